@@ -9,7 +9,7 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 WORKERS ?= 2
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
-CATALOGUES := $(patsubst %.po,%.mo,$(wildcard */locale/*/LC_MESSAGES/*.po))
+CATALOGUES := $(patsubst %.po,%.mo,$(wildcard languages/*/*.po))
 
 .PHONY: setup clients demo test test-full check format catalogues docs lexicon spellings bench dist clean
 
@@ -87,7 +87,7 @@ bench: $(STAMP)
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 dist: $(STAMP) $(CLIENTS)
-	$(BIN)/python distribution/build.py dist
+	$(BIN)/python distribution/build.py dist --check
 
 clean:
 	rm -rf .venv .venv-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

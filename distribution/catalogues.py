@@ -1,9 +1,9 @@
-"""The catalogues of sentences in other languages: keep them in step with the code, and build them.
+"""The catalogue of sentences in Chinese: keep it in step with the code, and build it.
 
-    python distribution/catalogues.py           write new sentences of the code into the .po files, take old ones out
+    python distribution/catalogues.py           write new sentences of the code into the .po file, take old ones out
     python distribution/catalogues.py --check   say what is missing, fuzzy or not in step; change nothing
 
-`build_hook.py` calls `build`, which makes the .mo files that the programs read.
+`build_hook.py` calls `build`, which makes the .mo file that the programs read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import foreign
 
 ROOT = Path(__file__).resolve().parents[1]
-DOMAINS = {"sandbox": "trigger-sandbox", "memory_server": "memory-server"}
-"""The catalogue of each package."""
+PACKAGES = ("languages", "memory_server", "sandbox")
+"""The packages whose code has sentences."""
 ERRORS = (
     *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "InvalidPattern"),
     *(
@@ -41,30 +41,30 @@ ERRORS = (
         "NotFields",
     ),
     *("NotJson", "NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached", "ReadOnly"),
-    *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "ToolFailed", "TriggersUnavailable", "Unreadable"),
+    *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "TriggersUnavailable", "Unreadable"),
     "UsageError",
 )
 """Errors that are raised with a template."""
-KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "term", "padded", "_say", *ERRORS)) | {"n_": (1, 2)}
+KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "Sentence", "padded", "_say", *ERRORS)) | {"n_": (1, 2)}
 
 
-def file_of(package: str, language: str = "zh") -> Path:
-    return ROOT / package / "locale" / language / "LC_MESSAGES" / f"{DOMAINS[package]}.po"
+def file_of(language: str = "zh") -> Path:
+    return ROOT / "languages" / language / "messages.po"
 
 
-def sentences(package: str) -> Catalog:
-    """The sentences that the code of a package marks, with the file of each."""
+def sentences() -> Catalog:
+    """The sentences that the code marks, with the file of each."""
     sys.path.insert(0, str(ROOT))
-    found = Catalog()
+    catalogue = Catalog()
     methods = [("**.py", extracted), ("**.html", "jinja2")]
-    for file, _, message, _, _ in extract_from_dir(str(ROOT / package), methods, keywords=KEYWORDS):
-        found.add(message, locations=[(f"{package}/{file}", 0)])
-    if package == "sandbox":
-        for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC):
-            found.add(text, context="foreign")
-        for text in foreign.ARGPARSE:
-            found.add(text)
-    return found
+    for package in PACKAGES:
+        for file, _, message, _, _ in extract_from_dir(str(ROOT / package), methods, keywords=KEYWORDS):
+            catalogue.add(message, locations=[(f"{package}/{file}", 0)])
+    for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC):
+        catalogue.add(text, context="foreign")
+    for text in foreign.ARGPARSE:
+        catalogue.add(text)
+    return catalogue
 
 
 def extracted(
@@ -72,7 +72,7 @@ def extracted(
 ) -> Iterator[tuple[int, str, Any, list[str]]]:
     """A reader of Python for Babel, which sees calls in f-strings, both texts of `a if b else c`, `counted`, and the
     titles of tools."""
-    from sandbox.locale import forms
+    from languages import forms
 
     for node in ast.walk(ast.parse(file.read())):
         if not isinstance(node, ast.Call):
@@ -98,29 +98,26 @@ def _texts(node: ast.expr) -> list[str]:
     return []
 
 
-def read(package: str) -> Catalog:
-    file = file_of(package)
+def read() -> Catalog:
+    file = file_of()
     with file.open("rb") as content:
-        return read_po(content, file.parents[1].name)
+        return read_po(content, file.parent.name)
 
 
-def troubles(package: str) -> list[str]:
-    """What is wrong with a catalogue, one line each."""
-    catalogue, code = read(package), sentences(package)
-    known = {(one.id, one.context): one for one in catalogue if one.id}
-    said = {(one.id, one.context) for one in code if one.id}
-    others = {one.id: one for other in DOMAINS if other != package for one in read(other) if not one.context}
-    found = [f"is not in the catalogue: {text!r}" for text, _ in said - known.keys()]
-    found += [f"is not in the code: {text!r}" for text, _ in known.keys() - said]
-    for one in known.values():
-        chinese = one.string[0] if one.pluralizable else str(one.string)
-        if one.fuzzy or not chinese:
-            found.append(f"has no Chinese, or a fuzzy one: {one.id!r}")
-        elif places(one.id[1] if one.pluralizable else str(one.id)) != places(chinese):
-            found.append(f"has other places than its Chinese: {one.id!r}")
-        elif not one.context and one.id in others and others[one.id].string != one.string:
-            found.append(f"has other Chinese in the other catalogue: {one.id!r}")
-    return sorted(found)
+def troubles() -> list[str]:
+    """What is wrong with the catalogue, one line each."""
+    entries = {(entry.id, entry.context): entry for entry in read() if entry.id}
+    marked = {(entry.id, entry.context) for entry in sentences() if entry.id}
+    lines = [f"is not in the catalogue: {text!r}" for text, _ in marked - entries.keys()]
+    lines += [f"is not in the code: {text!r}" for text, _ in entries.keys() - marked]
+    for entry in entries.values():
+        chinese = entry.string[0] if entry.pluralizable else str(entry.string)
+        english = entry.id[1] if entry.pluralizable else str(entry.id)
+        if entry.fuzzy or not chinese:
+            lines.append(f"has no Chinese, or a fuzzy one: {entry.id!r}")
+        elif places(english) != places(chinese):
+            lines.append(f"has other places than its Chinese: {entry.id!r}")
+    return sorted(lines)
 
 
 def places(template: str) -> set[str]:
@@ -132,33 +129,31 @@ def places(template: str) -> set[str]:
     return {f"{name}!{conversion}:{form}" for _, name, form, conversion in parsed if name is not None}
 
 
-def update(package: str) -> None:
-    catalogue = read(package)
-    code = sentences(package)
-    for one in list(catalogue):
-        if one.id and code.get(one.id, one.context) is None:
-            catalogue.delete(one.id, one.context)
-    for one in code:
-        if one.id and catalogue.get(one.id, one.context) is None:
-            catalogue.add(one.id, context=one.context)
-    save(package, catalogue)
+def update() -> None:
+    catalogue = read()
+    marked = sentences()
+    for entry in list(catalogue):
+        if entry.id and marked.get(entry.id, entry.context) is None:
+            catalogue.delete(entry.id, entry.context)
+    for entry in marked:
+        if entry.id and catalogue.get(entry.id, entry.context) is None:
+            catalogue.add(entry.id, context=entry.context)
+    save(catalogue)
 
 
-def save(package: str, catalogue: Catalog) -> None:
+def save(catalogue: Catalog) -> None:
     content = BytesIO()
     write_po(content, catalogue, width=120, no_location=True, omit_header=False, sort_output=True)
-    _replace(file_of(package), content.getvalue())
+    _replace(file_of(), content.getvalue())
 
 
-def build() -> list[Path]:
-    """Make the .mo file of each catalogue."""
-    made = []
-    for package in DOMAINS:
-        made.append(file_of(package).with_suffix(".mo"))
-        content = BytesIO()
-        write_mo(content, read(package))
-        _replace(made[-1], content.getvalue())
-    return made
+def build() -> Path:
+    """Make the .mo file."""
+    file = file_of().with_suffix(".mo")
+    content = BytesIO()
+    write_mo(content, read())
+    _replace(file, content.getvalue())
+    return file
 
 
 def _replace(file: Path, content: bytes) -> None:
@@ -170,16 +165,15 @@ def _replace(file: Path, content: bytes) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    wrong = 0
-    for package in DOMAINS:
-        if "--check" not in arguments:
-            update(package)
-        for trouble in troubles(package):
-            print(f"{file_of(package).relative_to(ROOT)}: {trouble}", file=sys.stderr)  # noqa: T201
-            wrong += 1
-    if "--check" not in arguments:
+    only_check = "--check" in arguments
+    if not only_check:
+        update()
+    lines = troubles()
+    for line in lines:
+        print(f"{file_of().relative_to(ROOT)}: {line}", file=sys.stderr)  # noqa: T201
+    if not only_check:
         build()
-    return min(wrong, 1)
+    return min(len(lines), 1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""What other programs say that people read here, with a place for each value: it is in the catalogue of the sandbox,
-under the context `foreign`. At a place called `reason` is another sentence of it; at the others, what a user wrote.
+"""What other programs say that people read here, with a place for each value: it is in the catalogue under the
+context `foreign`. At a place called `reason` is another sentence of it; at the others, what a user wrote.
 
 The tests compare it with what these programs say.
 """
@@ -16,6 +16,12 @@ V8 = (
     "Missing catch or finally after try",
     "Missing initializer in const declaration",
     "RangeError: Maximum call stack size exceeded",
+    "RangeError: lunar: the Chinese calendar is known from 31 January 1900 to January 2101",
+    "RangeError: lunar: the date is not valid",
+    "RangeError: on_lunar_day: the day must be a whole number from 1 to 30, not {what}",
+    "RangeError: {what}: the day of month {month} must be a whole number from 1 to {most}, not {more}",
+    "RangeError: {what}: the month must be a whole number from 1 to 12, not {more}",
+    "RangeError: {what}: {option} must be a whole number from 0 to 366, not {more}",
     "ReferenceError: Cannot access {what} before initialization",
     "ReferenceError: {what} is not defined",
     "SyntaxError: {reason}",
@@ -25,6 +31,11 @@ V8 = (
     "TypeError: {what} is not a function",
     "TypeError: {what} is not iterable",
     "TypeError: {what}: keys must be a list, such as ['birthday', /cake/i]",
+    "TypeError: lunar: give a Date, such as new Date()",
+    "TypeError: on_lunar_day: leap must be true, for a day of a leap month, or false",
+    "TypeError: {what}: leap must be 'before', 'after' or 'never'",
+    "TypeError: {what}: the third argument must be an object with the options",
+    "TypeError: {what}: there is no option {more}; the options are {options}",
     "TypeError: {what}: the first argument must be context.messages or context",
     "Unexpected end of input",
     "Unexpected identifier {what}",
@@ -71,7 +82,7 @@ ARGPARSE = (
     "show program's version number and exit",
     "show this help message and exit",
 )
-"""Words that `sandbox.language` puts into its help, without the context."""
+"""Words that `languages.command_line` puts into its help, without the context."""
 SYSTEM = (
     "File exists",
     "Is a directory",

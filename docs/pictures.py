@@ -1,6 +1,6 @@
 """Draws the pictures of the page for the docs, from the sample chats: `python docs/pictures.py [FOLDER]`.
 
-Needs Chromium on PATH, Playwright, and fonts with Han characters, such as Noto.
+Needs Chromium on PATH, Playwright, and fonts with Latin and Han characters: Noto Sans, Noto Serif, and both as CJK.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ async def draw(browser: Browser, language: str, folder: Path, target: Path) -> N
 async def fill(settings: Settings, language: str) -> str:
     """Store the sample and ask about it; the id of a memory that was used."""
     sample = samples() if language == "zh" else samples() / language
-    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
+    options = chats.ChatOptions("default", settings.zone)
+    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), options).conversations
     [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
     shown = next(memory.id for memory in chat.short_term if WRONG[language] in memory.text)
     for number, (when, said) in enumerate(ASKED[language]):

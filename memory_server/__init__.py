@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time of a hook
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
     from memory_server.config import Settings
+    from memory_server.conversations.given_rules import GivenRules
     from memory_server.conversations.model import LongTermMemory, ShortTermMemory
     from memory_server.kernel.errors import (
         InvalidInput,
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
         TriggerRejected,
     )
     from memory_server.kernel.messages import Message, Session
-    from memory_server.reader_language import in_language
+    from memory_server.reader_language import language
 
 __all__ = [
     "App",
+    "GivenRules",
     "InvalidInput",
     "LongTermMemory",
     "MemoryNotFound",
@@ -37,11 +39,12 @@ __all__ = [
     "ShortTermMemory",
     "StorageError",
     "TriggerRejected",
-    "in_language",
+    "language",
     "open_memory",
 ]
 
-_MODULES = {"App": "app", "open_memory": "app", "Settings": "config", "in_language": "reader_language"}
+_MODULES = {"App": "app", "open_memory": "app", "Settings": "config", "language": "reader_language"}
+_MODULES["GivenRules"] = "conversations.given_rules"
 _MODULES |= dict.fromkeys(("LongTermMemory", "ShortTermMemory"), "conversations.model")
 _MODULES |= dict.fromkeys(("Message", "Session"), "kernel.messages")
 

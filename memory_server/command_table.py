@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
     from typing import Literal
 
-    Opens = Literal["app", "settings"]
+    Opens = Literal["view", "host", "settings"]
     Changes = Literal["nothing", "memories", "some"]
     Shared = Literal["no", "window", "hook", "turn", "look"]
     Linked = Literal["here", "tool", "sent", "refused"]
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Command:
     """A command.
 
-    `name`: one or two words. `run`: its module and function in `memory_server.cli`. `opens`: what the function takes.
+    `name`: one or two words. `run`: its module and function in `memory_server.cli`. `opens`: what the function takes
+    beside the flags: the "view" of the memories, the settings and the "host" that opens them, or the "settings" alone.
 
     `changes`: "memories" is refused where `read_only` is set, unless --dry-run is there. "some" depends on arguments or
     on what it finds, and its function looks at `read_only`.
@@ -54,7 +55,7 @@ class Command:
         name: str,
         run: str,
         *,
-        opens: Opens = "app",
+        opens: Opens = "view",
         changes: Changes = "nothing",
         shared: Shared = "no",
         linked: Linked = "refused",
@@ -93,7 +94,7 @@ _ROWS = (
     Command(
         "hook",
         "hook.command.hook",
-        opens="settings",
+        opens="host",
         changes="some",
         shared="hook",
         linked="here",
@@ -103,17 +104,17 @@ _ROWS = (
     Command(
         "recall",
         "call_tool.recall",
-        opens="settings",
+        opens="host",
         changes="some",
         shared="turn",
         linked="tool",
         tenant="may be new",
-        value_options=("--chars", "--flashbacks", "--other-words", "--session"),
+        value_options=("--chars", "--flashbacks", "--messages", "--other-words", "--session"),
     ),
     Command(
         "remember",
         "call_tool.remember",
-        opens="settings",
+        opens="host",
         changes="memories",
         shared="turn",
         linked="tool",
@@ -130,13 +131,14 @@ _ROWS = (
     Command("web", "web.web", opens="settings", changes="some"),
     Command("view", "web.view"),
     Command("history", "families.history", shared="look", linked="sent"),
-    Command("where", "where.where", opens="settings", shared="look", linked="here"),
+    Command("where", "where.where", opens="host", shared="look", linked="here"),
     Command("knowledge", "knowledge.knowledge", changes="some"),
     Command("undo", "undo.undo", changes="memories", linked="sent"),
     Command("forget", "forget.forget", changes="memories", linked="sent"),
     Command("pin", "maintenance.pin", changes="memories", linked="sent"),
     Command("mute", "maintenance.mute", changes="memories", linked="sent"),
     Command("edit", "maintenance.edit", changes="memories", linked="sent"),
+    Command("books", "books.books", changes="some", linked="sent"),
     Command("cleanup", "cleanup.cleanup", changes="memories"),
     Command("backup", "maintenance.backup", changes="memories"),
     Command("backup list", "maintenance.backups"),

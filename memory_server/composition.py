@@ -25,7 +25,7 @@ from memory_server.storage.projects import has_git, is_ours, nearest
 from memory_server.storage.repositories import project_at
 
 if TYPE_CHECKING:
-    from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
+    from memory_server.knowledge.ports import Embeddings, EntryFolder, ModelLedger, Models
     from memory_server.llm.chain import ProviderClient
     from memory_server.memories.memories import Memories
     from memory_server.memories.recalls import Recalls
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from memory_server.upkeep import Maintenance
 
 WORDS_SECONDS = 60.0
-"""For the words of 30 memories, some 2,400 tokens: models of this machine write 40 a second, and nobody waits."""
+"""The timeout of a request for the words of 30 memories, some 2,400 tokens: models of this machine write 40 a second,
+and nobody waits."""
 
 
 def knowledge_of(
@@ -42,37 +43,59 @@ def knowledge_of(
 ) -> Knowledge:
     """The knowledge of `home`, for a client that was started in `folder`. None: the data folder is one of many, and
     nothing outside of it is looked at. `refuse` raises where nothing may be stored."""
-    given, notes = settings.knowledge, settings.notes
-    here: Project | None = None
-    if given.project:
-        here = named_by_user(given.project)
-    elif given.project is None and folder is not None:
-        here = project_at(folder, on_several_machines=home.on_several_machines)
+    user_options = settings.knowledge
+    documents = settings.notes.documents
+    project: Project | None = None
+    if user_options.project:
+        project = named_by_user(user_options.project)
+    elif user_options.project is None and folder is not None:
+        project = project_at(folder, on_several_machines=home.on_several_machines)
+    publish = None
+    if documents is not None and folder is not None:
+        publish = partial(home.publish, documents)
     options = extended(
         Options,
-        given,
-        here=here,
+        user_options,
+        here=project,
         is_elsewhere=_KnownFolders(home).has_other,
         keep_ms=settings.storage.keep_ms,
         refuse=refuse,
-        publish=None if notes.documents is None or folder is None else partial(home.publish, notes.documents),
+        publish=publish,
     )
-    embeds = settings.llm.embeddings.model
-    store = home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
-    families = _ref_options(settings, home), _layer_options(settings, home, folder), _session_options(settings)
-    return Knowledge(store, clock, options, *families, *_models(settings, clock, store))
+    store = home.entries(
+        durability=user_options.durability,
+        cache_mb=user_options.cache_mb,
+        embeds=settings.llm.embeddings.model,
+    )
+    configured = _models(settings, clock, store)
+    return Knowledge(
+        store,
+        clock,
+        options,
+        _ref_options(settings, home),
+        _layer_options(settings, home, folder),
+        _session_options(settings),
+        configured.models,
+        configured.embeddings,
+    )
 
 
 def word_giver_of(settings: Settings, memories: Memories) -> WordGiver:
     """What asks the models of the settings for the other words of memories, as far as they may be asked."""
     from memory_server.memories.word_giver import WordGiver
 
-    given, knowledge = settings.llm, memories.knowledge
+    knowledge = memories.knowledge
     models = knowledge.models
     if models is not None:
         models = models.patient(WORDS_SECONDS)
-    enabled = settings.gives_words
-    return WordGiver(memories.conversations, memories.services, knowledge.store, models, enabled, given.tokens_per_day)
+    return WordGiver(
+        memories.conversations,
+        memories.services,
+        knowledge.store,
+        models,
+        enabled=settings.gives_words,
+        tokens_per_day=settings.llm.tokens_per_day,
+    )
 
 
 def maintenance_of(settings: Settings, home: Home, memories: Memories, recalls: Recalls) -> Maintenance:
@@ -99,26 +122,41 @@ def maintenance_of(settings: Settings, home: Home, memories: Memories, recalls: 
     return Maintenance(lambda: memories.engines, home.ledger, clock, tidy, give_words)
 
 
-def _models(
-    settings: Settings, clock: Callable[[], int], ledger: ModelLedger
-) -> tuple[Models | None, Embeddings | None]:
-    """The models of the settings; None: there are none. Nothing is imported where there is neither."""
-    given, embeds = settings.llm, settings.llm.embeddings
-    if settings.read_only or not (given.providers or embeds.model):
-        return None, None  # a server that may not write could not count what it spends
+@dataclass(frozen=True, slots=True)
+class _ConfiguredModels:
+    """The models of the settings; None: there are none."""
+
+    models: Models | None = None
+    embeddings: Embeddings | None = None
+
+
+def _models(settings: Settings, clock: Callable[[], int], ledger: ModelLedger) -> _ConfiguredModels:
+    """The models of the settings. Nothing is imported where there are none."""
+    llm = settings.llm
+    if settings.read_only:  # a server that may not write could not count what it spends
+        return _ConfiguredModels()
+    if not llm.providers and not llm.embeddings.model:
+        return _ConfiguredModels()
     from memory_server.llm.chain import Embedder, FallbackChain, ProviderClient
     from memory_server.llm.wire import Provider
 
-    def line(values: dict[str, Any]) -> ProviderClient:
-        return ProviderClient(Provider(**values), ledger, clock, os.environ, given.tokens_per_day)
+    def client_of(values: dict[str, Any]) -> ProviderClient:
+        return ProviderClient(Provider(**values), ledger, clock, os.environ, llm.tokens_per_day)
 
-    lines = [line(each.model_dump()) for each in given.providers]
-    embedder = Embedder(line({"kind": "openai"} | embeds.model_dump())) if embeds.model else None
-    return FallbackChain(lines, given.seconds, given.total_seconds) if lines else None, embedder
+    models = None
+    if llm.providers:
+        clients = [client_of(provider.model_dump()) for provider in llm.providers]
+        models = FallbackChain(clients, llm.seconds, llm.total_seconds)
+    embeddings = None
+    if llm.embeddings.model:
+        embeddings = Embedder(client_of({"kind": "openai", **llm.embeddings.model_dump()}))
+    return _ConfiguredModels(models, embeddings)
 
 
 def _ref_options(settings: Settings, home: Home) -> RefOptions:
-    store = home.passing_entries() if settings.refs.backend == "memory" else None
+    store = None
+    if settings.refs.backend == "memory":
+        store = home.passing_entries()
     return extended(RefOptions, settings.refs, page_bytes=_page_bytes(settings), store=store)
 
 
@@ -133,29 +171,36 @@ def _session_options(settings: Settings) -> SessionOptions:
 
 
 def _page_bytes(settings: Settings) -> int:
-    """Of the JSON of a page, which must fit into a result with what stands around it."""
+    """The bytes of the JSON of a page, which must fit into a result with what stands around it."""
     return settings.results.max_bytes * 4 // 5
 
 
 def _layer_options(settings: Settings, home: Home, folder: Path | None) -> LayerOptions:
-    given = settings.layers
-    folders: dict[LayerName, Path] = {}
+    layers = settings.layers
+    paths: dict[LayerName, Path] = {}
     project: Path | None = None
     if folder is None:
-        folders = {"global": home.layers / "global", "project": home.layers / "project"}
+        paths["global"] = home.layers / "global"
+        paths["project"] = home.layers / "project"
     else:
         with suppress(RuntimeError):  # this user has no home folder
-            folders["global"] = Path.home() / given.folder / "memory"
-        named = None if given.project_dir is None else given.project_dir.absolute()
-        if (project := named or _project_folder(given.folder, folder, folders.get("global"))) is not None:
-            folders["project"] = project / given.folder / (given.session_id or "") / "memory"
+            paths["global"] = Path.home() / layers.folder / "memory"
+        if layers.project_dir is not None:
+            project = layers.project_dir.absolute()
+        else:
+            project = _project_folder(layers.folder, folder, paths.get("global"))
+        if project is not None:
+            paths["project"] = project / layers.folder / (layers.session_id or "") / "memory"
+    folders: dict[LayerName, Callable[[], EntryFolder]] = {}
+    for name, path in paths.items():
+        project_of_layer = None
+        if name == "project":
+            project_of_layer = project
+        folders[name] = partial(home.layer, path, settings.zone, project_of_layer)
     return extended(
         LayerOptions,
-        given,
-        folders={
-            name: partial(home.layer, place, settings.zone, project if name == "project" else None)
-            for name, place in folders.items()
-        },
+        layers,
+        folders=folders,
         tidy=settings.names_toolset("layers"),
         least_share=settings.knowledge.least_share,
     )
@@ -177,17 +222,24 @@ class _KnownFolders:
             except StorageError:
                 return True  # it cannot be known
             folders |= {memory.folder for memory in state.short_term.values() if memory.folder}
-        named = [Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name]
-        if not all(folder.is_absolute() for folder in named):
+        folders_of_name = [Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name]
+        if not all(folder.is_absolute() for folder in folders_of_name):
             return True  # one of another machine
-        several = self.home.on_several_machines
-        projects = [project_at(folder, on_several_machines=several) for folder in named]
-        return any(other is None or other.key != project.key for other in projects)
+        for folder in folders_of_name:
+            project_of_folder = project_at(folder, on_several_machines=self.home.on_several_machines)
+            if project_of_folder is None or project_of_folder.key != project.key:
+                return True
+        return False
 
 
-def _project_folder(name: str, folder: Path, everywhere: Path | None) -> Path | None:
-    """The nearest folder upwards with `.git`, or with a folder of layers (`name`) that is not the one of all projects;
-    of this user."""
-    return nearest(
-        folder, lambda each: has_git(each) or (each / name / "memory" != everywhere and is_ours(each / name))
-    )
+def _project_folder(folder_name: str, start: Path, global_layer: Path | None) -> Path | None:
+    """The nearest folder of this user, from `start` upwards, with `.git`, or with a folder of layers (`folder_name`)
+    that is not the one of all projects (`global_layer`)."""
+
+    def is_project(folder: Path) -> bool:
+        if has_git(folder):
+            return True
+        folder_of_layers = folder / folder_name
+        return folder_of_layers / "memory" != global_layer and is_ours(folder_of_layers)
+
+    return nearest(start, is_project)

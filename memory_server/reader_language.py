@@ -1,20 +1,18 @@
-"""Sentences of this package in the language of a reader, for programs that show them to people."""
+"""The language in which this package says errors, problems and receipts to a program's user."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Literal
 
-from sandbox import language_of
-from sandbox.locale import said_in
-
-_PACKAGE = str(Path(__file__).parent)
+from languages import speaking
+from languages.command_line import language_of
 
 
-def in_language(text: object, language: Literal["auto", "en", "zh"] = "auto") -> str:
-    """An error, a problem's `message`, or what `receipt.line()` gives, in a language; `auto` is that of the locale. Any
-    other text is given back as it is."""
-    if language == "auto":
-        return said_in(str(text), language_of([], os.environ), _PACKAGE)
-    return said_in(str(text), language, _PACKAGE)
+def language(name: Literal["auto", "en", "zh"] = "auto") -> AbstractContextManager[None]:
+    """A block of code in which errors, a problem's `message` and `receipt.line()` are in this language; `auto` is that
+    of the locale. Outside of the block they are English."""
+    if name == "auto":
+        return speaking(language_of([], os.environ))
+    return speaking(name)

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from languages import _
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.lifecycle import Ledger, Lifecycle
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -42,25 +42,35 @@ class Maintenance:
         tidy_vectors: Callable[[], Awaitable[None]] | None = None,
         give_words: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._engines, self._ledger, self._clock, self._tidy_vectors = engines, ledger, clock, tidy_vectors
+        self._engines = engines
+        self._ledger = ledger
+        self._clock = clock
+        self._tidy_vectors = tidy_vectors
         self._give_words = give_words
 
     async def overdue(self) -> bool:
         """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
-        last = await asyncio.to_thread(self._ledger.last_run_ms)
-        return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
+        last_ms = await asyncio.to_thread(self._ledger.last_run_ms)
+        if last_ms is None:
+            return True
+        elapsed_ms = self._clock() - last_ms
+        return not 0 <= elapsed_ms < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
         """Let each engine do its upkeep, if that is overdue and no other process is doing it. Returns the number of
         memories and entries that were cleaned up, or None if it was not this process's turn."""
-        async with self._ledger.turn() as ours:
-            if not ours or not await self.overdue():
+        async with self._ledger.turn() as is_our_turn:
+            if not is_our_turn or not await self.overdue():
                 return None
             # Old history is deleted one turn late, counted from the last turn: a clock that is wrong for an hour must
             # not delete what people can still bring back.
             last_ms = await asyncio.to_thread(self._ledger.last_run_ms)
-            seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
-            forgotten = sum([await engine.keep_up(seen_from_ms) for engine in self._engines()])
+            seen_from_ms = self._clock()
+            if last_ms is not None:
+                seen_from_ms = min(seen_from_ms, last_ms)
+            forgotten_count = 0
+            for engine in self._engines():
+                forgotten_count += await engine.keep_up(seen_from_ms)
             if self._tidy_vectors is not None:
                 try:
                     await self._tidy_vectors()
@@ -73,7 +83,7 @@ class Maintenance:
                     await self._give_words()
                 except MemoryServerError as error:
                     log.warning("upkeep gave no words: %s", error)
-            return forgotten
+            return forgotten_count
 
 
 class Jobs:
@@ -87,12 +97,14 @@ class Jobs:
         self._run: asyncio.Task[int | None] | None = None
 
     async def start(self) -> None:
-        def made() -> Any:
+        def new_scheduler() -> Any:
             from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-            return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
+            if self._zone:
+                return AsyncIOScheduler(timezone=self._zone)
+            return AsyncIOScheduler()
 
-        scheduler = await asyncio.to_thread(made)
+        scheduler = await asyncio.to_thread(new_scheduler)
         options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
         scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if await self._maintenance.overdue():
@@ -116,6 +128,6 @@ class Jobs:
     async def _upkeep(self) -> None:
         self._run = asyncio.get_running_loop().create_task(self._maintenance.run_if_due())
         with contextlib.suppress(asyncio.CancelledError):
-            forgotten = await self._run
-            if forgotten is not None:
-                log.info("upkeep: %d memories and entries went into the archive", forgotten)
+            forgotten_count = await self._run
+            if forgotten_count is not None:
+                log.info("upkeep: %d memories and entries went into the archive", forgotten_count)

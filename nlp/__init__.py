@@ -5,17 +5,7 @@ An import reads no files: `load`, or else the first extraction, loads the dictio
 
 from __future__ import annotations
 
-from nlp.enrichment import (
-    QueryTerm,
-    enriched_keywords,
-    gram_weight,
-    is_speaker,
-    normal_form,
-    sought_grams,
-    sought_names,
-    sought_words,
-    words_in,
-)
+from nlp.enrichment import enriched_keywords, gram_weight, is_speaker, normal_form, words_in
 from nlp.keywords import (
     ROLE_WEIGHTS,
     Keyword,
@@ -26,6 +16,7 @@ from nlp.keywords import (
     load,
 )
 from nlp.other_words import MOST_TEXT_CHARS, MOST_TEXTS, bare, given_terms, is_kept, kept, kept_keywords
+from nlp.query_terms import QueryTerm, sought_grams, sought_names, sought_words
 from nlp.segment import engine_name
 from nlp.stems import is_incidental, says_little
 from nlp.word_options import Enrichment, QueryWeights

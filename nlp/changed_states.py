@@ -17,7 +17,7 @@ _THEIR: Final = r"(?:my|your|our|his|her|their|[^\W\d_]{1,20}'s)"
 
 
 class State(NamedTuple):
-    """`question`: the pattern of questions about it, for a person. `english`: stems of the words of its changes;
+    """A state of a person. `question`: the pattern of questions about it. `english`: stems of the words of its changes;
     `chinese`: these words in Chinese, as a segmentation and as pairs of characters find them."""
 
     question: str
@@ -67,8 +67,11 @@ def words_of_change(question: str) -> tuple[str, ...]:
         return ()
     numbers = {match.lastindex for match in _QUESTIONS().finditer(question)}
     states = [state for number, state in enumerate(STATES, 1) if number in numbers]
-    is_chinese = any("\u4e00" <= char <= "\u9fff" for char in question)
-    is_english = any(char.isascii() and char.isalpha() for char in question)
-    chinese = [word for state in states for word in state.chinese] if is_chinese else []
-    english = [word for state in states for word in state.english] if is_english else []
-    return (*chinese, *english)
+    words: list[str] = []
+    if any("\u4e00" <= char <= "\u9fff" for char in question):
+        for state in states:
+            words += state.chinese
+    if any(char.isascii() and char.isalpha() for char in question):
+        for state in states:
+            words += state.english
+    return tuple(words)

@@ -18,15 +18,15 @@ def split_by(text: str, finders: Sequence[Finder]) -> Iterator[str | Span]:
     if not finders:
         yield text
         return
-    find, later = finders[0], finders[1:]
+    find, *later_finders = finders
     end = 0
     for span in find(text):
         if span.start > end:
-            yield from split_by(text[end : span.start], later)
+            yield from split_by(text[end : span.start], later_finders)
         yield span
         end = span.end
     if end < len(text):
-        yield from split_by(text[end:], later)
+        yield from split_by(text[end:], later_finders)
 
 
 def finder_of(names: Collection[str], *, any_case: bool) -> Finder:
@@ -34,12 +34,16 @@ def finder_of(names: Collection[str], *, any_case: bool) -> Finder:
     longest_first = sorted(names, key=lambda name: (-len(name), name))
     if not longest_first:
         return lambda _: []
-    pattern = re.compile("|".join(map(_bounded, longest_first)), re.IGNORECASE if any_case else 0)
-    return lambda text: [Span(*found.span(), found[0]) for found in pattern.finditer(text)]
+    flags = re.IGNORECASE if any_case else re.NOFLAG
+    pattern = re.compile("|".join(map(_bounded, longest_first)), flags)
+    return lambda text: [Span(*match.span(), match[0]) for match in pattern.finditer(text)]
 
 
 def _bounded(name: str) -> str:
     """The pattern of a name. An ASCII letter or digit at its edge needs a word boundary: Ann is not in Annual."""
-    before = r"(?<![A-Za-z0-9_])" if name[0].isascii() and name[0].isalnum() else ""
-    after = r"(?![A-Za-z0-9_])" if name[-1].isascii() and name[-1].isalnum() else ""
-    return before + re.escape(name) + after
+    pattern = re.escape(name)
+    if name[0].isascii() and name[0].isalnum():
+        pattern = rf"(?<![A-Za-z0-9_]){pattern}"
+    if name[-1].isascii() and name[-1].isalnum():
+        pattern = rf"{pattern}(?![A-Za-z0-9_])"
+    return pattern

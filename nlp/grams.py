@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
@@ -22,27 +23,34 @@ FUNCTION_CHARACTERS: Final = frozenset(
 )
 """Characters that say little, alone or in pairs of them; written for this project."""
 
-_HAN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in HAN)}]")
-_RUN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in (*HAN, *SYLLABLES))}]+")
+
+def _character_set(ranges: Iterable[tuple[str, str]]) -> str:
+    """The pattern of a character in one of these ranges, which are first and last characters."""
+    return "[" + "".join(f"{first}-{last}" for first, last in ranges) + "]"
+
+
+_HAN: Final = re.compile(_character_set(HAN))
+_RUN: Final = re.compile(_character_set((*HAN, *SYLLABLES)) + "+")
 
 
 def grams_of(text: str) -> tuple[Counter[str], int]:
-    """The pairs and single Han characters of `text` with their occurrences, and how many pairs of neighbours it has.
-    The text must be in normal form (normal_forms.py). About 0.2 ms per 1,000 characters."""
+    """The pairs and single Han characters of `text` with their occurrences, without those that are only function
+    characters; and how many pairs of neighbours it has, with those. The text must be in normal form
+    (normal_forms.py). About 0.2 ms per 1,000 characters."""
     grams: Counter[str] = Counter()
-    pairs = 0
-    for found in _RUN.finditer(text):
-        run = found[0]
-        pairs += len(run) - 1
+    pair_count = 0
+    for match in _RUN.finditer(text):
+        run = match[0]
+        pair_count += len(run) - 1
         grams.update(char for char in run if char not in FUNCTION_CHARACTERS and _HAN.match(char))
         grams.update(
             first + second
             for first, second in pairwise(run)
             if not (first in FUNCTION_CHARACTERS and second in FUNCTION_CHARACTERS)
         )
-    return grams, pairs
+    return grams, pair_count
 
 
 def pairs_in(text: str) -> int:
     """The number of pairs of neighbours in `text`, without a list of them."""
-    return sum(len(found[0]) - 1 for found in _RUN.finditer(text))
+    return sum(len(match[0]) - 1 for match in _RUN.finditer(text))

@@ -54,8 +54,10 @@ class IndexTerm:
 
 
 def signature() -> str:
-    """Names the normal form of this process: an index of another signature must be made anew."""
-    return "2 t2s" if _simplifies() else "2"
+    """The name of the normal form of this process: an index of another signature must be made anew."""
+    if _simplifies():
+        return "2 t2s"
+    return "2"
 
 
 def index_form(text: str) -> str:
@@ -68,14 +70,18 @@ def form_with_unseen(text: str) -> str:
     """`index_form` of earlier versions, which kept the characters that nobody sees."""
     if text.isascii():
         return text.lower()
-    normal = unicodedata.normalize("NFKC", text)
-    return _without_case(simplified(normal) if _simplifies() else normal)
+    text = unicodedata.normalize("NFKC", text)
+    if _simplifies():
+        text = simplified(text)
+    return _without_case(text)
 
 
 def cased_form(text: str) -> str:
     """`index_form` with its case and its accents."""
     text = plain(text)
-    return simplified(text) if _simplifies() else text
+    if _simplifies():
+        text = simplified(text)
+    return text
 
 
 def seen_form(text: str) -> str:
@@ -94,38 +100,42 @@ def terms_of(text: str) -> list[str]:
         if kind == "run":
             terms.extend(map("".join, pairwise(piece)))
             terms.append(piece[-1])
+        elif kind == "word":
+            terms.append(stem(piece))
         else:
-            terms.append(stem(piece) if kind == "word" else piece)
+            terms.append(piece)
     return terms
 
 
 def sought_in(query: str) -> tuple[IndexTerm, ...]:
     """The distinct terms of a query, in order; none where it holds only punctuation."""
-    found: dict[str, IndexTerm] = {}
+    index_terms: dict[str, IndexTerm] = {}
     for kind, piece in _pieces(query):
         if kind == "run" and len(piece) > 1:
             for pair in map("".join, pairwise(piece)):
-                found.setdefault(pair, IndexTerm(pair, pair))
+                index_terms.setdefault(pair, IndexTerm(pair, pair))
         elif kind == "run":
-            found.setdefault(piece, IndexTerm(piece, piece, prefix=True))
+            index_terms.setdefault(piece, IndexTerm(piece, piece, prefix=True))
+        elif kind == "word":
+            term = stem(piece)
+            index_terms.setdefault(term, IndexTerm(term, piece))
         else:
-            term = stem(piece) if kind == "word" else piece
-            found.setdefault(term, IndexTerm(term, piece))
-        if len(found) >= MOST_QUERY_TERMS:
+            index_terms.setdefault(piece, IndexTerm(piece, piece))
+        if len(index_terms) >= MOST_QUERY_TERMS:
             break
-    return tuple(found.values())[:MOST_QUERY_TERMS]
+    return tuple(index_terms.values())[:MOST_QUERY_TERMS]
 
 
 def other_terms(texts: Sequence[str], sought: Sequence[IndexTerm]) -> tuple[IndexTerm, ...]:
-    """The distinct terms of other words, which a caller gives beside a query, in order: without those that are `sought`
-    by the query, and without those that say little by themselves."""
-    own = {each.term for each in sought}
-    others: dict[str, IndexTerm] = {}
+    """The distinct terms of other words, which a caller gives beside a query, in order: without the terms `sought` by
+    the query, and without those that say little by themselves."""
+    query_terms = {index_term.term for index_term in sought}
+    further_terms: dict[str, IndexTerm] = {}
     for text in texts:
-        for each in sought_in(text):
-            if each.term not in own and not _says_little(each.word):
-                others.setdefault(each.term, each)
-    return tuple(others.values())[:MOST_OTHER_TERMS]
+        for index_term in sought_in(text):
+            if index_term.term not in query_terms and not _says_little(index_term.word):
+                further_terms.setdefault(index_term.term, index_term)
+    return tuple(further_terms.values())[:MOST_OTHER_TERMS]
 
 
 def _says_little(word: str) -> bool:
@@ -137,7 +147,8 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
     """The runs, words and emoji of `text`, each with its kind; then the words of other ways to write its compounds."""
     form = index_form(text)
     for match in _PIECES().finditer(form):
-        kind, piece = match.lastgroup or "", match[0]
+        kind = match.lastgroup or ""
+        piece = match[0]
         if kind == "emoji":
             piece = LOOKS.sub("", piece)
         elif kind == "word":

@@ -103,13 +103,13 @@ def extract_message_keywords(
         role_weight = role_weight_of(message.role, role_weights)
         for word, weight in extract_keywords(message.content):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
-    kept = [(weight, word) for word, weight in sums.items() if weight >= MIN_WEIGHT]
-    kept.sort(key=heaviest_first)
-    return [Keyword(word, weight) for weight, word in kept[:TOP_K]]
+    heavy = [(weight, word) for word, weight in sums.items() if weight >= MIN_WEIGHT]
+    heavy.sort(key=heaviest_first)
+    return [Keyword(word, weight) for weight, word in heavy[:TOP_K]]
 
 
 def role_weight_of(role: str, role_weights: Mapping[str, float]) -> float:
-    """The factor on words of `role`: the given one, else that of ROLE_WEIGHTS, else 1."""
+    """The factor on words of `role`: that in `role_weights`, else that in ROLE_WEIGHTS, else 1."""
     return role_weights.get(role, ROLE_WEIGHTS.get(role, 1.0))
 
 

@@ -35,7 +35,9 @@ def without_unseen(text: str) -> str:
 
 def plain(text: str) -> str:
     """`text` in NFKC, without what nobody sees: ＧＰＴ４ is GPT4, ｶﾀｶﾅ is カタカナ, ① is 1."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", without_unseen(text))
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", without_unseen(text))
 
 
 def can_simplify() -> bool:
@@ -60,4 +62,6 @@ def load_simplified() -> None:
 
 def simplified(text: str) -> str:
     """`text` with Simplified characters in place of Traditional ones. Raises ImportError without OpenCC."""
-    return text if text.isascii() else _converter()(text)
+    if text.isascii():
+        return text
+    return _converter()(text)

@@ -2,8 +2,8 @@
 
 A caller is mostly a language model, which knows that 安眠药 may be 曲唑酮. Words of a search are terms of the query,
 each with the number of the text that it is from. Words that are kept with a memory are words of it with a mark, so that
-they are never taken for words of its text, as the names of its speakers are (`is_speaker`). A text of which no word is
-known, such as 曲唑酮, counts by its pairs of characters.
+they are never taken for words of its text, as the names of its speakers are (`is_speaker`). A text without a word of
+the dictionary, such as 曲唑酮, counts by its pairs of characters.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from nlp.enrichment import QueryTerm, gram_weight, normal_form, word_weight, words_in
+from nlp.enrichment import gram_weight, normal_form, word_weight, words_in
 from nlp.grams import grams_of
 from nlp.keywords import ROLE_WEIGHTS, Keyword
+from nlp.query_terms import QueryTerm
 from nlp.stems import is_incidental, says_little
 from nlp.word_options import Enrichment, QueryWeights
 
@@ -26,14 +27,27 @@ MOST_TEXT_CHARS: Final = 60
 _MARK: Final = "\ufdd0"
 """The end of a word that is kept with a memory: a character that Unicode assigns to nothing, so no text has it."""
 _ROLE_WEIGHT: Final = ROLE_WEIGHTS["user"]
-"""They count as if a user had said them."""
+"""The weight of other words: they count as if a user had said them."""
 
 
 class _Terms(NamedTuple):
-    """The words of a text that say something; its pairs of characters, if it has no such word."""
+    """The words of a text that say something, and those of its pairs of characters that are no such word."""
 
     words: tuple[str, ...]
     pairs: tuple[str, ...]
+
+
+class _Weights(NamedTuple):
+    """The weights of the other words of several texts: the more these have together, the less each one weighs."""
+
+    word_count: int
+    pair_count: int
+
+    def of_word(self, word: str) -> float:
+        return word_weight(word, self.word_count) * _ROLE_WEIGHT
+
+    def of_pair(self) -> float:
+        return gram_weight(self.pair_count) * _ROLE_WEIGHT
 
 
 def kept(word: str) -> str:
@@ -56,12 +70,17 @@ def kept_keywords(texts: Sequence[str], options: Enrichment, known: Iterable[str
     knows no such words."""
     if not (texts and options.signature):
         return []
-    terms = [_terms_of(text, options) for text in texts]
-    words, pairs = _counts(terms)
-    own = set(known)
-    weights = {pair: gram_weight(pairs) * _ROLE_WEIGHT for one in terms for pair in one.pairs}
-    weights |= {word: word_weight(word, words) * _ROLE_WEIGHT for one in terms for word in one.words}
-    return [Keyword(kept(word), weight) for word, weight in weights.items() if word not in own]
+    terms_by_text = [_terms_of(text, options) for text in texts]
+    weights = _weights_of(terms_by_text)
+    weight_by_word: dict[str, float] = {}
+    for terms in terms_by_text:
+        for pair in terms.pairs:
+            weight_by_word[pair] = weights.of_pair()
+    for terms in terms_by_text:
+        for word in terms.words:
+            weight_by_word[word] = weights.of_word(word)
+    words_of_memory = set(known)
+    return [Keyword(kept(word), weight) for word, weight in weight_by_word.items() if word not in words_of_memory]
 
 
 def given_terms(
@@ -71,30 +90,33 @@ def given_terms(
     `factor` on their points."""
     if not (texts and options.signature and factor):
         return {}, {}
-    terms = [_terms_of(text, options) for text in texts]
-    words, pairs = _counts(terms)
-    found: dict[str, QueryTerm] = {}
+    terms_by_text = [_terms_of(text, options) for text in texts]
+    term_weights = _weights_of(terms_by_text)
+    words: dict[str, QueryTerm] = {}
     grams: dict[str, QueryTerm] = {}
-    for number, one in enumerate(terms, 1):
-        for word in one.words:
-            found.setdefault(word, QueryTerm(word_weight(word, words) * _ROLE_WEIGHT, factor, given=number))
-        # Of a text without a known word, such as 曲唑酮, the pairs stand for the word.
-        pair_factor = factor * (weights.pairs if one.words else 1.0)
-        for pair in one.pairs if weights.pairs else ():
-            grams.setdefault(pair, QueryTerm(gram_weight(pairs) * _ROLE_WEIGHT, pair_factor, given=number))
-    return found, grams
+    for number, terms in enumerate(terms_by_text, 1):
+        for word in terms.words:
+            words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, given=number))
+        if weights.pairs:
+            pair_factor = factor
+            # The pairs of a text without such a word, such as 曲唑酮, stand for the word.
+            if terms.words:
+                pair_factor *= weights.pairs
+            for pair in terms.pairs:
+                grams.setdefault(pair, QueryTerm(term_weights.of_pair(), pair_factor, given=number))
+    return words, grams
 
 
-def _counts(terms: Iterable[_Terms]) -> tuple[int, int]:
-    """How many words, and how many pairs, all texts have together."""
-    sizes = [(len(one.words), len(one.pairs)) for one in terms]
-    return sum(words for words, _pairs in sizes), sum(pairs for _words, pairs in sizes)
+def _weights_of(terms_by_text: Sequence[_Terms]) -> _Weights:
+    word_count = sum(len(terms.words) for terms in terms_by_text)
+    pair_count = sum(len(terms.pairs) for terms in terms_by_text)
+    return _Weights(word_count, pair_count)
 
 
 @lru_cache(maxsize=4_096)
 def _terms_of(text: str, options: Enrichment) -> _Terms:
-    words = words_in(text, replace(options, dates=False), now_ms=0)
-    telling = tuple(word for word in words if not (is_incidental(word) or says_little(word)))
+    all_words = words_in(text, replace(options, dates=False), now_ms=0)
+    words = tuple(word for word in all_words if not (is_incidental(word) or says_little(word)))
     grams, _count = grams_of(normal_form(text, options))
-    pairs = tuple(gram for gram in grams if len(gram) == 2 and not says_little(gram) and gram not in telling)
-    return _Terms(telling, pairs)
+    pairs = [gram for gram in grams if len(gram) == 2 and not says_little(gram)]
+    return _Terms(words, tuple(pair for pair in pairs if pair not in words))

@@ -15,7 +15,8 @@ from typing import Final, Literal
 from nlp.lexicon.day_words import without_day_words
 from nlp.lexicon.function_words import FUNCTION_WORDS, STOP_WORDS
 from nlp.once import Once
-from nlp.time_spans import TimeSpan, without_times
+from nlp.stretches import TimeSpan
+from nlp.time_spans import without_times
 
 Overview = Literal["everything", "time", "name"]
 """What is asked for: what is known about the asker, what there was in the time that is named, or the asker's name."""
@@ -107,7 +108,7 @@ def _set(words: str) -> frozenset[str]:
 
 
 _OF_THE_TIME: Final = _set("happen happened recap summarize summarise sum")
-"""What asks about a time though it does not name the asker."""
+"""Words that ask about a time though they do not name the asker."""
 _TALK: Final = _set(
     "say said tell told talk talked talking discuss discussed mention mentioned chat chatted chatting speak spoke "
     "share shared conversation conversations"
@@ -119,12 +120,12 @@ _PAST: Final = _set(
 _WHAT: Final = _set("what whats where who anything something everything recap summarize summarise sum")
 _ASKER: Final = _set("i ive we weve me us my our")
 _SUBJECTS: Final = _ASKER | _set("you youve he she they it")
-_KNOWN: Final = FUNCTION_WORDS | STOP_WORDS | _ACTS | _WHAT | _ASKER | _set("remind remember recall")
+_WORDS_OF_QUESTIONS: Final = FUNCTION_WORDS | STOP_WORDS | _ACTS | _WHAT | _ASKER | _set("remind remember recall")
 
 
 def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview | None:
-    """What kind of overview `text`, the last message in its normal form, asks for, which names `spans`, as `time_spans`
-    gives them; None: it asks for something else, or for nothing."""
+    """The kind of overview that `text`, the last message in its normal form, asks for; `spans` are the times that it
+    names, as `time_spans` gives them. None: it asks for something else, or for nothing."""
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
@@ -136,9 +137,12 @@ def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview |
     spans = list(spans)
     if not spans:
         return None
-    over = all(span.last < today for span in spans)
+    is_over = all(span.last < today for span in spans)
     timeless = without_day_words(without_times(text, today))
-    return "time" if any(_asks_of_time(clause, over=over) for clause in _clauses(timeless)) else None
+    for clause in _clauses(timeless):
+        if _asks_of_time(clause, is_over=is_over):
+            return "time"
+    return None
 
 
 def _may_ask(clause: str) -> bool:
@@ -152,30 +156,38 @@ def _clauses(text: str) -> list[str]:
     sentences = [part for part in _SENTENCES.split(text) if part.strip()]
     if not sentences:
         return []
-    parts = [sentences[-1], *_CLAUSES.split(sentences[-1])]
-    return [clause for part in parts if (clause := _bare(part))]
+    last_sentence = sentences[-1]
+    clauses = [last_sentence, *_CLAUSES.split(last_sentence)]
+    return list(filter(None, map(_bare, clauses)))
 
 
 def _bare(clause: str) -> str:
+    """A clause in lower case, without polite words, and in Chinese without particles and blanks."""
     clause = " ".join(clause.casefold().split())
-    clause = _POLITE.sub("", _POLITE.sub("", clause))
-    return clause if clause.isascii() else _PARTICLES.sub("", clause.replace(" ", ""))
+    clause = _POLITE.sub("", clause)
+    clause = _POLITE.sub("", clause)  # the end may have two such words
+    if clause.isascii():
+        return clause
+    return _PARTICLES.sub("", clause.replace(" ", ""))
 
 
-def _asks_of_time(clause: str, *, over: bool) -> bool:
-    """Whether a clause, without the time that it names, asks what was said or done; `over`: that time is over."""
+def _asks_of_time(clause: str, *, is_over: bool) -> bool:
+    """Whether a clause, without the time that it names, asks what was said or done; `is_over`: that time is over."""
     if not clause.isascii():
-        asked = _ASKED_OF_A_TIME().fullmatch(clause)
-        return asked is not None and (over or bool(asked["past"] or asked["late"]))
-    said = [word.replace("'", "") for word in re.findall("[a-z']+", clause)]
-    if not said or said[0] in _SUBJECTS:  # it tells
+        question = _ASKED_OF_A_TIME().fullmatch(clause)
+        if question is None:
+            return False
+        return is_over or bool(question["past"] or question["late"])
+    word_list = [word.replace("'", "") for word in re.findall("[a-z']+", clause)]
+    if not word_list or word_list[0] in _SUBJECTS:  # it tells
         return False
-    words = set(said)
-    if not words <= _KNOWN or words.isdisjoint(_WHAT):
+    words = set(word_list)
+    if not words <= _WORDS_OF_QUESTIONS or words.isdisjoint(_WHAT):
         return False
-    if words.isdisjoint(_OF_THE_TIME) and (words.isdisjoint(_ASKER) or words.isdisjoint(_ACTS)):
+    asks_about_asker = not words.isdisjoint(_ASKER) and not words.isdisjoint(_ACTS)
+    if words.isdisjoint(_OF_THE_TIME) and not asks_about_asker:
         return False
-    return over or not words.isdisjoint(_PAST)
+    return is_over or not words.isdisjoint(_PAST)
 
 
 # --- what answers such a question ---------------------------------------------------------------------------
@@ -207,9 +219,9 @@ def answers_overview(said: str, overview: Overview) -> bool:
     asker, or the asker's name. What was said in a time belongs into an overview of that time, whatever it says."""
     if overview == "time":
         return True
-    held = _OF_NAME if overview == "name" else _OF_SELF
-    if held().search(said) is None:  # most texts hold nothing, and need not be cut into sentences
+    statement = _OF_NAME() if overview == "name" else _OF_SELF()
+    if statement.search(said) is None:  # most texts hold nothing, and need not be cut into sentences
         return False
-    sentences = [part.strip() for part in re.split(r"(?<=[。.!！?？\n])", said)]
-    long_enough = [part for part in sentences if len(part) >= _LEAST_CHARS]
-    return any(held().search(part) for part in long_enough if not _ASKS.search(part))
+    sentences = [sentence.strip() for sentence in re.split(r"(?<=[。.!！?？\n])", said)]
+    long_sentences = [sentence for sentence in sentences if len(sentence) >= _LEAST_CHARS]
+    return any(statement.search(sentence) for sentence in long_sentences if not _ASKS.search(sentence))

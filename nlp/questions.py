@@ -48,7 +48,9 @@ def asking_part(text: str, chars: int = ASKED_CHARS) -> str:
     was pasted."""
     if len(text) <= chars:
         return text
-    return f"{text[: chars // 2]}\n{text[len(text) - chars // 2 :]}"
+    beginning = text[: chars // 2]
+    end = text[len(text) - chars // 2 :]
+    return f"{beginning}\n{end}"
 
 
 def is_question(text: str) -> bool:
@@ -57,7 +59,7 @@ def is_question(text: str) -> bool:
 
 
 class Cue(NamedTuple):
-    """`asked` finds the kind in a question, `held` in a text."""
+    """A kind of answer: the pattern `asked` finds it in a question, the pattern `held` in a text."""
 
     name: str
     asked: re.Pattern[str]
@@ -106,4 +108,7 @@ _CUES: Final = Once(
 
 def cue_of(question: str) -> Cue | None:
     """The kind of answer that `question` asks for; None: it asks for something else."""
-    return next((cue for cue in _CUES() if cue.asked.search(question)), None)
+    for cue in _CUES():
+        if cue.asked.search(question):
+            return cue
+    return None

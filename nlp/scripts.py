@@ -18,7 +18,7 @@ EMOJI_CHARACTERS: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
 """The characters of emoji except flags, as a part of a set of a regular expression."""
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
 EMOJI: Final = rf"[{_FLAG}]{{2}}|[{EMOJI_CHARACTERS}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{EMOJI_CHARACTERS}])*"
-"""The pattern of one emoji, as people see it."""
+"""The pattern of an emoji, as people see it."""
 LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
 """Characters that only change how an emoji looks: colour or skin."""
 _ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{EMOJI_CHARACTERS}{_FLAG}]"))
@@ -46,10 +46,12 @@ def script_spans(text: str) -> Iterator[Span]:
     for stretch in _STRETCH().finditer(text):
         if stretch[0].isascii():
             continue
-        for found in _RUNS().finditer(text, *stretch.span()):
-            start, end = found.span()
-            if found.lastgroup == "emoji":
-                if word := LOOKS.sub("", found[0]):
-                    yield Span(start, end, word)
-            elif end - start >= 2 and not found[0].isascii():
-                yield Span(start, end, found[0])
+        for run in _RUNS().finditer(text, *stretch.span()):
+            start, end = run.span()
+            word = run[0]
+            if run.lastgroup == "emoji":
+                plain_emoji = LOOKS.sub("", word)
+                if plain_emoji:
+                    yield Span(start, end, plain_emoji)
+            elif end - start >= 2 and not word.isascii():
+                yield Span(start, end, word)

@@ -19,7 +19,7 @@ _CYRILLIC: Final = re.compile("[\u0400-\u04ff]+")
 
 
 class _Stemmers(threading.local):
-    """One set for each thread: two threads must not use a PyStemmer object at the same time."""
+    """The stemmers of a thread: two threads must not use a PyStemmer object at the same time."""
 
     def __init__(self) -> None:
         # Imported late: most processes answer before they need a stem.
@@ -36,8 +36,11 @@ _stemmers: Final = Once(_Stemmers)
 def stem(word: str) -> str:
     """The stem of a lower-case word. Only ASCII and Cyrillic words have stems; any other word is returned unchanged."""
     if word.isascii():
-        return _stemmers().english(word) if word.isalpha() else word
-    return _stemmers().russian(word) if _CYRILLIC.fullmatch(word) else word
+        if word.isalpha():
+            return _stemmers().english(word)
+    elif _CYRILLIC.fullmatch(word):
+        return _stemmers().russian(word)
+    return word
 
 
 def says_little(word: str) -> bool:
@@ -60,6 +63,10 @@ def is_incidental(word: str) -> bool:
     return says_when(word) or only_asks(word)
 
 
-_LITTLE: Final = Once(lambda: {form for word in FUNCTION_WORDS | STOP_WORDS for form in (word, stem(word))})
-_DAY_WORDS: Final = Once(lambda: {form for word in DAY_WORDS for form in (word, stem(word))})
-_QUESTION_WORDS: Final = Once(lambda: {form for word in QUESTION_WORDS for form in (word, stem(word))})
+def _with_stems(words: frozenset[str]) -> frozenset[str]:
+    return words | frozenset(map(stem, words))
+
+
+_LITTLE: Final = Once(lambda: _with_stems(FUNCTION_WORDS | STOP_WORDS))
+_DAY_WORDS: Final = Once(lambda: _with_stems(DAY_WORDS))
+_QUESTION_WORDS: Final = Once(lambda: _with_stems(QUESTION_WORDS))

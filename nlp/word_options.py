@@ -40,7 +40,9 @@ class Enrichment:
         names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems")
         parts = [name + REVISIONS.get(name, "") for name in names if getattr(self, name)]
         if self.words:
-            parts.append("words:" + sha256("\n".join(sorted(self.words)).encode("utf-8", "replace")).hexdigest()[:8])
+            word_lines = "\n".join(sorted(self.words))
+            digest = sha256(word_lines.encode("utf-8", "replace")).hexdigest()
+            parts.append(f"words:{digest[:8]}")
         return " ".join(parts)
 
 

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from sandbox.chats.encoding import EncodingError, decode
     from sandbox.chats.joined_lines import joined_values
     from sandbox.chats.messages import is_sillytavern, whole
-    from sandbox.chats.plain import begins_with_role
+    from sandbox.chats.plain import begins_with_role, may_be_chat
     from sandbox.errors import PatternError, SandboxBusy, SandboxClosed, SandboxError, SandboxUnavailable
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
     from sandbox.javascript import literals
     from sandbox.javascript.spelling import spelled_in_two_ways
-    from sandbox.language import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, cells, language_of, padded
     from sandbox.limits import SandboxLimits
     from sandbox.verdicts import (
         CheckReport,
@@ -47,16 +46,15 @@ __all__ += ["PatternError", "SandboxBusy", "SandboxClosed", "SandboxError", "San
 _MODULES |= dict.fromkeys(__all__[-5:], "errors")
 __all__ += ["PackMemory", "pack_text", "usable"]
 _MODULES |= dict.fromkeys(__all__[-3:], "workbench.files")
-__all__ += ["begins_with_role", "chat", "is_sillytavern", "left_out", "whole"]
+__all__ += ["begins_with_role", "chat", "is_sillytavern", "left_out", "may_be_chat", "whole"]
 _MODULES |= {"chat": "chats.chat", "left_out": "chats.left_out", "begins_with_role": "chats.plain"}
+_MODULES |= {"may_be_chat": "chats.plain"}
 _MODULES |= {"is_sillytavern": "chats.messages", "whole": "chats.messages"}
 __all__ += ["EncodingError", "decode", "instant", "joined_values"]
 _MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
 _MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
 __all__ += ["literals", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
-__all__ += ["ABOUT_FLAG", "Parser", "begin_again_in_utf8_mode", "cells", "language_of", "padded"]
-_MODULES |= dict.fromkeys(__all__[-6:], "language")
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.locale import MessageError
+from languages import MessageError
 
 
 class SandboxError(MessageError):

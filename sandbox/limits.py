@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandbox.locale import _
+from languages import _
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ short, must not move a cursor, and must have the type that the rest of the progr
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +19,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from languages import ReceivedSentence, Sentence
 from sandbox.errors import ProtocolError
-from sandbox.locale import unpacked
+from sandbox.prospects import (
+    ALWAYS_TRUE,
+    DEPTHS,
+    FACTS,
+    MOST_ATOMS,
+    MOST_CHARACTERS,
+    MOST_WORD,
+    ROLES,
+    UNKNOWN,
+    Atom,
+    Constant,
+    Prospect,
+)
 from sandbox.verdicts import MOST_OPERANDS, Operand, Reading, TracedCopy
 
-VERSION = 6
+VERSION = 7
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
@@ -46,17 +60,23 @@ MOST_MICROSECONDS = 10**12
 MOST_WORDS = 50
 """Key words of one trigger that are told."""
 _MOST_COPY_CHARS = 1_000_000
-"""Of a traced copy: the longest trigger with a probe around each operand."""
+"""Characters of a traced copy: the longest trigger with a probe around each operand."""
+_MOST_DEPTH = 2**10
+"""The depth of an operand is less than this; the reader of triggers stops at 40 (javascript/tracing.py)."""
+_MOST_POSITION = 2**31
+"""Lines, columns and offsets are less than this."""
 _PROBE = re.compile(r"probe_[0-9a-f]{16}")
-Finding: TypeAlias = tuple[str, str, int, int]
+Finding: TypeAlias = tuple[str, str | Sentence, int, int]
 """About a trigger that was read: rule (`reference` for an unknown name), message, line and column from 1."""
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Wanted(StrEnum):
-    """What a frame READ asks about each of its sources: what is wrong with it, its key words, or what is traced."""
+    """What a frame READ asks about each of its sources: what is wrong with it, what it needs to be true, its key words,
+    or what is traced."""
 
     FINDINGS = "findings"
+    NEEDS = "needs"
     WORDS = "words"
     READING = "reading"
 
@@ -138,20 +158,33 @@ def text(value: object, most: int = MOST_TEXT) -> str:
     return _UNSEEN.sub("\ufffd", short)
 
 
-def message(value: object, levels: int = _MOST_LEVELS) -> str:
-    """A text, or a message as `sandbox.locale.packed` gives it."""
+def packed(sentence: Sentence) -> list[Any]:
+    """A sentence for another process: its English, its template, and its values by the names of their places."""
+    values = {name: _packed_value(value) for name, value in sentence.named_values.items()}
+    return [sentence.english, sentence.template, values]
+
+
+def _packed_value(value: object) -> Any:
+    if isinstance(value, Sentence):
+        return packed(value)
+    if type(value) is int or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
+
+
+def message(value: object, levels: int = _MOST_LEVELS) -> str | Sentence:
+    """A text, or the sentence of which `packed` gave this form."""
     if not isinstance(value, list):
         return text(value)
-    english, template, values = sequence(value, 3) if len(value) == 3 else (None, None, None)
-    if (
-        not isinstance(values, dict)
-        or len(values) > _MOST_VALUES
-        or not all(map(str.isidentifier, values))
-        or not levels
-    ):
+    english, template, values = _row(value, 3)
+    if not levels or not isinstance(values, dict) or len(values) > _MOST_VALUES:
         raise ProtocolError("not a message")
-    given = {name: one if type(one) in (int, float) else message(one, levels - 1) for name, one in values.items()}
-    return unpacked(text(english), text(template), given)
+    if not all(map(str.isidentifier, values)):
+        raise ProtocolError("not a message")
+    checked_values: dict[str, object] = {}
+    for name, inner in values.items():
+        checked_values[name] = inner if type(inner) in (int, float) else message(inner, levels - 1)
+    return ReceivedSentence(text(english), text(template), checked_values)
 
 
 def whole(value: object, least: int, bound: int) -> int:
@@ -173,11 +206,34 @@ def sequence(value: object, most: int) -> Sequence[Any]:
     return value
 
 
+def _row(value: object, length: int) -> Sequence[Any]:
+    """A list of exactly `length` items."""
+    items = sequence(value, length)
+    if len(items) != length:
+        raise ProtocolError("too few items")
+    return items
+
+
 def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
     """The answer to Kind.READ about `count` sources: what was found in each."""
     most = MOST_UNKNOWN + MOST_FINDINGS
     sources = _of_each(body, Wanted.FINDINGS, count)
-    return [[_finding(*sequence(finding, 4)) for finding in sequence(source, most)] for source in sources]
+    return [[_finding(row) for row in sequence(rows, most)] for rows in sources]
+
+
+def prospect_form(prospect: Prospect) -> object:
+    """A prospect as JSON: true if the trigger is always true, null if its need is not known, else the atoms of the
+    need, each a role, a depth and a word, or a fact and its value."""
+    if prospect.always:
+        return True
+    if prospect.need is None:
+        return None
+    return [[*place, value] if isinstance(place, tuple) else [place, value] for place, value in prospect.need]
+
+
+def prospects(body: Mapping[str, Any], count: int) -> list[Prospect]:
+    """The answer to Kind.READ about `count` sources: what is known of each before it runs."""
+    return [_prospect(answer) for answer in _of_each(body, Wanted.NEEDS, count)]
 
 
 def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
@@ -188,9 +244,11 @@ def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
 def reading(body: Mapping[str, Any], original: str) -> Reading:
     """The answer to Kind.READ about the source `original`: its operands and its traced copy."""
     [answer] = _of_each(body, Wanted.READING, 1)
-    rows, copy = sequence(answer, 2) if isinstance(answer, list) and len(answer) == 2 else ((), None)
-    traced = tuple(_operand(*sequence(row, 7)) for row in sequence(rows, MOST_OPERANDS))
-    return Reading(traced, None if copy is None else _copy(original, *sequence(copy, 2)))
+    operand_rows, copy_row = _row(answer, 2)
+    operands = tuple(map(_operand, sequence(operand_rows, MOST_OPERANDS)))
+    if copy_row is None:
+        return Reading(operands, None)
+    return Reading(operands, _copy(original, copy_row))
 
 
 def _of_each(body: Mapping[str, Any], wanted: Wanted, count: int) -> Sequence[Any]:
@@ -200,28 +258,50 @@ def _of_each(body: Mapping[str, Any], wanted: Wanted, count: int) -> Sequence[An
     return answers
 
 
-def _operand(
-    number: object = None,
-    depth: object = None,
-    role: object = None,
-    source: object = None,
-    start: object = None,
-    end: object = None,
-    is_compared: object = None,
-) -> Operand:
+def _prospect(answer: object) -> Prospect:
+    if answer is True:
+        return ALWAYS_TRUE
+    if answer is None:
+        return UNKNOWN
+    return Prospect(frozenset(_atom(atom) for atom in sequence(answer, MOST_ATOMS)))
+
+
+def _atom(value: object) -> Atom:
+    match value:
+        case [str(role), int(depth), str(word)] if role in ROLES and depth in DEPTHS and depth is not True:
+            return (role, depth), _word(word)
+        case [str(name), str(fact)] if FACTS.get(name) is str and len(fact) <= MOST_CHARACTERS:
+            return name, fact
+        case [str(name), float(number)] if FACTS.get(name) is float:
+            return name, number
+    raise ProtocolError("not a need")
+
+
+def _word(value: str) -> Constant:
+    """A word as candidates.py looks for it: it must not reach from one message into the next."""
+    if not 0 < len(value) <= MOST_WORD or "\n" in value:
+        raise ProtocolError("not a word of a need")
+    return value
+
+
+def _operand(row: object) -> Operand:
+    """The operand of a row with its fields in their order."""
+    number, depth, role, source, start, end, is_compared = _row(row, 7)
     return Operand(
-        whole(number, 0, MOST_OPERANDS),
-        whole(depth, 0, 2**10),
-        text(role),
-        text(source),
-        whole(start, 0, 2**31),
-        whole(end, 0, 2**31),
-        is_compared is True,
+        number=whole(number, 0, MOST_OPERANDS),
+        depth=whole(depth, 0, _MOST_DEPTH),
+        role=text(role),
+        text=text(source),
+        start=whole(start, 0, _MOST_POSITION),
+        end=whole(end, 0, _MOST_POSITION),
+        is_compared=is_compared is True,
     )
 
 
-def _copy(original: str, source: object = None, probe: object = None) -> TracedCopy:
-    """A copy goes back to a worker only, so its characters stay as they are."""
+def _copy(original: str, row: object) -> TracedCopy:
+    """The traced copy of a row with its source and the name of its probe. A copy goes back to a worker only, so its
+    characters stay as they are."""
+    source, probe = _row(row, 2)
     if not isinstance(source, str) or len(source) > _MOST_COPY_CHARS:
         raise ProtocolError("not a copy, or too long")
     if not isinstance(probe, str) or not _PROBE.fullmatch(probe):
@@ -229,5 +309,7 @@ def _copy(original: str, source: object = None, probe: object = None) -> TracedC
     return TracedCopy(source, original, probe)
 
 
-def _finding(rule: object = None, said: object = None, line: object = None, column: object = None) -> Finding:
-    return text(rule), message(said), whole(line, 1, 2**31), whole(column, 1, 2**31)
+def _finding(row: object) -> Finding:
+    """The finding of a row with its rule, message, line and column."""
+    rule, sentence, line, column = _row(row, 4)
+    return text(rule), message(sentence), whole(line, 1, _MOST_POSITION), whole(column, 1, _MOST_POSITION)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from sandbox.locale import _
+from languages import N_, Sentence, _
 
 FailureKind: TypeAlias = Literal[
     "syntax",  # does not compile
@@ -35,13 +35,14 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The trigger gave no value, which counts as false. `line` and `column` start at 1 (UTF-16 columns), or None."""
+    """The trigger gave no value, which counts as false. `line` and `column` start at 1 (UTF-16 columns). `elapsed_us`:
+    microseconds; 0 if it did not run."""
 
     kind: FailureKind
     message: str
-    line: int | None
-    column: int | None
-    elapsed_us: int
+    line: int | None = None
+    column: int | None = None
+    elapsed_us: int = 0
 
 
 Verdict: TypeAlias = Fired | Quiet | Failed
@@ -49,13 +50,15 @@ Verdict: TypeAlias = Fired | Quiet | Failed
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding about a trigger. `caret` is the source line with a `^` under the column, ready to print, or ''."""
+    """One finding about a trigger. `caret`: the source line with a `^` under the column. `sentence`: the message for a
+    reader of another language, if there is one."""
 
     kind: str
     message: str
     line: int | None
     column: int | None
     caret: str
+    sentence: Sentence | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +70,23 @@ class CheckReport:
 
 
 _LAYER_TITLES = {
-    "parent": _("process"),
-    "files": _("files"),
-    "memory": _("memory"),
-    "privileges": _("privileges"),
-    "landlock": _("file system and network"),
-    "seccomp": _("system calls"),
+    "parent": N_("process"),
+    "files": N_("files"),
+    "memory": N_("memory"),
+    "privileges": N_("privileges"),
+    "landlock": N_("file system and network"),
+    "seccomp": N_("system calls"),
 }
 _ATTEMPT_TITLES = {
-    "no open": _("opening a file"),
-    "no write": _("writing a file"),
-    "no list a folder": _("listing a folder"),
-    "no socket": _("making a socket"),
-    "no connect": _("connecting"),
-    "no exec": _("starting a program"),
-    "no kill": _("signalling the server"),
-    "no fork": _("making a process"),
-    "no limits of the parent": _("changing the limits of the server"),
+    "no open": N_("opening a file"),
+    "no write": N_("writing a file"),
+    "no list a folder": N_("listing a folder"),
+    "no socket": N_("making a socket"),
+    "no connect": N_("connecting"),
+    "no exec": N_("starting a program"),
+    "no kill": N_("signalling the server"),
+    "no fork": N_("making a process"),
+    "no limits of the parent": N_("changing the limits of the server"),
 }
 
 
@@ -102,7 +105,7 @@ class ProtectionLayer:
     @property
     def title(self) -> str:
         """What it is about, in words for people."""
-        return (_LAYER_TITLES | _ATTEMPT_TITLES).get(self.name, self.name)
+        return _((_LAYER_TITLES | _ATTEMPT_TITLES).get(self.name, self.name))
 
 
 @dataclass(frozen=True, slots=True)

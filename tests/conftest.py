@@ -1,14 +1,19 @@
 """What all tests share: async tests run on asyncio, hypothesis has no deadline (the machines are shared), no test
-leaves a log handler to the next, none opens a connection to another machine, and one that measures time runs alone."""
+leaves a log handler to the next, none opens a connection to another machine, and one that measures time runs alone.
+Trigger workers, imported modules of servers and the parser of the command line serve one test after the other."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
+import ssl
 import sys
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -22,9 +27,25 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test shares a process with the developer's windows, or with another test; see the fixture `shared`.
 os.environ["XDG_RUNTIME_DIR"] = os.devnull
 
-hypothesis.settings.register_profile("short", deadline=None, max_examples=60, derandomize=True)
+MEMORY = "/dev/shm"
+MEMORY_BYTES = 4 * 2**30
+"""The files of a run of all tests take some 2 GB of it."""
+# Every write that a store acknowledges waits for the disk, 1 to 4 ms, and each test makes and removes a folder. Files
+# in memory need no wait; what a power failure leaves of a file, tests/crash simulate.
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+hypothesis.settings.register_profile("short", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.register_profile("usual", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
-hypothesis.settings.load_profile("short")
+hypothesis.settings.load_profile("usual")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`make test`, which leaves out the long forms, tries fewer examples of each property too."""
+    is_short = "not full" in config.getoption("markexpr")
+    if is_short and not config.getoption("--hypothesis-profile"):
+        hypothesis.settings.load_profile("short")
 
 
 guard_connections()
@@ -49,6 +70,55 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_parser() -> Iterator[None]:
+    """The parser of the command line, which takes 8 ms to make, is made once for each language."""
+    from languages import spoken
+    from memory_server.cli import parser
+
+    make_parser = parser.parser
+
+    @cache
+    def parser_in(language: str) -> parser.CommandParser:
+        return make_parser()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parser, "parser", lambda: parser_in(spoken()))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_tls_context() -> Iterator[None]:
+    """Each HTTP client reads the certificates of the system, 30 ms, although the tests ask over plain HTTP. Here the
+    clients share what was read. Who makes a context to change it, as a link to a server does, gets one of its own."""
+    from httpx2._transports import default
+
+    make_context = default.create_ssl_context
+
+    @cache
+    def usual_context(_certificates: tuple[str | None, ...], trust_env: bool) -> ssl.SSLContext:
+        return make_context(trust_env=trust_env)
+
+    def shared_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+        if verify is not True or cert is not None:
+            return make_context(verify=verify, cert=cert, trust_env=trust_env)
+        certificates = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        return usual_context(certificates, trust_env)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(default, "create_ssl_context", shared_context)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_programs() -> Iterator[None]:
+    """The process that forks programs ends with the tests."""
+    yield
+    from forked_programs import end_template
+
+    end_template()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
@@ -58,7 +128,8 @@ def anyio_backend() -> str:
 def log_handlers() -> Iterator[None]:
     """A command that runs in the test's process logs to the standard error of that test, which is closed after it."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers = root.handlers[:]
+    level = root.level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
@@ -88,16 +159,16 @@ def _go_elsewhere(folder: Path, patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def shared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Lets the commands of this test share a process; gives the folder of its socket."""
-    place = tmp_path_factory.mktemp("run")
-    place.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    folder = tmp_path_factory.mktemp("run")
+    folder.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "0.5")
-    yield place / "memory-server"
+    yield folder / "memory-server"
     from memory_server.cli.daemon import running
 
-    for _, known in running():
-        if known:
-            os.kill(known["pid"], signal.SIGKILL)
+    for _, figures in running():
+        if figures:
+            os.kill(figures["pid"], signal.SIGKILL)
 
 
 @pytest.fixture(params=["own", pytest.param("shared", marks=pytest.mark.full)])

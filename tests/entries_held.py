@@ -10,16 +10,16 @@ from memory_server.knowledge.ports import Entries
 
 
 async def get(store: Entries, scope: Scope, **which: Any) -> Entry | None:
-    return await store.read(scope, lambda held: held.get(**which))
+    return await store.read(scope, lambda entries: entries.get(**which))
 
 
 async def page(store: Entries, scope: Scope, where: Filter, **how: Any) -> tuple[list[Entry], int]:
-    return await store.read(scope, lambda held: (held.entries(where, **how), held.count(where)))
+    return await store.read(scope, lambda entries: (entries.entries(where, **how), entries.count(where)))
 
 
 async def search(store: Entries, scope: Scope, query: Query) -> Hits:
-    return await store.read(scope, lambda held: held.search(query))
+    return await store.read(scope, lambda entries: entries.search(query))
 
 
 async def figures(store: Entries, scope: Scope) -> Figures:
-    return await store.read(scope, lambda held: held.figures())
+    return await store.read(scope, lambda entries: entries.figures())

@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -20,12 +19,15 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from command_outcome import Outcome
+from forked_programs import Program
 
 from memory_server.cli.parser import main
 
 PATIENCE = 30.0
 TOKEN = "t" * 40
-MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
+MODERN = "2026-07-28"
+HANDSHAKE = "2025-11-25"
 ERAS = (MODERN, HANDSHAKE)
 
 
@@ -53,16 +55,18 @@ def serving(folder: Path, *arguments: str, ready: bool = True, **settings: str) 
     """A server on `folder`, with settings as `http__token="…"`."""
     variables = {f"MEMORY_SERVER_{name.upper()}": value for name, value in settings.items()}
     log = folder.with_name(f"{folder.name}-{time.monotonic_ns()}.log")
-    command = [sys.executable, "-m", "memory_server", "serve", "--http", "0", "--data-dir", str(folder), *arguments]
+    words = ["serve", "--http", "0", "--data-dir", folder, *arguments]
     with log.open("wb") as errors:
-        process = subprocess.Popen(command, stderr=errors, env={**os.environ, **variables}, cwd=folder.parent)
+        process = Program(words, stderr=errors, env={**os.environ, **variables}, cwd=folder.parent)
     try:
         deadline = time.monotonic() + PATIENCE
-        while (found := re.search(r"http://\S+:\d+(?=/mcp)", log.read_text("utf-8"))) is None:
+        address = _address_in(log)
+        while address is None:
             assert process.poll() is None, log.read_text("utf-8")
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        server = Server(process, found[0], log)
+            address = _address_in(log)
+        server = Server(process, address, log)
         while ready and httpx.get(f"{server.url}/readyz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -73,12 +77,19 @@ def serving(folder: Path, *arguments: str, ready: bool = True, **settings: str) 
         process.wait(PATIENCE)
 
 
-def in_process(*arguments: str) -> tuple[int, str, str]:
+def _address_in(log: Path) -> str | None:
+    """The address that a server has written to its log."""
+    address = re.search(r"http://\S+:\d+(?=/mcp)", log.read_text("utf-8"))
+    return None if address is None else address[0]
+
+
+def in_process(*arguments: str) -> Outcome:
     """Exit status and what a command prints on its two outputs. It runs in this process, as a start takes 0.5 s."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         status = main(list(arguments))
-    return status, out.getvalue(), err.getvalue()
+    return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def give(folder: Path, name: str, *arguments: str) -> str:
@@ -107,8 +118,8 @@ class Asker:
 
     def call(self, tool: str, arguments: Any = None, **headers: str) -> httpx.Response:
         """`POST /v1/{tool}`; headers with underscores."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.http.post(f"/v1/{tool}", json=arguments or {}, headers=given)
+        named_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(f"/v1/{tool}", json=arguments or {}, headers=named_headers)
 
     def done(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The result of a call that must work."""
@@ -120,18 +131,20 @@ class Asker:
     def mcp(self, era: str, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> httpx.Response:
         """A request of this era on `POST /mcp`."""
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
-        given = {"accept": "application/json, text/event-stream", "mcp-protocol-version": era}
+        sent_headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": era}
         if era == MODERN:
             body["params"]["_meta"] = {
                 "io.modelcontextprotocol/protocolVersion": era,
                 "io.modelcontextprotocol/clientCapabilities": {},
                 "io.modelcontextprotocol/clientInfo": {"name": "asker", "version": "1"},
             }
-            given["mcp-method"] = method
-            if (name := body["params"].get("name") or body["params"].get("uri")) is not None:
-                given["mcp-name"] = name
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.http.post("/mcp", content=json.dumps(body), headers={**given, "content-type": "application/json"})
+            sent_headers["mcp-method"] = method
+            name = body["params"].get("name") or body["params"].get("uri")
+            if name is not None:
+                sent_headers["mcp-name"] = name
+        sent_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+        sent_headers["content-type"] = "application/json"
+        return self.http.post("/mcp", content=json.dumps(body), headers=sent_headers)
 
     def tool(self, era: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The result of `tools/call`."""
@@ -146,9 +159,9 @@ def listening(server: Server, token: str = TOKEN, *uris: str) -> socket.socket:
     params = {"notifications": {"resourceSubscriptions": uris or ["memory://stats/overview"]}}
     body: list[bytes] = []
 
-    def catch(given: httpx.Request) -> httpx.Response:
-        body.append(given.content)
-        request.headers.update(given.headers)
+    def catch(sent: httpx.Request) -> httpx.Response:
+        body.append(sent.content)
+        request.headers.update(sent.headers)
         return httpx.Response(200, json={})
 
     asker.http = httpx.Client(base_url=server.url, transport=httpx.MockTransport(catch), headers=asker.http.headers)

@@ -10,10 +10,16 @@ from memory_server.knowledge.service import Knowledge
 
 async def cleaned(knowledge: Knowledge, *, dry_run: bool = False, by: str = "cleanup") -> list[Leaving]:
     """What a clean-up takes out of all places, or would."""
-    return [row async for place in knowledge.lifecycle.clean_up(dry_run=dry_run, by=by) for row in place.left]
+    leaving: list[Leaving] = []
+    async for cleaned_place in knowledge.lifecycle.clean_up(dry_run=dry_run, by=by):
+        leaving += cleaned_place.left
+    return leaving
 
 
 async def restored(knowledge: Knowledge, copy: Path, *, overwrite: bool = False, dry_run: bool = False) -> int:
     """How many entries come from a copy of the store, or would."""
     mode = "overwrite" if overwrite else "merge"
-    return sum([place.counts.added async for place in knowledge.lifecycle.bring(copy, mode, dry_run=dry_run)])
+    added = 0
+    async for restored_place in knowledge.lifecycle.bring(copy, mode, dry_run=dry_run):
+        added += restored_place.counts.added
+    return added

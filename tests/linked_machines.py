@@ -26,7 +26,9 @@ class Network:
     that a connection waits before it is carried, so that later ones overtake it."""
 
     def __init__(self, port: int, rng: Random | None = None, tls: ssl.SSLContext | None = None) -> None:
-        self.target, self._rng, self._tls = port, rng or Random(0), tls
+        self.target = port
+        self._rng = rng or Random(0)
+        self._tls = tls
         self.bad = self.slow = 0.0
         self.cuts = self.repeats = self.connections = 0
         self.said: list[bytes] = []
@@ -63,7 +65,9 @@ class Network:
         self.connections += 1
         with suppress(OSError, asyncio.CancelledError, asyncio.IncompleteReadError):
             await asyncio.sleep(self._rng.uniform(0, self.slow))
-            fault = self._rng.choice(("ask", "answer", "repeat")) if self._rng.random() < self.bad else ""
+            fault = ""
+            if self._rng.random() < self.bad:
+                fault = self._rng.choice(("ask", "answer", "repeat"))
             there_in, there_out = await asyncio.open_connection("127.0.0.1", self.target)
             asked = bytearray()
 
@@ -93,8 +97,8 @@ class Network:
             try:
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for one in both:
-                    one.cancel()
+                for task in both:
+                    task.cancel()
                 there_out.close()
         writing.close()
 
@@ -111,11 +115,11 @@ class Network:
 
 @contextmanager
 def network(port: int, rng: Random | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Network]:
-    made = Network(port, rng, tls)
+    proxy = Network(port, rng, tls)
     try:
-        yield made
+        yield proxy
     finally:
-        made.end()
+        proxy.end()
 
 
 def certificate(folder: Path, *, days: float = 1.0, name: str = "127.0.0.1") -> tuple[ssl.SSLContext, Path]:
@@ -126,10 +130,11 @@ def certificate(folder: Path, *, days: float = 1.0, name: str = "127.0.0.1") -> 
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "home")])
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(name))])
-    made = (
+    signed = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=2))
         .not_valid_after(now + datetime.timedelta(days=days))
@@ -137,21 +142,22 @@ def certificate(folder: Path, *, days: float = 1.0, name: str = "127.0.0.1") -> 
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    place, secret = folder / "home.pem", folder / "home.key"
-    place.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
+    file = folder / "home.pem"
+    key_file = folder / "home.key"
+    file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(place, secret)
-    return context, place
+    context.load_cert_chain(file, key_file)
+    return context, file
 
 
 def token_file(folder: Path, token: str = TOKEN) -> Path:
-    place = folder / "token"
-    place.write_text(f"{token}\n")
-    place.chmod(0o600)
-    return place
+    file = folder / "token"
+    file.write_text(f"{token}\n")
+    file.chmod(0o600)
+    return file
 
 
 def link(machine: Path, url: str, *flags: str) -> tuple[int, str, str]:
@@ -180,13 +186,13 @@ def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{found.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        found.shutdown()
-        found.server_close()
+        server.shutdown()
+        server.server_close()
 
 
 def says(status: int, body: bytes, **headers: str) -> Callable[[BaseHTTPRequestHandler], None]:

@@ -45,14 +45,14 @@ class MemoryStore:
         try:
             state = self._states.get(conversation_id) or ConversationState(conversation_id)
             changes, result = decide(state)
-            made = None
+            change = None
             if changes:
                 self._states[conversation_id] = state
                 apply(state, changes)
                 state.version += 1
                 self._commits[conversation_id].append(Commit(state.version, self._clock(), by, tuple(changes)))
-                made = change_id(conversation_id, state.version)
-            return result, made
+                change = change_id(conversation_id, state.version)
+            return result, change
         finally:
             lock.release()
 

@@ -36,40 +36,40 @@ async def work(data_dir: Path, seed: int, count: int) -> None:
     parameters = Parameters(retention=RetentionParameters(always_kept=20, most_at_once=3, max_age_ms=DAY // 2))
     around = Services(store, TableRunner(), parameters, lambda: NOW + rng.randrange(-DAY, DAY), rng)
     chat = Conversations(around).get("chat")
-    said = [Message("user", f"{rng.choice(WORDS)} {rng.choice(WORDS)} {rng.random()}")]
-    await chat.short_term.query_of(said)
+    question = [Message("user", f"{rng.choice(WORDS)} {rng.choice(WORDS)} {rng.random()}")]
+    await chat.short_term.query_of(question)
     print("ready", flush=True)
     sys.stdin.readline()
     done: list[str] = []
     for number in range(count):
         message = Message("user", f"{rng.choice(WORDS)} {rng.choice(WORDS)} {seed}-{number}")
-        known = list((await store.read("chat")).short_term)
-        made: str | None = None
+        ids = list((await store.read("chat")).short_term)
+        change: str | None = None
         match rng.randrange(10):
             case 0 | 1 | 2 | 3:
-                made = (await chat.short_term.add([message])).change_id
+                change = (await chat.short_term.add([message])).change_id
             case 4:
-                made = (await chat.short_term.search([Message("user", rng.choice(WORDS))])).change_id
+                change = (await chat.short_term.search([Message("user", rng.choice(WORDS))])).change_id
             case 5:
-                made = (await chat.short_term.delete(f"{seed}-{rng.randrange(count)}")).change_id
-            case 6 if known:
+                change = (await chat.short_term.delete(f"{seed}-{rng.randrange(count)}")).change_id
+            case 6 if ids:
                 with contextlib.suppress(MemoryNotFound):  # another process deleted it meanwhile
-                    made = (await chat.short_term.pin(rng.choice(known), pinned=rng.random() < 0.5)).change_id
+                    change = (await chat.short_term.pin(rng.choice(ids), pinned=rng.random() < 0.5)).change_id
             case 7:
-                made = (await chat.long_term.add(f"t{rng.randrange(3)}", f"p {seed}-{number}", "true")).change_id
+                change = (await chat.long_term.add(f"t{rng.randrange(3)}", f"p {seed}-{number}", "true")).change_id
             case 8:
                 removed = await chat.short_term.clean_up()
-                made = removed.change_id
-                if made is None and removed.remaining:
+                change = removed.change_id
+                if change is None and removed.remaining:
                     print("looked", flush=True)
             case _ if done:
                 with contextlib.suppress(InvalidInput):  # there is nothing left of it
-                    made = (await chat.archive.undo(rng.choice(done))).change_id
+                    change = (await chat.archive.undo(rng.choice(done))).change_id
             case _:
                 pass
-        if made is not None:
-            done.append(made)
-            print(made.partition("-")[0], flush=True)
+        if change is not None:
+            done.append(change)
+            print(change.partition("-")[0], flush=True)
         if number % 20 == 19:
             await store.compact("chat")
     await store.aclose()

@@ -15,14 +15,16 @@ class PassingRecalls:
 
     def append(self, *lines: Line) -> None:
         for line in lines:
-            kept = self._kept[line["conversation"]]
-            kept.append(line)
-            if len(kept) > MOST_LINES:
-                del kept[:-LINES_AFTER_A_CUT]
+            lines = self._kept[line["conversation"]]
+            lines.append(line)
+            if len(lines) > MOST_LINES:
+                del lines[:-LINES_AFTER_A_CUT]
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
-        return [line for name, kept in self._kept.items() if conversation_id in (None, name) for line in kept]
+        if conversation_id is not None:
+            return list(self._kept.get(conversation_id, ()))
+        return [line for lines in self._kept.values() for line in lines]
 
     def rewrite(self, change: Change) -> None:
-        for kept in self._kept.values():
-            kept[:] = filter(None, map(change, kept))
+        for lines in self._kept.values():
+            lines[:] = filter(None, map(change, lines))

@@ -33,21 +33,21 @@ def postgres() -> str:
 @cache
 def _database() -> tuple[str | None, str]:
     named = os.environ.get("MEMORY_SERVER_TEST_POSTGRES")
-    places = (named,) if named else PLACES
+    urls = (named,) if named else PLACES
     form = hashlib.sha256("".join(schema.migrations().values()).encode()).hexdigest()[:8]
     name = f"memory_server_tests_{form}"
-    for place in places:
+    for url in urls:
         try:
             with (
-                psycopg.connect(place, autocommit=True, connect_timeout=3) as connection,
+                psycopg.connect(url, autocommit=True, connect_timeout=3) as connection,
                 suppress(errors.DuplicateDatabase, errors.UniqueViolation),
             ):
                 connection.execute(f"create database {name} template template0 encoding 'UTF8'")
         except psycopg.OperationalError:
             continue
-        host, _, query = place.partition("?")
+        host, _, query = url.partition("?")
         return f"{host.rpartition('/')[0]}/{name}" + (f"?{query}" if query else ""), ""
-    return None, f"no PostgreSQL at {' or '.join(filter(None, places))}"
+    return None, f"no PostgreSQL at {' or '.join(filter(None, urls))}"
 
 
 @contextmanager

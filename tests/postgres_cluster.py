@@ -21,8 +21,10 @@ class Cluster:
     """A server; `copy_of`: as a standby of another one."""
 
     def __init__(self, folder: Path, copy_of: Cluster | None = None) -> None:
-        self.folder, self.port = folder, _free_port()
-        self.data, self.log = folder / f"data-{self.port}", folder / f"log-{self.port}"
+        self.folder = folder
+        self.port = _free_port()
+        self.data = folder / f"data-{self.port}"
+        self.log = folder / f"log-{self.port}"
         if copy_of is None:
             self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         else:
@@ -35,7 +37,7 @@ class Cluster:
 
     def start(self, *settings: str) -> None:
         where = f"port={self.port}", f"unix_socket_directories={self.folder}", "listen_addresses=127.0.0.1"
-        flags = " ".join(f"-c {each}" for each in (*_SETTINGS, *where, *settings))
+        flags = " ".join(f"-c {setting}" for setting in (*_SETTINGS, *where, *settings))
         self._run("pg_ctl", "-D", self.data, "-l", self.log, "-o", flags, "-w", "-s", "start")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -68,13 +70,14 @@ def clusters() -> Iterator[Cluster]:
     finally:
         for pid_file in folder.glob("data-*/postmaster.pid"):
             stopped = Cluster.__new__(Cluster)
-            stopped.folder, stopped.data = folder, pid_file.parent
+            stopped.folder = folder
+            stopped.data = pid_file.parent
             stopped.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port: int = server.getsockname()[1]
         return port

@@ -29,6 +29,6 @@ def project_files(root: Path = ROOT) -> list[Path]:
 def _files_of_a_copy(root: Path) -> Iterator[Path]:
     for path in root.rglob("*"):
         folders = path.relative_to(root).parts[:-1]
-        made = any(folder in MADE or folder.startswith(".") for folder in folders)
-        if path.is_file() and not made:
+        is_made = any(folder in MADE or folder.startswith(".") for folder in folders)
+        if path.is_file() and not is_made:
             yield path

@@ -13,6 +13,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sandbox.host.candidates import named_text, speaker_names
 from sandbox.javascript.spelling import folded
 
 WORDS = """
@@ -25,7 +26,7 @@ café CAFÉ straße STRASSE STRAẞE ß ẞ ſet Set K\u212a \u212ak \u212b å �
 OTHERS = ["zyx", "没有", "ｚ", "qq q", "", "ＺＺ", "\u019b", "Ქ", "zz", "沒有", "qx", "wv"]
 GLUES = [" ", " ", "", "\n", ",", "\u3000", "a", "日"]
 ROLES = ["user", "assistant", "system", "char", "other", "user", "assistant"]
-_TRADITIONAL = {folded(one): one for one in map(chr, range(0x4E00, 0xA000)) if folded(one) != one}
+_TRADITIONAL = {folded(char): char for char in map(chr, range(0x4E00, 0xA000)) if folded(char) != char}
 
 # A rule in each block: `name:` and its alternatives between bars; `3*` says it three times. After the double bar are
 # the odd ones, which V8 refuses, or which needs.py does not understand. <name> is a rule, or a method of Chance. TAB,
@@ -33,7 +34,8 @@ _TRADITIONAL = {folded(one): one for one in map(chr, range(0x4E00, 0xA000)) if f
 GRAMMAR = r"""
 form: 40*<or><end> ¦ 4*return <or><end> ¦ // aLFreturn <or>; ¦ return(<or>) ¦ return /**/ <or> ¦ 2*await <one>
   ¦ return await <one>; ¦ (await <one>) || <one> ¦ !await <one> ¦ /* a */ <or> ¦ await <one> && <one>
-  ¦ // World infoLF<or> ¦ <one>CRLF  && <one> ‖ return LF<or> ¦ return /*LF*/ <or> ¦ await <one>; ¦ await <one>; // c
+  ¦ // World infoLF<or> ¦ // World infoLFtrue<end>
+  ¦ return <constant><end> ¦ <one>CRLF  && <one> ‖ return LF<or> ¦ return /*LF*/ <or> ¦ await <one>; ¦ await <one>; // c
   ¦ await <one><end> ¦ "use strict"; <or> ¦ <or>LF<one> ¦ <or>; <one> ¦ <one>, <one> ¦ (<one>, <one>)
   ¦ const a = <one> && nope; return <one> ¦ if (<one>) <one> ¦ const a = <one>LFa || <one> ¦ let args = 1; <one>
   ¦ <one> <!-- <one> ¦ <one> --> 1 ¦ 0 --> <one> ¦ <one> ? <one> : 0 ¦ <one> ?? <one>
@@ -42,20 +44,31 @@ form: 40*<or><end> ¦ 4*return <or><end> ¦ // aLFreturn <or>; ¦ return(<or>) �
   ¦ void <one> ¦ -<one> ¦ typeof <one> ¦ ~~<one> ¦ +<one> > 0 ¦ <one> === undefined ¦ <one> in {} ¦ <one>LF(<one>)
   ¦ 3*<trap> && <one> ¦ 3*<one> && <trap> ¦ 3*<trap> || <one>
 end: 6* ¦ ; ¦ ;; ¦ LF ¦  // ok ¦  /* a */ ¦  // return await ¦ LF// xLF ¦ ;TAB
-or: 4*<one> ¦ 4*<one> && <or> ¦ 3*<one> || <or> ¦ (<or>) && (<or>) ¦ (<or>) || <one> ¦ !<one> && <or>
+or: 4*<one> ¦ 2*<last> ¦ 4*<one> && <or> ¦ 3*<one> || <or> ¦ (<or>) && (<or>) ¦ (<or>) || <one> ¦ !<one> && <or>
   ¦ !!<one> && <one> ‖ 4*context.participants.odd > 1 && <every> ¦ !(<or>) ¦ <one> == <one> ¦ <one> === <one>
   ¦ (<or>) > 0 ¦ (<or>) === false
 one: 6*<call><maybe> ¦ 4*<every> ¦ 4*<loop> ¦ 4*<found> ¦ 2*<listed> ¦ 2*<dated> ¦ <constant> ¦ 2*<every> && <every>
   ‖ <trap>
 maybe: 5* ¦ 2*<than> ¦ 4* > 0 ¦  === 0
 than:  <sign> <number>
+last: <null> || <since> ¦ <null> || <or> ¦ <null> || <since> && <or> ¦ <notnull> && <since>
+  ¦ (<notnull> && <since>) || <or> ¦ (<notnull>) && <since> ¦ <notnull> && (<or> || <since>)
+  ¦ <or> && <notnull> && <since> ¦ <null> || (<since> && <or>) ¦ context.last_fired?.messages<than>
+  ¦ args.last_fired?.ms<than> && <or> ¦ <or> && (<null> || <since>)
+  ‖ <or> && <since> ¦ <since> || <or> ¦ <notnull> || <since> ¦ <null> && <since> ¦ (<or> && <null>) || <since>
+  ¦ <null> || <or> || <since> ¦ <or> || <null> || <since> ¦ context.last_fired?.nothing<than> ¦ context.last_fired<than>
+  ¦ context.last_fired.messages.a && <or> ¦ <one> && context.last_fired?.ms.a ¦ !<null> && <since>
+  ¦ (<null> || <or>) && <since> ¦ !(<notnull>) || <since> ¦ <notnull> && <one> || <since> ¦ context.lastFired.ms > 1
+null: context.last_fired === null ¦ !context.last_fired ¦ null == args.last_fired ¦ context?.last_fired == null
+notnull: context.last_fired !== null ¦ context.last_fired ¦ null != args.last_fired ¦ !!context.last_fired
+since: context.last_fired.messages<than> ¦ context.last_fired.ms<than> ¦ args.last_fired.messages >= 3
 sign: 3*> ¦ 2*>= ¦ === ¦ !== ¦ < ¦ <= ¦ == ¦ !=
 number: 3*0 ¦ 2*1 ¦ 2 ¦ -1 ¦ -0 ‖ 0.5 ¦ true ¦ false ¦ null ¦ undefined ¦ '' ¦ '0'
 call: match_keys(<list>, <keys><scope>)
 every: match_keys_all(<list>, <keys><scope>) ¦ match_keys_all(context.messages, [<literal>, <literal>])
 list: 6*<messages> ¦ context ¦ args ‖ []
 scope: 6* ¦ , 'any' ¦ , 'user' ¦ , 'char' ¦ , 'assistant' ¦ 6*, <who>, <depth> ‖ , 'other' ¦ , 'nobody' ¦ , 7
-who: 'any' ¦ 'any' ¦ 'user' ¦ 'assistant' ¦ 'both'
+who: 'any' ¦ 'any' ¦ 'user' ¦ 'assistant' ¦ 'both' ¦ 2*'named'
 depth: 0 ¦ 1 ¦ 1 ¦ 2 ¦ 3 ¦ 4 ¦ 5 ¦ 6 ¦ 9 ¦ 17 ¦ -1 ¦ null ‖ -2 ¦ undefined ¦ 2.5 ¦ '3' ¦ NaN
 keys: 9*[<literal>] ¦ 5*[<literal>, <literal>] ¦ [<literal>,<literal>,<literal>,] ¦ 2*[<literal>, <pattern>]
   ¦ [<pattern>] ‖ []
@@ -89,13 +102,21 @@ listed: 3*<words>.some(k => <text>.includes(k)) ¦ <messages>.some(m => <words>.
   ¦ <words>.some(k => <messages>.some(m => m.content.includes(k))) ¦ <words>.some((w) => !<text>.includes(w))
   ‖ <words>.every(k => <text>.includes(k)) ¦ <words>.includes(<text>)
   ¦ <words>.filter(k => <text>.includes(k)).length<than>
-dated: <date> ¦ <date> ¦ context.conversation_id <sign> <id> ¦ [<id>, 'bob'].includes(context.conversation_id)
+dated: <date> ¦ <date> ¦ 2*<called> ¦ context.conversation_id <sign> <id>
+  ¦ [<id>, 'bob'].includes(context.conversation_id)
   ¦ <id> === context.conversation_id ‖ context.conversation_id == 0
+called: 4*on_day(<day>) ¦ 2*days_until(<day>)<than> ¦ days_until(<day>) ¦ on_lunar_day(<lunar>) ¦ !on_day(<day>)
+  ¦ on_day(<day>) === true ¦ on_day(<day>)<than> ¦ on_day(2, 29) ‖ on_day(2, 30) ¦ on_day(0, 1) ¦ on_day(13, 1)
+  ¦ on_day(4, 31) ¦ on_day(<day>, {before: 3}) ¦ on_day(<day>, {after: 40}) ¦ on_day(7, 0) ¦ days_until(2, 30) >= 0
+  ¦ on_day(2, 29, {leap: 'after'}) ¦ lunar().month > 0 ¦ on_lunar_day(<lunar>, {before: 99}) ¦ on_lunar_day(8, 31)
+  ¦ on_day ¦ on_day() ¦ on_day(1.5, 1) ¦ on_day('7', 1) ¦ lunar(1) ¦ [1, 2].includes(days_until(<day>))
+  ¦ on_lunar_day(<lunar>, {leap: true}) ¦ on_day(<day>, 1)
 id: 'ann' ¦ 'default' ¦ "小明" ¦ 'bob' ¦ 'Ann' ‖ 'a\u006en'
 constant: false ¦ 0 ¦ context.messages.length ¦ context.messages.length > 2 ¦ context.messages?.length >= 4
   ¦ Math.random() < 0.5 ¦ context.participants.user === 'Ann' ¦ context.participants?.user?.name === 'Ann'
-  ¦ Date.now() > 5 ‖ true ¦ 1 ¦ '' ¦ 'a' ¦ null ¦ undefined ¦ context ¦ context.messages ¦ context.participants.odd
-  ¦ 1 > 0 ¦ 0 == false ¦ null == 0 ¦ null === null ¦ 'a' === 'a' ¦ 0 === -0 ¦ [] ¦ 1 < 2 < 3 ¦ <literal>
+  ¦ Date.now() > 5 ¦ 2*true ¦ 1 < 2 ‖ true ¦ 1 ¦ '' ¦ 'a' ¦ null ¦ undefined ¦ context ¦ context.messages
+  ¦ context.participants.odd ¦ 1 > 0 ¦ 0 == false ¦ null == 0 ¦ null === null ¦ 'a' === 'a' ¦ 0 === -0 ¦ []
+  ¦ 1 < 2 < 3 ¦ <literal>
 trap: context.participants.user.name === 'Ann' ¦ 3*context.participants.odd > 1 ¦ 1 + context.participants.odd ¦ nope
   ¦ nope.a ¦ context.messages.push(1) && false ¦ context.messages.length = 0 ¦ <text>.match(/zz/) !== undefined
   ¦ match_keys(context, <literal>)
@@ -114,7 +135,9 @@ trap: context.participants.user.name === 'Ann' ¦ 3*context.participants.odd > 1
   ¦ context.conversation_id + 1 ¦ Math.max(1, 0) ¦ match_keys ¦ await
   ¦ match_keys(context.messages, [<literal>]) == false
   ¦ context.messages.slice(1).every(m => m.content.includes(<literal>))
-middle: 9* ¦ . ¦ .* ¦ .+ ¦ \s* ¦ .? ¦ (b|日) ¦ (?:a|的)? ¦ \b ¦ .{0,9} ¦ (|x) ¦ ? ‖ [ab] ¦ * ¦ + ¦ {0} ¦ (?=x) ¦ (?!x)
+middle: 9* ¦ . ¦ .* ¦ .+ ¦ \s* ¦ .? ¦ (b|日) ¦ (?:a|的)? ¦ \b ¦ .{0,9} ¦ (|x) ¦ ? ¦ [ab] ¦ [Cc日]+ ¦ [^a]? ¦ [/\]b]{0,3}
+  ‖ [a-]
+  ¦ [] ¦ [^] ¦ [z-a] ¦ [[a]] ¦ * ¦ + ¦ {0} ¦ (?=x) ¦ (?!x)
   ¦ (?<n>x) ¦ \x61 ¦ ()
 before: 6* ¦ \b ¦ ^ ¦ (?<!\w)
 after: 6* ¦ \b ¦ $ ¦ (?!\w) ¦ s? ‖ ?
@@ -129,13 +152,13 @@ def _rules() -> dict[str, list[list[str]]]:
     for name, body in re.findall(r"^(\w+):((?:.|\n  )*)", GRAMMAR, re.MULTILINE):
         rules[name] = []
         for part in body[1:].replace("\n  ", " ").split(" ‖ "):
-            made: list[str] = []
-            for one in part.split(" ¦ "):
-                times = re.match(r"(\d+)\*", one)
-                text = one[times.end() :] if times else one
-                text = re.sub("TAB|LF|CR|NBSP|BOM|LS", lambda found: _LOOKS[found[0]], text)
-                made += [text] * (int(times[1]) if times else 1)
-            rules[name].append(made)
+            forms: list[str] = []
+            for form in part.split(" ¦ "):
+                times = re.match(r"(\d+)\*", form)
+                text = form[times.end() :] if times else form
+                text = re.sub("TAB|LF|CR|NBSP|BOM|LS", lambda sign: _LOOKS[sign[0]], text)
+                forms += [text] * (int(times[1]) if times else 1)
+            rules[name].append(forms)
     return rules
 
 
@@ -148,25 +171,32 @@ class Chance:
     def __init__(self, seed: int) -> None:
         self.dice = dice = random.Random(seed)
         self.oddness = 0.0
-        ways = [{}, {"user": "Ann"}, {"user": {"name": "Ann"}, "odd": {"toString": 1}}, {"odd": []}]
+        ways = [
+            *({}, {"user": "Ann"}, {"user": {"name": "Ann"}, "odd": {"toString": 1}}, {"odd": []}),
+            *({"user": {"name": "小明"}, "char": "Ｃａｔ"}, {"user": {}, "char": {"name": "Robin"}}, {"char": 3}),
+        ]
         self.context: dict[str, Any] = {
             "messages": [self._message() for _ in range(dice.choice((1, 1, 2, 3, 5, 9, 18)))],
             "conversation_id": dice.choice(("default", "小明", "ann")),
             "participants": dice.choice(ways),
         }
+        self.last_fired = dice.choice((None, None, {"messages": dice.randrange(6), "ms": dice.randrange(6)}))
         day = datetime(2026, dice.choice((1, 2, 7, 12)), dice.choice((1, 15, 28)), tzinfo=UTC)
         self.now = day + timedelta(hours=dice.randrange(-20, 48), minutes=dice.randrange(60))
         contents = [message["content"] for message in self.context["messages"]]
+        names = speaker_names(self.context)
+        if dice.random() < 0.3:
+            contents = [named_text(message, names) for message in self.context["messages"]]
         self.texts = [glue.join(contents) for glue in (" ", "", "\n")]
 
     def _message(self) -> dict[str, Any]:
         dice = self.dice
-        said = dice.choice(("", " ", "，")).join(dice.choices(WORDS, k=dice.choice((0, 1, 2, 4, 8))))
+        content = dice.choice(("", " ", "，")).join(dice.choices(WORDS, k=dice.choice((0, 1, 2, 4, 8))))
         if dice.random() < 0.2:
-            said = self._disguised(said)
+            content = self._disguised(content)
         if dice.random() < 0.002:
-            said += dice.choice(("\ud83c", "\udf82"))
-        message: dict[str, Any] = {"role": dice.choice(ROLES), "content": said}
+            content += dice.choice(("\ud83c", "\udf82"))
+        message: dict[str, Any] = {"role": dice.choice(ROLES), "content": content}
         if dice.random() < 0.5:
             message |= {"name": dice.choice(("Ann", "小明", "")), "timestamp": 1784280480000}
         return message
@@ -177,11 +207,11 @@ class Chance:
 
     def grown(self, name: str) -> str:
         if name in RULES:
-            usual, odd = RULES[name][0], RULES[name][-1]
-            form = self.dice.choice(odd if self.dice.random() < self.oddness else usual)
-            return re.sub(r"<(\w{2,})>", lambda found: self.grown(found[1]), form)
-        made: str = getattr(self, name)()
-        return made
+            is_odd = self.dice.random() < self.oddness
+            form = self.dice.choice(RULES[name][-1 if is_odd else 0])
+            return re.sub(r"<(\w{2,})>", lambda name_in_form: self.grown(name_in_form[1]), form)
+        text: str = getattr(self, name)()
+        return text
 
     def word(self) -> str:
         dice = self.dice
@@ -191,7 +221,7 @@ class Chance:
             whole = dice.choice(self.texts)
             at = dice.randrange(len(whole) + 1)
             text = whole[at : at + dice.choice((1, 2, 2, 3, 4, 6, 9, 20))]
-        return self._spelled("".join(one for one in text if not "\ud800" <= one <= "\udfff"))
+        return self._spelled("".join(char for char in text if not "\ud800" <= char <= "\udfff"))
 
     def _spelled(self, text: str) -> str:
         match self.dice.randrange(10):
@@ -204,9 +234,9 @@ class Chance:
             case 3:
                 return folded(text)
             case 4:
-                return "".join(_TRADITIONAL.get(one, one) for one in text)
+                return "".join(_TRADITIONAL.get(char, char) for char in text)
             case 5:
-                return "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in text)
+                return "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
             case 6:
                 return self._disguised(text)
         return text
@@ -237,9 +267,19 @@ class Chance:
         return f"/{body or '(?:)'}/{self.grown('flags')}"
 
     def _arm(self) -> str:
-        parts = [f"\\{one}" if one in r"\^$.*+?()[]{}|/" else one for one in self.word() if " " <= one != "\u2028"]
+        parts = [f"\\{char}" if char in r"\^$.*+?()[]{}|/" else char for char in self.word() if " " <= char != "\u2028"]
         parts.insert(self.dice.randrange(len(parts) + 1), self.grown("middle"))
         return self.grown("before") + "".join(parts) + self.grown("after")
+
+    def day(self) -> str:
+        """The month and the day of a moment near the search, or of any other."""
+        near = self.now + timedelta(hours=self.dice.choice((-12, 0, 14, 24)))
+        if self.dice.random() < 0.3:
+            return f"{self.dice.randrange(1, 13)}, {self.dice.randrange(1, 29)}"
+        return f"{near.month}, {near.day}"
+
+    def lunar(self) -> str:
+        return f"{self.dice.randrange(1, 13)}, {self.dice.randrange(1, 31)}"
 
     def date(self) -> str:
         dice = self.dice
@@ -252,7 +292,8 @@ class Chance:
         }
         part, value = dice.choice([*parts.items()])
         value = value if dice.random() < 0.5 else dice.randrange(32)
-        now, sign = f"new Date().{part}()", dice.choice(("===", "===", "==", "!==", ">=", "<"))
+        now = f"new Date().{part}()"
+        sign = dice.choice(("===", "===", "==", "!==", ">=", "<"))
         forms = ("{now} {sign} {value}", "{value} === {now}", "[1, {value}].includes({now})", "{now} == '{value}'")
         return dice.choice((*forms, forms[0], "new Date(0).getMonth() === {value}")).format(
             now=now, sign=sign, value=value

@@ -18,7 +18,8 @@ class Balancer:
     turn is known by its id."""
 
     def __init__(self, nodes: list[Server]) -> None:
-        self._nodes, self._next = nodes, itertools.count()
+        self._nodes = nodes
+        self._next = itertools.count()
         self.passed_over = 0
 
     def ask(self, client: httpx.Client, tool: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +41,9 @@ class Balancer:
 def use(nodes: list[Server], seconds: float, users: int, killed: Server | None = None) -> tuple[list[float], int, int]:
     """Users who each tell a turn and recall, again and again; times of the recalls, turns, and turns that are lost."""
     run = next(_RUNS)
-    balancer, recalls, told = Balancer(nodes), list[float](), list[tuple[str, str]]()
+    balancer = Balancer(nodes)
+    recalls: list[float] = []
+    turns: list[tuple[str, str]] = []
     end = time.monotonic() + seconds
 
     def user(number: int) -> None:
@@ -50,11 +53,12 @@ def use(nodes: list[Server], seconds: float, users: int, killed: Server | None =
                 if time.monotonic() > end:
                     return
                 turn_id = f"{chat}-{turn}"
-                said = [{"role": "user", "content": f"In turn {turn} I planted {turn_id} apple trees in the garden"}]
-                said.append({"role": "assistant", "content": f"Apple trees of {turn_id} are noted."})
-                body = {"conversation_id": chat, "messages": said, "turn_id": turn_id}
+                question = f"In turn {turn} I planted {turn_id} apple trees in the garden"
+                answer = f"Apple trees of {turn_id} are noted."
+                messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+                body = {"conversation_id": chat, "messages": messages, "turn_id": turn_id}
                 balancer.ask(client, "remember_turn", body)
-                told.append((chat, turn_id))
+                turns.append((chat, turn_id))
                 asked = {
                     "conversation_id": chat,
                     "messages": [{"role": "user", "content": "Which apple trees were planted?"}],
@@ -73,10 +77,10 @@ def use(nodes: list[Server], seconds: float, users: int, killed: Server | None =
         thread.join()
     lost = 0
     with httpx.Client(timeout=30) as client:
-        for chat in {chat for chat, _ in told}:
+        for chat in {chat for chat, _ in turns}:
             living = [node for node in nodes if node is not killed]
             url = f"{living[0].url}/v1/get_memory_stats"
             answer = client.post(url, json={"conversation_id": chat}, headers={"authorization": f"Bearer {TOKEN}"})
             assert answer.status_code == 200, answer.text
-            lost += sum(1 for each in told if each[0] == chat) - answer.json()["total"]
-    return recalls, len(told), lost
+            lost += sum(conversation == chat for conversation, _ in turns) - answer.json()["total"]
+    return recalls, len(turns), lost

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory_server.conversations.changes import (
     Added,
     Change,
+    ChatMoved,
     CleanedUp,
     Edited,
     ForgetReason,
@@ -29,6 +30,8 @@ from memory_server.conversations.model import ConversationState, LongTermMemory,
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
 from nlp import QueryTerm
+from sandbox.firing.chat_state import Came, ChatState, Effect, Firing, advanced, firing_key
+from sandbox.firing.rules import FiringRules
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -82,59 +85,74 @@ def state_of(*memories: ShortTermMemory | LongTermMemory, chat: str = "chat") ->
 
 def copy_of(state: ConversationState) -> ConversationState:
     """A state of its own with the same records, which are frozen."""
-    return replace(state, short_term=dict(state.short_term), long_term=dict(state.long_term))
+    return replace(state, short_term=dict(state.short_term), long_term=dict(state.long_term), chats=dict(state.chats))
 
 
 def contents(state: ConversationState) -> tuple[Any, ...]:
     """What a state holds, to compare: order of the memories counts, the version does not."""
-    return tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms
+    return tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms, dict(state.chats)
 
 
 def random_changes(state: ConversationState, rng: Random, count: int) -> list[Change]:
     """Plausible changes, each built on those before it (applied to `state`, which the caller gives up)."""
-    made: list[Change] = []
-    gone: list[ShortTermMemory] = []
+    changes: list[Change] = []
+    forgotten: list[ShortTermMemory] = []
     for number in range(count):
-        kind = rng.randrange(12)
-        known, named = list(state.short_term.values()), list(state.long_term.values())
+        kind = rng.randrange(13)
+        memories = list(state.short_term.values())
+        triggers = list(state.long_term.values())
+        restorable = [item for item in forgotten if item.id not in state.short_term]
         change: Change
-        if kind <= 2 or (kind <= 4 and not known):
-            new_id = f"m{len(made)}-{rng.randrange(10**6)}"
+        if kind <= 2 or (kind <= 4 and not memories):
+            new_id = f"m{len(changes)}-{rng.randrange(10**6)}"
             while new_id in state.short_term:
                 new_id += "+"
             change = Added(memory(new_id, age=rng.randrange(DAY), words={"披萨": rng.random() * 40}))
         elif kind == 3:
-            chosen = rng.choice(known)
+            chosen = rng.choice(memories)
             change = Reinforced(chosen.id, chosen.score, chosen.score + 5)
         elif kind == 4:
-            change = Forgotten(rng.choice(known), "deleted")
-        elif kind == 8 and known:
-            chosen = rng.choice(known)
+            change = Forgotten(rng.choice(memories), "deleted")
+        elif kind == 8 and memories:
+            chosen = rng.choice(memories)
             other_words = rng.choice([(), ("晚饭",)])
             edited = replace(chosen, text=f"user: {rng.random()}", pinned=rng.random() < 0.5, other_words=other_words)
             change = Edited(edited, chosen)
-        elif kind == 9 and known:
-            chosen = rng.choice(known)
+        elif kind == 9 and memories:
+            chosen = rng.choice(memories)
             change = Unpinned(chosen.id) if chosen.pinned else Pinned(chosen.id)
-        elif kind == 10 and (back := [m for m in gone if m.id not in state.short_term]):
-            change = Restored(rng.choice(back), "deleted")
-        elif kind == 11 and known:
-            chosen = rng.choice(known)
+        elif kind == 10 and restorable:
+            change = Restored(rng.choice(restorable), "deleted")
+        elif kind == 11 and memories:
+            chosen = rng.choice(memories)
             change = Muted(
                 chosen.id, chosen.muted, rng.choice([(), ("everywhere",), ("conversation:chat", "folder:/a")])
             )
-        elif kind == 5 or (kind == 6 and not named):
+        elif kind == 5 or (kind == 6 and not triggers):
             name = f"t{rng.randrange(4)}"
             change = TriggerSet(trigger(name, source=f"{number} > 0"), state.long_term.get(name))
+        elif kind == 12:
+            change = _moved_chat(state, rng, number)
         elif kind == 6:
-            change = TriggerRemoved(rng.choice(named))
+            change = TriggerRemoved(rng.choice(triggers))
         else:
             change = CleanedUp(NOW + number, state.last_cleanup_ms)
         if isinstance(change, Forgotten):
-            gone.append(change.memory)
+            forgotten.append(change.memory)
         apply(state, [change])
-        made.append(change)
-    return made
+        changes.append(change)
+    return changes
+
+
+def _moved_chat(state: ConversationState, rng: Random, number: int) -> ChatMoved:
+    """A recall in which two memories came, in one of three chats."""
+    session = rng.choice(("", "s1", "s2"))
+    before = state.chats.get(session)
+    rules = FiringRules(sticky=rng.randrange(3), cooldown=rng.randrange(3))
+    fired = [Came(firing_key(f"t{rng.randrange(4)}", state.conversation_id), rules) for _ in range(2)]
+    former = ChatState() if before is None else before
+    after = advanced(former, fired, [], messages=former.messages + 1, now_ms=NOW + number)
+    return ChatMoved(session, before, after)
 
 
 # --- hypothesis --------------------------------------------------------------------------------------------
@@ -150,9 +168,9 @@ JSON_VALUES = st.recursive(
 KEYWORDS = st.dictionaries(TEXTS.filter(bool), st.floats(0, 1e6), max_size=5)
 
 
-def extras(*known: str) -> st.SearchStrategy[dict[str, Any]]:
+def extras(*known_fields: str) -> st.SearchStrategy[dict[str, Any]]:
     """Fields of other programs, none of them one that is known."""
-    return st.dictionaries(TEXTS.filter(lambda key: key not in known), JSON_VALUES, max_size=3)
+    return st.dictionaries(TEXTS.filter(lambda key: key not in known_fields), JSON_VALUES, max_size=3)
 
 
 MESSAGES = st.builds(
@@ -194,6 +212,10 @@ LONG_TERM = st.builds(
     extra=extras("name", "prompt", "trigger", "createdAt", "createdContext", "updatedAt", "updatedContext"),
 )
 _SCORES = st.floats(-1e6, 1e6)
+_COUNTS = st.integers(0, 1_000_000)
+_EFFECTS = st.none() | st.builds(Effect, _COUNTS, _COUNTS, st.booleans())
+_FIRINGS = st.builds(Firing, _COUNTS, TIMES, st.none() | st.tuples(_COUNTS, TIMES), _EFFECTS, _EFFECTS)
+CHAT_STATES = st.builds(ChatState, _COUNTS, TIMES, st.dictionaries(TEXTS, _FIRINGS, max_size=2))
 REASONS: st.SearchStrategy[ForgetReason] = st.sampled_from(get_args(ForgetReason))
 CHANGES = st.one_of(
     st.builds(Added, SHORT_TERM),
@@ -207,4 +229,5 @@ CHANGES = st.one_of(
     st.builds(TriggerSet, LONG_TERM, st.none() | LONG_TERM),
     st.builds(TriggerRemoved, LONG_TERM, REASONS),
     st.builds(CleanedUp, TIMES, st.none() | TIMES),
+    st.builds(ChatMoved, TEXTS, st.none() | CHAT_STATES, st.none() | CHAT_STATES),
 )

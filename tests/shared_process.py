@@ -26,16 +26,16 @@ def windows(data_dir: Path, count: int, *flags: str) -> Iterator[list[Client]]:
 
 def only_process() -> dict[str, Any]:
     """What the only shared process says of itself."""
-    ((_, known),) = shared_processes()
-    return known
+    ((_, figures),) = shared_processes()
+    return figures
 
 
 def end_shared() -> None:
     """End the shared processes, which then have written all files for people."""
-    for place, known in shared_processes():
-        if known:
-            told(place, STOP)
-            until(lambda pid=known["pid"]: is_gone(pid))  # type: ignore[misc]
+    for address, figures in shared_processes():
+        if figures:
+            told(address, STOP)
+            until(lambda pid=figures["pid"]: is_gone(pid))  # type: ignore[misc]
 
 
 def until(true: Callable[[], object], seconds: float = PATIENCE) -> None:

@@ -54,9 +54,9 @@ def installed() -> Path:
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as connection:
+        connection.bind(("127.0.0.1", 0))
+        port: int = connection.getsockname()[1]
         return port
 
 
@@ -70,7 +70,7 @@ class Model:
 
     def prompt(self, number: int = -1) -> str:
         """All messages of a request, one after the other."""
-        return "\n".join(f"[{one['role']}] {one['content']}" for one in self.asked[number]["messages"])
+        return "\n".join(f"[{message['role']}] {message['content']}" for message in self.asked[number]["messages"])
 
 
 @contextmanager
@@ -96,13 +96,13 @@ def modelling() -> Iterator[Model]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
             model.asked.append(asked)
-            said = model.says.pop(0) if model.says else f"第{len(model.asked)}个回答。"
+            reply = model.says.pop(0) if model.says else f"第{len(model.asked)}个回答。"
             if not asked.get("stream"):
-                whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]}
+                whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": reply}}]}
                 self._send(json.dumps(whole).encode())
                 return
             pieces = [
-                json.dumps({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in (said[:3], said[3:])
+                json.dumps({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in (reply[:3], reply[3:])
             ]
             body = "".join(f"data: {piece}\n\n" for piece in (*pieces, "[DONE]"))
             self._send(body.encode(), "text/event-stream")
@@ -137,14 +137,15 @@ class Tavern:
 
 @contextmanager
 def tavern(folder: Path) -> Iterator[Tavern]:
-    program, made = installed(), Tavern(free_port(), folder)
+    program = installed()
+    host = Tavern(free_port(), folder)
     folder.mkdir(parents=True)
     shutil.copy(program / "default" / "config.yaml", folder / "config.yaml")
     compiled = program.parents[1] / "_webpack"
     if compiled.is_dir():
         shutil.copytree(compiled, folder / "data" / "_webpack")
     log = folder / "log.txt"
-    command = [node(), "server.js", "--port", str(made.port), "--dataRoot", str(folder / "data")]
+    command = [node(), "server.js", "--port", str(host.port), "--dataRoot", str(folder / "data")]
     command += ["--configPath", str(folder / "config.yaml"), "--browserLaunchEnabled", "false"]
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -156,13 +157,13 @@ def tavern(folder: Path) -> Iterator[Tavern]:
             assert process.poll() is None, log.read_text("utf-8", errors="replace")
             assert time.monotonic() < deadline, log.read_text("utf-8", errors="replace")
             try:
-                if httpx.get(made.url, timeout=PATIENCE).status_code == 200:
+                if httpx.get(host.url, timeout=PATIENCE).status_code == 200:
                     break
             except httpx.TransportError:
                 time.sleep(0.2)
-        if not compiled.is_dir() and (made.folder / "data" / "_webpack").is_dir():
-            shutil.copytree(made.folder / "data" / "_webpack", compiled)
-        yield made
+        if not compiled.is_dir() and (host.folder / "data" / "_webpack").is_dir():
+            shutil.copytree(host.folder / "data" / "_webpack", compiled)
+        yield host
     finally:
         process.terminate()
         try:
@@ -195,7 +196,8 @@ class Chat:
     """A page of SillyTavern, and what people do in it."""
 
     def __init__(self, tab: Any, host: Tavern) -> None:
-        self.tab, self.host = tab, host
+        self.tab = tab
+        self.host = host
 
     async def open(self, url: str | None = None) -> None:
         await self.tab.goto(url or self.host.url)
@@ -208,8 +210,8 @@ class Chat:
             await first.click()
         await self.tab.wait_for_selector("#memory_server", state="attached")
 
-    async def js(self, code: str, given: Any = None) -> Any:
-        return await self.tab.evaluate(code, given)
+    async def js(self, code: str, argument: Any = None) -> Any:
+        return await self.tab.evaluate(code, argument)
 
     async def slash(self, command: str) -> Any:
         run = "async c => (await SillyTavern.getContext().executeSlashCommandsWithOptions(c)).pipe"
@@ -222,7 +224,7 @@ class Chat:
         await self.js("() => SillyTavern.getContext().saveSettingsDebounced()")
         await self.tab.wait_for_function("SillyTavern.getContext().onlineStatus !== 'no_connection'")
 
-    async def configure(self, **given: Any) -> None:
+    async def configure(self, **settings: Any) -> None:
         set_ = """given => { const c = SillyTavern.getContext();
             Object.assign(c.extensionSettings.memory_server, given);
             for (const [name, value] of Object.entries(given)) {
@@ -230,7 +232,7 @@ class Chat:
               if (field) field[field.type === 'checkbox' ? 'checked' : 'value'] = value;
             }
             c.saveSettingsDebounced(); }"""
-        await self.js(set_, given)
+        await self.js(set_, settings)
 
     async def character(self, name: str) -> None:
         there = "n => SillyTavern.getContext().characters.findIndex(c => c.name === n)"

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from forked_programs import Program
+
 PATIENCE = 30.0
 """Seconds for an answer, on a machine that others use too."""
 INITIALIZE = {
@@ -20,6 +22,9 @@ INITIALIZE = {
     "capabilities": {},
     "clientInfo": {"name": "lines", "version": "1"},
 }
+
+
+_SERVER = (sys.executable, "-P", "-m", "memory_server")
 
 
 def request(id_: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -39,7 +44,8 @@ class Client:
         assert process.stdin is not None
         assert process.stdout is not None
         self.process = process
-        self.stdin, self.stdout = process.stdin, process.stdout
+        self.stdin = process.stdin
+        self.stdout = process.stdout
         self._rest = b""
 
     def send(self, *messages: Any) -> None:
@@ -82,12 +88,14 @@ class Client:
 
     def rest(self) -> list[Any]:
         """All that comes until the server ends its output."""
-        data, self._rest = self._rest, b""
-        while True:
+        data = self._rest
+        self._rest = b""
+        is_open = True
+        while is_open:
             ready, _, _ = select.select([self.stdout], [], [], PATIENCE)
             assert ready, "the server does not end"
-            if not (piece := os.read(self.stdout.fileno(), 1 << 20)):
-                break
+            piece = os.read(self.stdout.fileno(), 1 << 20)
+            is_open = piece != b""
             data += piece
         assert data.endswith(b"\n") or not data, "the last line is whole"
         return [json.loads(line) for line in data.splitlines()]
@@ -100,18 +108,21 @@ class Client:
 
 
 def command(data_dir: Path, *flags: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "memory_server", "--data-dir", str(data_dir), *flags]
+    return [*_SERVER, "--data-dir", str(data_dir), *flags]
 
 
 @contextmanager
 def running(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[Client]:
-    with subprocess.Popen(
-        arguments,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | (environment or {}),
-    ) as process:
+    """A client of this process. A server that `command` names is forked, see forked_programs.py, and so is the process
+    that its windows share: the imports of either would take 1.3 s."""
+    pipe = subprocess.PIPE
+    pipes = {"stdin": pipe, "stdout": pipe, "stderr": pipe, "env": os.environ | (environment or {})}
+    process: subprocess.Popen[bytes]
+    if tuple(arguments[: len(_SERVER)]) == _SERVER:
+        process = Program(arguments[len(_SERVER) :], **pipes)
+    else:
+        process = subprocess.Popen(arguments, **pipes)  # type: ignore[call-overload]
+    with process:
         try:
             yield Client(process)
         finally:

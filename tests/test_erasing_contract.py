@@ -9,13 +9,14 @@ import hmac
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from postgres_entries import everywhere, url_of_its_own
+from postgres_entries import everywhere, everywhere_one_of, tables_of_ours_with, url_of_its_own
 
+from languages import Sentence
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
@@ -30,7 +31,7 @@ TRIGGER = "match_keys(context.messages, ['tea']) > 0"
 
 
 @dataclass(frozen=True)
-class Kept:
+class Home:
     """A home of these tests, as a program and as a command name it; `store` None: it is the folder `data`."""
 
     data: Path
@@ -43,8 +44,19 @@ class Kept:
 
     def places_of(self, word: str) -> list[str]:
         """Where the word stands on the disk, packed or not, and in the tables of the whole database."""
-        tables = [] if self.store is None else everywhere(word)
-        return tables + [str(path) for path in self.data.rglob("*") if path.is_file() and word.encode() in _bytes(path)]
+        if self.store is None:
+            return self._files_with(word)
+        return everywhere(word) + self._files_with(word)
+
+    def usual_places_of(self, word: str) -> list[str]:
+        """The same without the tables of PostgreSQL itself, of which a look takes ten times as long."""
+        if self.store is None:
+            return self._files_with(word)
+        return tables_of_ours_with(word) + self._files_with(word)
+
+    def _files_with(self, word: str) -> list[str]:
+        paths = [path for path in self.data.rglob("*") if path.is_file()]
+        return [str(path) for path in paths if word.encode() in _bytes(path)]
 
 
 def _bytes(path: Path) -> bytes:
@@ -57,20 +69,22 @@ def _bytes(path: Path) -> bytes:
 
 
 @pytest.fixture(params=["folder", "postgres"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> Iterator[Kept]:
-    with ExitStack() as stack:
-        store = stack.enter_context(url_of_its_own()) if request.param == "postgres" else None
-        yield Kept(tmp_path / "data", store)
+def home(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> Iterator[Home]:
+    if request.param == "folder":
+        yield Home(tmp_path / "data", None)
+        return
+    with url_of_its_own() as store:
+        yield Home(tmp_path / "data", store)
 
 
 @pytest.fixture
 def run(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
     """`run("forget", "cat")`: the status of the command, and all that it says."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(kept.data))
-    if kept.store is not None:
-        monkeypatch.setenv("MEMORY_SERVER_STORE", kept.store)
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(home.data))
+    if home.store is not None:
+        monkeypatch.setenv("MEMORY_SERVER_STORE", home.store)
 
     def run(*arguments: str) -> tuple[int, str]:
         status = main(list(arguments))
@@ -87,26 +101,26 @@ Way = Callable[[App, str], Awaitable[None]]
 
 
 async def corrected_fact(app: App, word: str) -> None:
-    made = await app.knowledge.sessions.add(ALICE, f"My aunt {word} bakes", mode="direct")
-    [(_event, entry)] = made.entries
+    addition = await app.knowledge.sessions.add(ALICE, f"My aunt {word} bakes", mode="direct")
+    [(_event, entry)] = addition.entries
     await app.knowledge.sessions.update(ALICE, entry.id, "My aunt bakes bread", by="test")
 
 
 async def corrected_note(app: App, word: str) -> None:
-    made = await app.knowledge.notes.remember("domain", "rule", f"the rule of {word} says nine")
-    await app.knowledge.notes.edit(made.entry.ref, find=word, replacement="some place")
+    note = await app.knowledge.notes.remember("domain", "rule", f"the rule of {word} says nine")
+    await app.knowledge.notes.edit(note.entry.ref, find=word, replacement="some place")
 
 
 async def note_with_another_tag(app: App, word: str) -> None:
-    made = await app.knowledge.notes.remember("domain", "tagged", "what has a tag", tags=[word])
+    note = await app.knowledge.notes.remember("domain", "tagged", "what has a tag", tags=[word])
     await app.knowledge.notes.remember("domain", "tagged", "what has another tag", tags=["other"])
-    await app.knowledge.notes.delete(made.entry.ref)
+    await app.knowledge.notes.delete(note.entry.ref)
     await app.knowledge.notes.reindex()
 
 
 async def merged_note(app: App, word: str) -> None:
-    made = await app.knowledge.notes.remember("domain", "gone", f"{word} stood in a note that was deleted")
-    await app.knowledge.notes.delete(made.entry.ref)
+    note = await app.knowledge.notes.remember("domain", "gone", f"{word} stood in a note that was deleted")
+    await app.knowledge.notes.delete(note.entry.ref)
     await app.knowledge.notes.reindex()  # which sets a copy aside, and leaves deleted notes out
 
 
@@ -118,8 +132,8 @@ async def replaced_trigger(app: App, word: str) -> None:
 
 async def edited_memory(app: App, word: str) -> None:
     short_term = app.conversation().short_term
-    made = await short_term.add([Message("user", f"my doctor is Dr {word}")])
-    await short_term.edit(made.memory.id, ["my doctor is Dr Who"], by="test")
+    memory = await short_term.add([Message("user", f"my doctor is Dr {word}")])
+    await short_term.edit(memory.memory.id, ["my doctor is Dr Who"], by="test")
 
 
 async def question_that_brought_nothing(app: App, word: str) -> None:
@@ -142,7 +156,7 @@ async def line_that_was_set_aside(app: App, word: str) -> None:
     if app.settings.store is not None:
         return  # a database has no lines that could be torn
     private = app.home.place / "torn" / ".memory-server"
-    history_files.set_aside(private, "it has no checksum", f'{{"text": "a line with {word}', 0)
+    history_files.set_aside(private, Sentence("it has no checksum"), data=f'{{"text": "a line with {word}')
     history_files.keep_broken(private, "short-term-memory.json", f'[{{"text": "{word}"'.encode(), 0)
 
 
@@ -163,206 +177,204 @@ WAYS: dict[str, Way] = {
 WORDS = {name: f"Gr{number}lnik" for number, name in enumerate(WAYS)}
 
 
-@pytest.fixture
-def filled(kept: Kept) -> Kept:
-    """A home with a word in each way."""
-
-    async def fill() -> None:
-        async with open_memory(kept.data, settings=kept.settings) as app:
-            for name, way in WAYS.items():
-                await way(app, WORDS[name])
-
-    asyncio.run(fill())
-    return kept
+async def fill(home: Home, *names: str) -> None:
+    """Put a word into a home in each of these ways."""
+    async with open_memory(home.data, settings=home.settings) as app:
+        for name in names:
+            await WAYS[name](app, WORDS[name])
 
 
 def test_no_face_denies_a_word_of_the_past_and_erasing_leaves_it_nowhere(
-    filled: Kept, run: Callable[..., tuple[int, str]]
+    home: Home, run: Callable[..., tuple[int, str]]
 ) -> None:
+    asyncio.run(fill(home, *WAYS))
     for name, word in WORDS.items():
-        if filled.store is not None and name == "line_that_was_set_aside":
+        if home.store is not None and name == "line_that_was_set_aside":
             continue
-        assert filled.places_of(word), f"{name} keeps the word"
-        status, said = run("forget", word, "--yes")
+        assert home.usual_places_of(word), f"{name} keeps the word"
+        status, output = run("forget", word, "--yes")
         assert status == 2, name
-        assert "what is kept of the past does" in said, name
+        assert "the stored history does" in output, name
         answer = json.loads(run("call", "forget", json.dumps({"words": word}))[1])
         assert answer["found"] == 0
         assert "--for-good" in answer["note"], f"{name}: the tool says what it did not look through"
-        status, said = run("forget", word, "--for-good", "--dry-run")
-        assert (status, "Only what is kept of the past holds these words" in said) == (0, True), name
-        assert filled.places_of(word), f"{name}: a dry run changes nothing"
-        status, said = run("forget", word, "--for-good", "--yes")
-        assert status == 0, said
-        assert "found in 0 places" in said, name
-        assert filled.places_of(word) == [], name
-        status, said = run("forget", word, "--for-good", "--yes")
+        status, output = run("forget", word, "--for-good", "--dry-run")
+        assert (status, "Only the stored history contains these words" in output) == (0, True), name
+        assert home.usual_places_of(word), f"{name}: a dry run changes nothing"
+        status, output = run("forget", word, "--for-good", "--yes")
+        assert status == 0, output
+        assert "found in 0 places" in output, name
+        assert home.usual_places_of(word) == [], name
+        status, output = run("forget", word, "--for-good", "--yes")
         assert status == 2, name
-        assert "Nothing here holds these words" in said, name
+        assert "No memory or entry contains these words" in output, name
+    if home.store is not None:
+        assert everywhere_one_of(list(WORDS.values())) == [], "the tables of PostgreSQL itself have none of the words"
     for text in ("My aunt bakes bread", "the rule of some place", "Mention nothing", "Dr Who", "Miso"):
         assert is_in_use(run, *text.split()), "what was corrected stays as it is now"
 
 
-def test_words_in_two_texts_are_not_in_one(filled: Kept, run: Callable[..., tuple[int, str]]) -> None:
+def test_words_in_two_texts_are_not_in_one(home: Home, run: Callable[..., tuple[int, str]]) -> None:
+    asyncio.run(fill(home, "corrected_fact", "corrected_note"))
     together = WORDS["corrected_fact"], WORDS["corrected_note"]
-    status, said = run("forget", *together, "--for-good", "--yes")
+    status, output = run("forget", *together, "--for-good", "--yes")
     assert status == 2
-    assert "Nothing here holds these words" in said
-    status, said = run("forget", WORDS["corrected_note"], "rule", "--for-good", "--yes")
+    assert "No memory or entry contains these words" in output
+    status, _output = run("forget", WORDS["corrected_note"], "rule", "--for-good", "--yes")
     assert status == 0, "the topic of the note stays, and its former text has both"
-    assert filled.places_of(WORDS["corrected_note"]) == []
+    assert home.places_of(WORDS["corrected_note"]) == []
 
 
 def test_a_backup_is_named_and_what_it_holds_goes_with_the_past(
-    kept: Kept, run: Callable[..., tuple[int, str]]
+    home: Home, run: Callable[..., tuple[int, str]]
 ) -> None:
-    if kept.store is not None:
+    if home.store is not None:
         pytest.skip("a database is backed up by pg_dump")
 
     async def fill() -> None:
-        async with open_memory(kept.data, settings=kept.settings) as app:
+        async with open_memory(home.data, settings=home.settings) as app:
             short_term = app.conversation().short_term
-            made = await short_term.add([Message("user", "my doctor is Dr Halvorsen")])
+            memory = await short_term.add([Message("user", "my doctor is Dr Halvorsen")])
             await app.memories.backups.make("b")
-            await short_term.edit(made.memory.id, ["my doctor is Dr Who"], by="test")
+            await short_term.edit(memory.memory.id, ["my doctor is Dr Who"], by="test")
 
     asyncio.run(fill())
-    status, said = run("forget", "Halvorsen", "--for-good", "--dry-run")
-    assert (status, "not of these backups (--in-backups): b" in said) == (0, True)
-    status, said = run("forget", "Halvorsen", "--for-good", "--in-backups", "--yes")
-    assert (status, "found in 0 places" in said) == (0, True), said
-    assert kept.places_of("Halvorsen") == []
+    status, output = run("forget", "Halvorsen", "--for-good", "--dry-run")
+    assert (status, "not of these backups (--in-backups): b" in output) == (0, True)
+    status, output = run("forget", "Halvorsen", "--for-good", "--in-backups", "--yes")
+    assert (status, "found in 0 places" in output) == (0, True), output
+    assert home.places_of("Halvorsen") == []
     assert run("backup", "restore", "b", "--overwrite")[0] in (0, 1)
     assert not is_in_use(run, "Halvorsen")
 
 
 def test_a_former_text_that_was_erased_does_not_come_back_from_a_backup(
-    kept: Kept, run: Callable[..., tuple[int, str]]
+    home: Home, run: Callable[..., tuple[int, str]]
 ) -> None:
-    if kept.store is not None:
+    if home.store is not None:
         pytest.skip("a database is backed up by pg_dump")
 
     async def fill() -> None:
-        async with open_memory(kept.data, settings=kept.settings) as app:
-            made = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
+        async with open_memory(home.data, settings=home.settings) as app:
+            note = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
             await app.memories.backups.make("b")
-            await app.knowledge.notes.edit(made.entry.ref, find="Ploverton", replacement="some place")
+            await app.knowledge.notes.edit(note.entry.ref, find="Ploverton", replacement="some place")
 
     asyncio.run(fill())
-    status, said = run("forget", "Ploverton", "--for-good", "--yes")
-    assert "b.knowledge.sqlite3" in said
+    status, output = run("forget", "Ploverton", "--for-good", "--yes")
+    assert "b.knowledge.sqlite3" in output
     assert status == 0, "backups were not meant"
     run("backup", "restore", "b", "--overwrite")
     assert not is_in_use(run, "Ploverton")
 
 
 def test_a_former_text_that_was_erased_does_not_come_back_with_the_past_of_a_backup(
-    kept: Kept, run: Callable[..., tuple[int, str]]
+    home: Home, run: Callable[..., tuple[int, str]]
 ) -> None:
-    if kept.store is not None:
+    if home.store is not None:
         pytest.skip("a database is backed up by pg_dump")
 
     async def fill() -> None:
-        async with open_memory(kept.data, settings=kept.settings) as app:
-            made = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
-            await app.knowledge.notes.edit(made.entry.ref, find="Ploverton", replacement="some place")
+        async with open_memory(home.data, settings=home.settings) as app:
+            note = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
+            await app.knowledge.notes.edit(note.entry.ref, find="Ploverton", replacement="some place")
             await app.memories.backups.make("b")
 
     asyncio.run(fill())
     assert run("forget", "Ploverton", "--for-good", "--yes")[0] == 0
     assert run("backup", "restore", "b", "--overwrite")[0] == 0
     assert is_in_use(run, "the rule of some place")
-    backups = str(kept.data / ".memory-server" / "backups")
-    assert [place for place in kept.places_of("Ploverton") if not place.startswith(backups)] == []
+    backups = str(home.data / ".memory-server" / "backups")
+    assert [path for path in home.places_of("Ploverton") if not path.startswith(backups)] == []
 
 
-def test_the_name_of_a_conversation_stays_and_is_said(kept: Kept, run: Callable[..., tuple[int, str]]) -> None:
+def test_the_name_of_a_conversation_stays_and_is_said(home: Home, run: Callable[..., tuple[int, str]]) -> None:
     async def fill() -> None:
-        async with open_memory(kept.data, settings=kept.settings) as app:
+        async with open_memory(home.data, settings=home.settings) as app:
             await app.conversation("Quxlantern-plans").short_term.add([Message("user", "We go to Quxlantern in May")])
 
     asyncio.run(fill())
-    status, said = run("forget", "Quxlantern", "--for-good", "--yes")
+    status, output = run("forget", "Quxlantern", "--for-good", "--yes")
     assert status == 0
-    assert "found in 0 places" in said
-    assert "As a name of a conversation, folder or user, the words stay in" in said
-    status, said = run("forget", "Quxlantern", "--for-good", "--yes")
+    assert "found in 0 places" in output
+    assert "as the name of a conversation, folder or user." in output
+    status, output = run("forget", "Quxlantern", "--for-good", "--yes")
     assert status == 2
-    assert "the words stay in" in said
+    assert "The words stay in" in output
 
 
-def test_what_a_tenant_has_is_not_denied_to_the_owner(kept: Kept, run: Callable[..., tuple[int, str]]) -> None:
+def test_what_a_tenant_has_is_not_denied_to_the_owner(home: Home, run: Callable[..., tuple[int, str]]) -> None:
     run("remember", "The cat is called Miso")
-    if kept.store is not None:
+    if home.store is not None:
         pytest.skip("these tests are a tenant themselves there")
     run("remember", "The spare key is under Plimsoap", "--tenant", "carol")
-    status, said = run("forget", "Plimsoap", "--for-good", "--yes")
+    status, output = run("forget", "Plimsoap", "--for-good", "--yes")
     assert status == 2
-    assert "Tenants have it too (carol)" in said
+    assert "Tenants have this text too (carol)" in output
     assert run("forget", "Plimsoap", "--for-good", "--yes", "--tenant", "carol")[0] == 0
-    assert kept.places_of("Plimsoap") == []
+    assert home.places_of("Plimsoap") == []
 
 
 def test_all_of_a_user_is_erased_where_only_the_history_is_left(
-    kept: Kept, run: Callable[..., tuple[int, str]]
+    home: Home, run: Callable[..., tuple[int, str]]
 ) -> None:
     async def fill() -> None:
-        async with open_memory(kept.data, settings=kept.settings) as app:
+        async with open_memory(home.data, settings=home.settings) as app:
             await app.knowledge.sessions.add(SessionIds("zoe-grel"), "collects stamps", mode="direct")
 
     asyncio.run(fill())
     assert run("forget", "--user", "zoe-grel", "--for-good", "--yes")[0] == 0
-    status, said = run("forget", "--user", "zoe-grel", "--for-good", "--yes")
+    status, output = run("forget", "--user", "zoe-grel", "--for-good", "--yes")
     assert status == 2
-    assert "There are no facts of the user zoe-grel" in said
-    assert kept.places_of("zoe-grel") == []
+    assert "There are no facts of the user zoe-grel" in output
+    assert home.places_of("zoe-grel") == []
 
 
 def test_a_page_that_was_made_of_notes_is_named_and_a_server_does_not_tell_of_pages_where_it_runs(
-    kept: Kept, run: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, run: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     run("call", "remember", json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 of Ploverton"}))
     run("knowledge", "document")
     assert run("forget", "Ploverton", "--yes")[0] == 0
-    status, said = run("forget", "Ploverton", "--for-good", "--yes")
+    status, output = run("forget", "Ploverton", "--for-good", "--yes")
     assert status == 1
-    assert "memory-docs/tech.md" in said
-    status, said = run("forget", "Ploverton", "--yes")
-    assert "Nothing here holds these words" in said, "other machines ask this too"
+    assert "memory-docs/tech.md" in output
+    status, output = run("forget", "Ploverton", "--yes")
+    assert "No memory or entry contains these words" in output, "other machines ask this too"
     run("knowledge", "document")
-    assert "Nothing here holds these words" in run("forget", "Ploverton", "--for-good", "--yes")[1]
+    assert "No memory or entry contains these words" in run("forget", "Ploverton", "--for-good", "--yes")[1]
 
 
 def test_a_search_removes_no_file_and_names_what_it_cannot_read(
-    kept: Kept, run: Callable[..., tuple[int, str]], tmp_path: Path
+    home: Home, run: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
     run("remember", "The cat is called Miso")
-    private = kept.data / ".memory-server"
+    private = home.data / ".memory-server"
     private.mkdir(parents=True, exist_ok=True)
     being_written = private / f".x.{16 * 'a'}.next"
     being_written.write_text('{"text": "Halvorsen is written just now"}')
     (private / "backups").mkdir(exist_ok=True)
     (private / "backups" / "torn.backup.gz").write_bytes(gzip.compress(b"x" * 100)[:20])
-    assert "what is kept of the past does" in run("forget", "Halvorsen", "--yes")[1]
+    assert "the stored history does" in run("forget", "Halvorsen", "--yes")[1]
     assert being_written.exists()
-    status, said = run("forget", "Halvorsen", "--for-good", "--yes")
-    assert (status, "found in 0 places" in said) == (0, True), said
+    status, output = run("forget", "Halvorsen", "--for-good", "--yes")
+    assert (status, "found in 0 places" in output) == (0, True), output
     assert not being_written.exists(), "a killed process left it"
-    status, said = run("forget", "Halvorsen", "--yes")
-    assert "Nothing here holds these words" in said
-    assert "This could not be searched: .memory-server/backups/torn.backup.gz." in said
+    status, output = run("forget", "Halvorsen", "--yes")
+    assert "No memory or entry contains these words" in output
+    assert "This could not be searched: .memory-server/backups/torn.backup.gz." in output
 
 
 def test_a_text_with_a_character_that_nobody_sees_is_found_and_is_the_same_text(
-    kept: Kept, run: Callable[..., tuple[int, str]]
+    home: Home, run: Callable[..., tuple[int, str]]
 ) -> None:
     run("remember", "My keeper is Qux\u200blan\u00adtern, and nobody else")
     assert run("forget", "Quxlantern", "--for-good", "--yes")[0] == 0
 
-    async def known() -> list[bool]:
-        async with open_memory(kept.data, settings=kept.settings) as app:
+    async def are_erased() -> list[bool]:
+        async with open_memory(home.data, settings=home.settings) as app:
             texts = ("My keeper is Quxlantern, and nobody else", "my keeper is quxlan\u2060tern,  and nobody else")
             again = [app.home.erased.holds([f"user: {text}"]) for text in (*texts, "My keeper is Miso")]
             # A version before this one counted the characters that nobody sees.
@@ -372,4 +384,4 @@ def test_a_text_with_a_character_that_nobody_sees_is_found_and_is_the_same_text(
             app.home.erased.adopt(key, [hmac.new(key, form, "sha256").hexdigest()])
             return [*again, app.home.erased.holds([old])]
 
-    assert asyncio.run(known()) == [True, True, False, True]
+    assert asyncio.run(are_erased()) == [True, True, False, True]

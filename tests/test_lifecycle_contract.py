@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
 from memory_server.kernel.items import FAMILIES, Sought
 from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
+from memory_server.kernel.text import Finding
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.sessions.ids import SessionIds
@@ -39,7 +40,7 @@ class Engine:
 
     app: App
     past: Lifecycle
-    place: str
+    place_name: str
     store: Callable[[str], Awaitable[str]]
     delete: Callable[[str], Awaitable[str]]
     texts: Callable[[], Awaitable[list[str]]]
@@ -55,44 +56,46 @@ def conversations(app: App) -> Engine:
         return (await chat.short_term.delete(text)).change_id or ""
 
     async def texts() -> list[str]:
-        return sorted(one.messages[0].content for one in await chat.short_term.memories())
+        return sorted(memory.messages[0].content for memory in await chat.short_term.memories())
 
     return Engine(app, app.memories.engines[0], "小明", store, delete, texts)
 
 
 def notes(app: App) -> Engine:
-    known = app.knowledge.notes
+    service = app.knowledge.notes
 
     async def store(text: str) -> str:
-        return (await known.remember("tech", text, text)).change_id or ""
+        return (await service.remember("tech", text, text)).change_id or ""
 
     async def delete(text: str) -> str:
-        [found] = [hit.entry for hit in (await known.recall(text)).hits if hit.entry.body == text]
-        return await known.delete(found.ref)
+        [entry] = [hit.entry for hit in (await service.recall(text)).hits if hit.entry.body == text]
+        return await service.delete(entry.ref)
 
     async def texts() -> list[str]:
-        return sorted(hit.entry.body for hit in (await known.recall(limit=100)).hits)
+        return sorted(hit.entry.body for hit in (await service.recall(limit=100)).hits)
 
     return Engine(app, app.memories.engines[1], "notes", store, delete, texts)
 
 
 def refs(app: App) -> Engine:
-    known, ids = app.knowledge.refs, dict[str, str]()
+    service = app.knowledge.refs
+    ids: dict[str, str] = {}
 
     async def store(text: str) -> str:
-        done = await known.add(text)
+        done = await service.add(text)
         ids[text] = done.entries[0].ref
         return done.change_id or ""
 
     async def delete(text: str) -> str:
-        return (await known.delete(ids[text]))[1] or ""
+        return (await service.delete(ids[text]))[1] or ""
 
     async def texts() -> list[str]:
-        found = [await app.knowledge.store.read(scope, lambda held: held.entries(Filter())) for scope in await scopes()]
-        return sorted(entry.body for entries in found for entry in entries)
-
-    async def scopes() -> list:  # type: ignore[type-arg]
-        return await app.knowledge.store.scopes("refs")
+        store = app.knowledge.store
+        bodies: list[str] = []
+        for scope in await store.scopes("refs"):
+            entries = await store.read(scope, lambda entries: entries.entries(Filter()))
+            bodies += [entry.body for entry in entries]
+        return sorted(bodies)
 
     return Engine(app, app.memories.engines[1], "refs/short-term", store, delete, texts)
 
@@ -109,22 +112,24 @@ ENGINES = {"conversations": conversations, "notes": notes, "refs": refs}
 
 
 @pytest.fixture(params=["folder", "postgres"])
-def kept(request: pytest.FixtureRequest) -> Iterator[Settings]:
+def home_settings(request: pytest.FixtureRequest) -> Iterator[Settings]:
     """Settings of memories in a folder, or in PostgreSQL for a tenant that nobody else has."""
-    with ExitStack() as stack:
-        store = stack.enter_context(url_of_its_own()) if request.param == "postgres" else None
+    if request.param == "folder":
+        yield Settings(seed=1)
+        return
+    with url_of_its_own() as store:
         yield Settings(seed=1, store=store)
 
 
-def in_project(kept: Settings, folder: Path) -> Settings:
-    return Settings(seed=1, store=kept.store, layers={"project_dir": folder / "project"})  # type: ignore[arg-type]
+def in_project(home_settings: Settings, folder: Path) -> Settings:
+    return Settings(seed=1, store=home_settings.store, layers={"project_dir": folder / "project"})  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=ENGINES)
 async def engine(
-    request: pytest.FixtureRequest, kept: Settings, tmp_path: Path, elsewhere: None
+    request: pytest.FixtureRequest, home_settings: Settings, tmp_path: Path, elsewhere: None
 ) -> AsyncIterator[Engine]:
-    async with open_memory(tmp_path / "data", settings=kept) as app:
+    async with open_memory(tmp_path / "data", settings=home_settings) as app:
         yield ENGINES[request.param](app)
 
 
@@ -137,7 +142,7 @@ def backups_of(app: App) -> Backups:
 
 async def test_each_engine_knows_its_own_changes_and_no_others(engine: Engine) -> None:
     change = await engine.store("apples grow here")
-    assert [one.made(change) for one in engine.app.memories.engines].count(True) == 1
+    assert [lifecycle.made(change) for lifecycle in engine.app.memories.engines].count(True) == 1
     assert engine_of(engine.app.memories.engines, change) is engine.past
     for wrong in ("", "k", "kx", "-", "7-", "-ab", "memory", "k٣"):
         assert not engine.past.made(wrong)
@@ -154,15 +159,15 @@ async def test_an_item_is_found_by_words_of_its_text_and_by_its_id(engine: Engin
         "Apples grow in the garden of 張偉",
     ]
     pears, apples = both
-    for words, found in (
+    for words, matches in (
         (("grow",), [pears, apples]),
         (("APPLES", "张伟"), [apples]),
         (("gdansk",), [pears]),
         (("app", "gar"), [apples]),
         (("apples", "pears"), []),
     ):
-        assert await engine.past.find(Sought(words)) == found
-    assert {item.place for item in both} == {engine.place}
+        assert await engine.past.find(Sought(words)) == matches
+    assert {item.place for item in both} == {engine.place_name}
     assert await engine.past.find(Sought(ids=(apples.id,))) == [apples]
     assert await engine.past.find(Sought(ids=(pears.id[:6].upper(),))) == [pears]
     assert await engine.past.find(Sought(ids=(pears.id[:3],))) == []
@@ -173,11 +178,11 @@ async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_
     await engine.store("apples grow here")
     [item] = await engine.past.find(Sought())
     assert not item.archived
-    found = [item]
-    for sought, held in (
+    matches = [item]
+    for sought, is_found in (
         (Sought(family=item.family), True),
         (Sought(family="layers"), False),
-        (Sought(place=engine.place), True),
+        (Sought(place=engine.place_name), True),
         (Sought(place="elsewhere"), False),
         (Sought(since_ms=item.at_ms, until_ms=item.at_ms), True),
         (Sought(since_ms=item.at_ms + 1), False),
@@ -186,29 +191,27 @@ async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_
         (Sought(archived=True), False),
         (Sought(archived=None), True),
     ):
-        assert await engine.past.find(sought) == (found if held else []), sought
+        assert await engine.past.find(sought) == (matches if is_found else []), sought
     await engine.delete("apples grow here")
     assert await engine.past.find(Sought()) == []
-    [gone] = await engine.past.find(Sought(("apples",), archived=True))
-    assert gone.archived
-    assert gone.id == item.id
+    [removed] = await engine.past.find(Sought(("apples",), archived=True))
+    assert removed.archived
+    assert removed.id == item.id
 
 
 async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
-    kept: Settings, tmp_path: Path, elsewhere: None
+    home_settings: Settings, tmp_path: Path, elsewhere: None
 ) -> None:
-    settings = in_project(kept, tmp_path)
+    settings = in_project(home_settings, tmp_path)
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         await app.knowledge.sessions.add(SessionIds("bob"), "apples are green", mode="direct")
-        found = {
-            (item.family, item.place)
-            for engine in app.memories.engines
-            for item in await engine.find(Sought(("apples",)))
-        }
+        families_and_places: set[tuple[str, str]] = set()
+        for engine in app.memories.engines:
+            families_and_places |= {(item.family, item.place) for item in await engine.find(Sought(("apples",)))}
         places = ("triggers", "小明"), ("sessions", "sessions/alice"), ("sessions", "sessions/bob")
         others = ("memories", "小明"), ("notes", "notes"), ("refs", "refs/short-term"), ("layers", "layers/project")
-        assert found == {*places, *others}
+        assert families_and_places == {*places, *others}
         knowledge = app.memories.engines[1]
         [fact] = await knowledge.find(Sought(user="alice"))
         assert fact.text == "apples are red"
@@ -240,9 +243,9 @@ async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_
 
 
 async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
-    kept: Settings, tmp_path: Path, elsewhere: None
+    home_settings: Settings, tmp_path: Path, elsewhere: None
 ) -> None:
-    settings = in_project(kept, tmp_path)
+    settings = in_project(home_settings, tmp_path)
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         engines = app.memories.engines
@@ -252,9 +255,8 @@ async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
         assert (await forgetting.find(engines, ["apples"], Sought()))[0] == []
         assert change is not None
         assert (await forgetting.undo(engines, change, by="undo")).steps
-        assert {(item.family, item.id) for item in (await forgetting.find(engines, ["apples"], Sought()))[0]} == {
-            (item.family, item.id) for item in before
-        }
+        after = (await forgetting.find(engines, ["apples"], Sought()))[0]
+        assert {(item.family, item.id) for item in after} == {(item.family, item.id) for item in before}
 
 
 async def erased(app: App, *words: str) -> None:
@@ -280,8 +282,15 @@ async def test_what_is_erased_is_in_no_store_and_no_undo_brings_it_back(engine: 
         with suppress(InvalidInput):
             await engine.past.undo(change.id)
     assert "apples grow here" not in await engine.texts()
-    found = [finding for examine in await engine.past.examinations() for finding in await examine()]
-    assert [finding for finding in found if finding.grade in ("warning", "error")] == []
+    assert await complaints(engine.past) == []
+
+
+async def complaints(past: Lifecycle) -> list[Finding]:
+    """What an examination finds wrong."""
+    findings: list[Finding] = []
+    for examine in await past.examinations():
+        findings += await examine()
+    return [finding for finding in findings if finding.grade in ("warning", "error")]
 
 
 async def test_what_was_erased_can_be_said_again(engine: Engine) -> None:
@@ -299,9 +308,10 @@ async def test_a_restore_leaves_out_what_was_erased_and_says_so(engine: Engine, 
     await engine.store("pears grow there")
     await backups.make("one")
     await erased_but_in_backups(engine.app, "apples")
-    done = await backups.restore("one", mode)  # type: ignore[arg-type]
+    results = await backups.restore("one", mode)  # type: ignore[arg-type]
     assert await engine.texts() == ["pears grow there"]
-    assert [said for one in done for said in one.left_out] == ["1 erased memory was left out"]
+    left_out = [sentence for result in results for sentence in result.left_out]
+    assert left_out == ["1 erased memory was left out"]
 
 
 async def erased_but_in_backups(app: App, *words: str) -> None:
@@ -314,7 +324,8 @@ async def erased_but_in_backups(app: App, *words: str) -> None:
 
 
 async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_not_at_all(engine: Engine) -> None:
-    backups, folder = backups_of(engine.app), engine.app.home.backups
+    backups = backups_of(engine.app)
+    folder = engine.app.home.backups
     await engine.store("apples grow here")
     await engine.store("pears grow there")
     for name in ("one", "two"):
@@ -347,9 +358,8 @@ async def test_what_another_memory_says_too_stays_there(engine: Engine) -> None:
 
 
 def erasure_without_more(erasure: Erasure) -> Erasure:
-    return replace(
-        erasure, items=tuple(replace(item, aliases=(), also=(), said=(), other_words=()) for item in erasure.items)
-    )
+    items = tuple(replace(item, aliases=(), also=(), said=(), other_words=()) for item in erasure.items)
+    return replace(erasure, items=items)
 
 
 async def test_words_are_looked_for_and_ids(engine: Engine) -> None:
@@ -363,16 +373,16 @@ async def test_words_are_looked_for_and_ids(engine: Engine) -> None:
 
 async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:
     assert await engine.past.history() == []
-    made = [await engine.store(f"apples of the {number}. tree") for number in range(5)]
-    assert engine.place in await engine.past.places()
-    found = await engine.past.history()
-    assert [change.id for change in found] == made[::-1]
-    assert {change.place for change in found} == {engine.place}
-    assert all(change.steps and change.by and change.at_ms for change in found)
-    assert await engine.past.history(engine.place) == found
+    change_ids = [await engine.store(f"apples of the {number}. tree") for number in range(5)]
+    assert engine.place_name in await engine.past.places()
+    history = await engine.past.history()
+    assert [change.id for change in history] == change_ids[::-1]
+    assert {change.place for change in history} == {engine.place_name}
+    assert all(change.steps and change.by and change.at_ms for change in history)
+    assert await engine.past.history(engine.place_name) == history
     page = await engine.past.history(limit=2)
     rest = await engine.past.history(before=page[-1].id, limit=9)
-    assert [*page, *rest] == found
+    assert [*page, *rest] == history
 
 
 async def test_a_change_of_many_steps_is_told_up_to_a_bound(engine: Engine) -> None:
@@ -404,7 +414,8 @@ async def test_what_was_stored_or_deleted_is_taken_back_and_that_too(engine: Eng
 async def test_what_cannot_be_taken_back_says_why_and_changes_nothing(engine: Engine) -> None:
     stored = await engine.store("apples grow here")
     await engine.past.undo(stored)
-    for change in (stored, stored.replace("1", "9") if "-" in stored else "k999", "k" * 3):
+    absent = stored.replace("1", "9") if "-" in stored else "k999"
+    for change in (stored, absent, "k" * 3):
         with pytest.raises(InvalidInput):
             await engine.past.undo(change)
     assert await engine.texts() == []
@@ -414,19 +425,18 @@ async def test_a_dry_clean_up_moves_nothing_and_a_fresh_memory_stays(engine: Eng
     await engine.store("apples grow here")
     before = await engine.past.history()
     for dry_run in (True, False):
-        assert [
-            row for cleaned in [one async for one in engine.past.clean_up(dry_run=dry_run)] for row in cleaned.left
-        ] == []
+        async for cleaned in engine.past.clean_up(dry_run=dry_run):
+            assert list(cleaned.left) == []
         assert await engine.texts() == ["apples grow here"]
-    assert [change for change in await engine.past.history() if change.id in {one.id for one in before}] == before
+    ids = {change.id for change in before}
+    assert [change for change in await engine.past.history() if change.id in ids] == before
     assert await engine.past.keep_up(engine.app.clock()) == 0
 
 
 async def test_examining_finds_nothing_wrong_and_changes_nothing(engine: Engine) -> None:
     await engine.store("apples grow here")
     before = await engine.past.history()
-    found = [finding for examine in await engine.past.examinations() for finding in await examine()]
-    assert [finding for finding in found if finding.grade in ("warning", "error")] == []
+    assert await complaints(engine.past) == []
     assert await engine.past.history() == before
 
 
@@ -440,10 +450,10 @@ async def test_a_backup_brings_back_what_was_deleted(engine: Engine, mode: str) 
     planned = await backups.restore("one", mode, dry_run=True)  # type: ignore[arg-type]
     assert await engine.texts() == ["pears grow there"]
     done = await backups.restore("one", mode)  # type: ignore[arg-type]
-    assert [(one.keeps, one.place, one.counts.added) for one in done] == [
-        (one.keeps, one.place, one.counts.added) for one in planned
+    assert [(row.keeps, row.place, row.counts.added) for row in done] == [
+        (row.keeps, row.place, row.counts.added) for row in planned
     ]
-    assert {one.keeps for one in done} == {engine.past.keeps}
+    assert {row.keeps for row in done} == {engine.past.keeps}
     both = ["apples grow here", "pears grow there"]
     assert await engine.texts() == (both if mode == "merge" else both[:1])
     newest, *_ = await engine.past.history(limit=1)
@@ -470,10 +480,10 @@ async def test_damaged_knowledge_stops_no_backup_of_conversations(tmp_path: Path
     file = tmp_path / "data" / ".memory-server" / "knowledge.sqlite3"
     file.write_bytes(file.read_bytes()[:5000])
     async with open_memory(tmp_path / "data") as app:
-        made = await app.memories.backups.make("all")
-        assert made.backup.conversations == 1
-        assert len(made.left_out) == 1
-        assert "knowledge.sqlite3" in made.left_out[0]
+        result = await app.memories.backups.make("all")
+        assert result.backup.conversations == 1
+        assert len(result.left_out) == 1
+        assert "knowledge.sqlite3" in result.left_out[0]
         assert (await app.memories.backups.make("one", only="小明")).left_out == ()
         with pytest.raises(InvalidInput, match="nothing is stored in the conversation notes"):
             await app.memories.backups.make("none", only="notes")
@@ -481,7 +491,8 @@ async def test_damaged_knowledge_stops_no_backup_of_conversations(tmp_path: Path
 
 async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
-        chat, noted = conversations(app), notes(app)
+        chat = conversations(app)
+        noted = notes(app)
         await chat.store("apples grow here")
         await noted.store("pears grow there")
         await app.memories.backups.make("one")
@@ -502,9 +513,12 @@ async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_d
 ) -> None:
     monkeypatch.setattr(kernel_backups, "WAIT_SECONDS", 0.05)
     async with open_memory(tmp_path / "data") as app:
-        chat, noted = conversations(app), notes(app)
-        await chat.store("a cat called Miso"), await noted.store("pears grow there")
-        backups, folder = app.memories.backups, app.home.backups
+        chat = conversations(app)
+        noted = notes(app)
+        await chat.store("a cat called Miso")
+        await noted.store("pears grow there")
+        backups = app.memories.backups
+        folder = app.home.backups
         await backups.make("one")
         opened = folder.open
 
@@ -512,24 +526,26 @@ async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_d
         def deleting(name: str) -> Iterator[Any]:
             with pytest.raises(LockTimeout):
                 folder.delete(name)
-            with opened(name) as found:
-                yield found
+            with opened(name) as backup:
+                yield backup
 
         monkeypatch.setattr(folder, "open", deleting)
         assert len(await backups.restore("one", "overwrite")) == 2
         monkeypatch.setattr(folder, "open", opened)
         check = KnowledgeLifecycle.check_backup
 
-        async def gone(*given: Any) -> None:
-            await check(*given)
+        async def check_and_delete(*arguments: Any) -> None:
+            await check(*arguments)
             folder.knowledge_of("one").unlink()
             (folder.folder / "one.backup.gz").unlink()
 
-        monkeypatch.setattr(KnowledgeLifecycle, "check_backup", gone)
-        before = await chat.past.history(), await noted.past.history()
+        monkeypatch.setattr(KnowledgeLifecycle, "check_backup", check_and_delete)
+        chat_history = await chat.past.history()
+        note_history = await noted.past.history()
         with pytest.raises(BackupNotFound):
             await backups.restore("one", "overwrite")
-        assert (await chat.past.history(), await noted.past.history()) == before
+        assert await chat.past.history() == chat_history
+        assert await noted.past.history() == note_history
 
 
 async def test_a_second_backup_of_one_name_takes_nothing_from_the_first(tmp_path: Path) -> None:
@@ -539,8 +555,8 @@ async def test_a_second_backup_of_one_name_takes_nothing_from_the_first(tmp_path
         with pytest.raises(InvalidInput, match="one"):
             await app.memories.backups.make("one")
         assert app.home.backups.knowledge_of("one").exists()
-        kept = [path.name for path in app.home.backups.folder.iterdir()]
-        assert sorted(kept) == ["one.backup.gz", "one.knowledge.sqlite3"]
+        names = [path.name for path in app.home.backups.folder.iterdir()]
+        assert sorted(names) == ["one.backup.gz", "one.knowledge.sqlite3"]
 
 
 async def test_the_history_says_where_if_there_are_several_places(

@@ -22,10 +22,14 @@ ELSEWHERE = "192.0.2.1"
 
 
 def test_a_connection_to_another_machine_is_refused(outside: list[str]) -> None:
-    with socket.socket() as one, pytest.raises(ConnectionRefusedError, match=re.escape(f"{ELSEWHERE} port 80.")):
-        one.connect((ELSEWHERE, 80))
-    with socket.socket(socket.AF_INET6) as one, pytest.raises(ConnectionRefusedError, match="2001:db8::1 port 443"):
-        one.connect_ex(("2001:db8::1", 443))
+    refusal = re.escape(f"{ELSEWHERE} port 80.")
+    with socket.socket() as connection, pytest.raises(ConnectionRefusedError, match=refusal):
+        connection.connect((ELSEWHERE, 80))
+    with (
+        socket.socket(socket.AF_INET6) as connection,
+        pytest.raises(ConnectionRefusedError, match="2001:db8::1 port 443"),
+    ):
+        connection.connect_ex(("2001:db8::1", 443))
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://{ELSEWHERE}/", trust_env=False)
     assert outside == [f"{ELSEWHERE} port 80", "2001:db8::1 port 443", f"{ELSEWHERE} port 80"]

@@ -30,8 +30,17 @@ class TableRunner:
         self.moments: list[datetime] = []
         self.seeds: list[int] = []
 
+    def in_zone(self, timezone: str) -> TableRunner:
+        return self
+
     async def evaluate(
-        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+        self,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+        last_fired: Mapping[int, Mapping[str, int]] | None = None,
     ) -> Mapping[int, Verdict]:
         self._note(context, now, seed)
         return {index: VERDICTS.get(source, Quiet(1)) for index, source in enumerate(triggers)}

@@ -22,16 +22,16 @@ def turn_of(name: str, number: int) -> tuple[str, str]:
 
 
 def tell(data: Path, name: str, count: int) -> None:
-    told = data / "told"
-    told.parent.mkdir(exist_ok=True)
-    begin = len(told.read_bytes()) if told.exists() else 0
+    record = data / "told"
+    record.parent.mkdir(exist_ok=True)
+    begin = len(record.read_bytes()) if record.exists() else 0
     for number in range(begin, count):
         conversation, text = turn_of(name, number)
-        given = ["--data-dir", str(data), "-c", conversation, "remember", text, "--turn", f"{name}-{number}"]
+        command = ["--data-dir", str(data), "-c", conversation, "remember", text, "--turn", f"{name}-{number}"]
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-        if main(given) != 0:
+        if main(command) != 0:
             raise SystemExit(1)
-        with told.open("ab") as file:
+        with record.open("ab") as file:
             file.write(b".")
 
 

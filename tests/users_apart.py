@@ -13,7 +13,9 @@ from memory_server.tools import TOOLSETS
 from memory_server.tools.base.tool import ToolFailed
 
 Said = Callable[..., Awaitable[dict[str, Any]]]
-USERS, AGENTS, RUNS = ("alice", "bob", "小明", "ALICE"), (None, "a", "b", "default"), (None, "1", "2")
+USERS = ("alice", "bob", "小明", "ALICE")
+AGENTS = (None, "a", "b", "default")
+RUNS = (None, "1", "2")
 WORDS = ["tea", "coffee", "披萨", "过敏", "生日", "Bonn", "seven", "red", "->", "小雪"]
 
 
@@ -22,14 +24,18 @@ class World:
     calls a tool, and raises ToolFailed where it is refused. `lasts`: connections last, so a session can begin."""
 
     def __init__(self, said: Said, seed: int, *, lasts: bool = True) -> None:
-        self.said, self.random, self.lasts = said, random.Random(seed), lasts
+        self.said = said
+        self.random = random.Random(seed)
+        self.lasts = lasts
         self.held: dict[int, tuple[str, str | None, str | None]] = {}
         self.calls = 0
         self.leaks: list[Any] = []
 
     async def step(self) -> None:
         choose = self.random.choice
-        user, agent, run = choose(USERS), choose(AGENTS), choose(RUNS)
+        user = choose(USERS)
+        agent = choose(AGENTS)
+        run = choose(RUNS)
         ids = {"user_id": user, "agent_id": agent, "run_id": run}
         own = [n for n, who in self.held.items() if who[0] == user and self._fits(who, agent, run)]
         target = choose(list(self.held) or [1])
@@ -68,15 +74,15 @@ class World:
                 self.leaks.append((tool, refusal, len(own)))
             return
         self._look(user, json.dumps(result, ensure_ascii=False))
-        given = actions[tool]
+        arguments = actions[tool]
         seen = [
             n
             for n, who in self.held.items()
-            if who[0] == user and self._fits(who, given.get("agent_id"), given.get("run_id"))
+            if who[0] == user and self._fits(who, arguments.get("agent_id"), arguments.get("run_id"))
         ]
         match tool:
             case "memory_add":
-                self.held |= {each["id"]: (user, agent, run) for each in result["memories"]}
+                self.held |= {added["id"]: (user, agent, run) for added in result["memories"]}
             case "memory_update" | "memory_delete" if target not in own:
                 self.leaks.append((tool, target))
             case "memory_delete":
@@ -90,7 +96,7 @@ class World:
             case "memory_get_stats" if result["count"] != len(seen):
                 self.leaks.append((tool, result["count"], len(seen)))
             case "memory_search":
-                self.leaks += [each for each in result["memories"] if each["id"] not in seen]
+                self.leaks += [memory for memory in result["memories"] if memory["id"] not in seen]
 
     def _fits(self, who: tuple[str, str | None, str | None], agent: str | None, run: str | None) -> bool:
         return agent in (None, "*", who[1]) and run in (None, "*", who[2])

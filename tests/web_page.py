@@ -61,11 +61,11 @@ class Parsed(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
     def named(self, name: str) -> Iterator[dict[str, str]]:
-        return (given for tag, given in self.elements if tag == name)
+        return (attributes for tag, attributes in self.elements if tag == name)
 
     @property
     def links(self) -> set[str]:
-        return {given["href"] for given in self.named("a") if "href" in given}
+        return {attributes["href"] for attributes in self.named("a") if "href" in attributes}
 
 
 @dataclass
@@ -102,11 +102,12 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @asynccontextmanager
-async def opened(folder: Path, **given: Any) -> AsyncIterator[Page]:
+async def opened(folder: Path, **more: Any) -> AsyncIterator[Page]:
     """The page of a folder, at `NOW`."""
-    settings = Settings(data_dir=folder, timezone="UTC", now=datetime.fromisoformat(NOW), conversation=CHAT, **given)
+    settings = Settings(data_dir=folder, timezone="UTC", now=datetime.fromisoformat(NOW), conversation=CHAT, **more)
     async with App(settings.with_flashbacks(0), session=Session("s")) as app:
-        site, gate = site_of(app), OneTimeLink(Principal(None, ALL))
+        site = site_of(app)
+        gate = OneTimeLink(Principal(None, ALL))
         transport = httpx.ASGITransport(app=page_app(lambda _scope: site, gate, LOOPBACK))
         async with httpx.AsyncClient(transport=transport, base_url=f"{SERVER}{gate.base}") as client:
             answer = await client.get(f"{SERVER}{gate.door}", params={"key": gate.key})
@@ -115,11 +116,11 @@ async def opened(folder: Path, **given: Any) -> AsyncIterator[Page]:
             yield Page(app, site, client, gate)
 
 
-async def remember(app: App, *said: str, name: str | None = None, chat: str = CHAT) -> list[str]:
+async def remember(app: App, *texts: str, name: str | None = None, chat: str = CHAT) -> list[str]:
     """Store each text as a memory, an hour apart, the last a day ago; their ids."""
     ids = []
-    for number, text in enumerate(said):
-        at = app.clock() - 86_400_000 - (len(said) - number) * 3_600_000
+    for number, text in enumerate(texts):
+        at = app.clock() - 86_400_000 - (len(texts) - number) * 3_600_000
         answer = Message("assistant", "记下了。", at + 1_000, name)
         done = await app.conversation(chat).short_term.add([Message("user", text, at, name), answer])
         ids.append(done.memory.id)
@@ -133,11 +134,11 @@ async def ask(app: App, text: str, **asker: str) -> Mapping[str, Any]:
     from memory_server.tools.base.tool import call
     from memory_server.tools.turn import recall_turn
 
-    made = replace(app.call, asker={"by": "hook", "client": "Claude Code", **asker})
-    await call(recall_turn, made, {"messages": [{"role": "user", "content": text}], "conversation_id": CHAT})
+    call_of_asker = replace(app.call, asker={"by": "hook", "client": "Claude Code", **asker})
+    await call(recall_turn, call_of_asker, {"messages": [{"role": "user", "content": text}], "conversation_id": CHAT})
     line: Mapping[str, Any] = app.recalls.found()[-1].line
     return line
 
 
 def numbers(text: str) -> list[float]:
-    return [float(found) for found in re.findall(r"-?\d+(?:\.\d+)?", text)]
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)]

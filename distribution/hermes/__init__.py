@@ -24,12 +24,17 @@ from agent.memory_provider import MemoryProvider
 
 from .memory_client import MemoryClient, other_words
 
+_MAX_CHARS = (
+    "Characters of memories in a request at most: entries of lorebooks come whole where they fit. 3,600 cost up to 900 "
+    "tokens, in Chinese up to 3,600, and seldom as much · 每次最多几个字：世界书的条目放得下才整条给出。"
+    "3600 个汉字最多约 3600 个词元，很少会用满"
+)
 SETTINGS = {
     "command": ("Command on this machine · 本机的命令", "memory-server"),
     "url": ("Address of a server elsewhere; empty: the command · 服务器地址，留空则用命令", ""),
     "token": ("Token for that server · 服务器的令牌", ""),
     "seconds": ("Seconds to wait at most, up to 7 · 最多等几秒，不超过 7", "2"),
-    "max_chars": ("Characters of memories in a request at most · 每次最多几个字", "600"),
+    "max_chars": (_MAX_CHARS, "3600"),
     "flashbacks": ("Memories that come by chance · 偶然想起几条", "0"),
     "recall_tool": ("Whether the model has the tool recall: yes or no · 给模型工具 recall：yes 或 no", "yes"),
 }

@@ -1,6 +1,6 @@
 // The memory of a chat: before an answer it adds what comes to mind, and it remembers a turn once the next message
 // comes, so that swipes, edits, regenerations and deletions of the newest turn cost nothing. It knows nothing of
-// SillyTavern but `SillyTavern.getContext()`, and of memory-server its REST calls (docs/how-to/companion-over-http.md).
+// SillyTavern but `SillyTavern.getContext()`, and of memory-server its REST calls (docs/how-to/companion.md).
 //
 // What is remembered is reconciled and not reacted to: the turns of the chat against the list in `chatMetadata`. What
 // is not stored yet is in an outbox in `localStorage`; the newest turn is `held` there until it is settled.
@@ -9,15 +9,16 @@ const [KEY, BOX, COMMAND] = ['memory_server', 'memory_server.outbox', 'on | off 
 // An answer waits for a recall, nobody for a delivery; after a failure nobody asks for a while; quick changes are one.
 // Words: at 20 tokens a second, as a model at home writes, 20 words (60 tokens) take 3 s, and 1 s to read the messages.
 const MS = { recall: 2000, words: 4000, delivery: 10000, pause: 15000, settle: 1500 };
-// Messages sent with a recall; further conversations that the server takes; characters of a memory under an answer.
-const MOST = { messages: 100, also: 20, chars: 400 };
+// Messages sent with a recall; further conversations that the server takes; characters of a memory under an answer, and
+// memories there that were left out.
+const MOST = { messages: 100, also: 20, chars: 400, leftOut: 50 };
 // Messages that the chat's model sees to name words, and characters of each; tokens of its answer; words that the
 // server takes, characters of one, and blanks in one: what has more is a sentence.
 const WORDS = { messages: 4, seen: 1000, tokens: 200, most: 40, chars: 60, blanks: 3 };
 const WORDS_ASKED = 'Name up to 20 other words for what the last message touches and may have been said before in this '
   + 'chat: things, people, places, occasions, feelings, in the language of the chat. Write only the words, with commas '
   + 'between them. Where it is small talk, write only -';
-const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character', words: false };
+const DEFAULTS = { on: true, url: 'http://127.0.0.1:8460', token: '', per: 'character', words: false, hidden: false };
 const [NOT_IN_CHAT, REFUSED] = [['quiet', 'impersonate'], [400, 413, 414, 415, 422, 431]];
 
 // `due`: a look at the chat that waits; `came` for the newest turn: { key, prompt, items }; `stopping` ends the recall.
@@ -41,8 +42,9 @@ const asSent = ({ is_user, mes, name, send_date }) => (
   { role: is_user ? 'user' : 'assistant', content: mes, name, timestamp: Date.parse(send_date) || undefined });
 
 // The turns of a chat: each begins with a message of the user and has all answers up to the next one. The greeting is
-// nobody's words; comments and messages of the program have a type; what is hidden from the prompt has `is_system`.
-export function turnsOf(chat) {
+// nobody's words; comments and messages of the program have a type; what is hidden from the prompt has `is_system`, and
+// is no part of a turn unless the person wants it (`withHidden`).
+export function turnsOf(chat, withHidden = false) {
   const turns = [];
   for (const [index, message] of chat.entries()) {
     if (message.extra?.type || ['', '...', undefined].includes(message.mes?.trim())) continue;
@@ -54,8 +56,9 @@ export function turnsOf(chat) {
     if (!last) continue;
     last.end = index;
     last.answered ||= !message.is_user;
-    last.hidden ||= Boolean(message.is_system);
-    if (!message.is_system) last.said.push(asSent(message));
+    const isHidden = message.is_system && !withHidden;
+    last.hidden ||= Boolean(isHidden);
+    if (!isHidden) last.said.push(asSent(message));
   }
   return turns;
 }
@@ -99,6 +102,15 @@ function place() {
   const own = group ? ofGroup(group) : ofCharacter(avatar);
   if (settings().per === 'chat') return { conversation_id: `${own} · ${session.slice(0, 8)}`, session, also: [] };
   return { conversation_id: own, session, also: (group?.members ?? []).slice(0, MOST.also).map(ofCharacter) };
+}
+
+// Messages by which sticky, cooldown and delay count, as there: without hidden ones, and without the answer that a swipe
+// replaces.
+const countOf = (chat, type) => chat.filter(one => !one.is_system).length - (type === 'swipe' && !chat.at(-1)?.is_user);
+
+function participants() {
+  const { name1, name2, groupId } = st();
+  return { ...(name1 ? { user: name1 } : {}), ...(name2 && !groupId ? { char: name2 } : {}) };
 }
 
 const address = path => settings().url.replace(/\/+$/, '') + path;
@@ -172,7 +184,7 @@ function lookNow() {
   const { chat, list, at: { conversation_id, session }, deleted, timer } = due;
   clearTimeout(timer);
   due = null;
-  const { keep, forget, settled } = reconciled(turnsOf(chat), list, session, deleted);
+  const { keep, forget, settled } = reconciled(turnsOf(chat, settings().hidden), list, session, deleted);
   for (const { turn, held, renamed } of keep) {
     const id = renamed ? st().uuidv4() : turn.id;
     chat[turn.start].extra[KEY] = { turn: id };
@@ -198,11 +210,30 @@ function left() {
   draw();
 }
 
-const itemsOf = ({ shortTerm: { topRelevant, nextRelevant, randomFlashback }, longTerm }) => [
+// The line of a memory with a trigger, whose text stands in the prompt alone.
+const lineOf = (name, prompt) => prompt.split('\n').find(line => [`[${name}] `, `【${name}】`].some(head => line.startsWith(head)));
+
+// What came, and what fired and is not in the prompt.
+export const itemsOf = ({ prompt, shortTerm: { topRelevant, nextRelevant, randomFlashback }, longTerm: { activated, leftOut = [] } }) => [
   ...[...topRelevant, ...nextRelevant, ...randomFlashback].map(({ id, text, timestamp, reason, keptIn }) => (
     { id, text: text.slice(0, MOST.chars), timestamp, reason, keptIn })),
-  ...longTerm.activated.map(({ name, prompt }) => ({ text: prompt, trigger: name })),
+  ...activated.map(({ name, chars, cut }) => (
+    { text: (lineOf(name, prompt) ?? name).slice(0, MOST.chars), trigger: name, chars, cut })),
+  ...leftOut.slice(0, MOST.leftOut).map(({ name, chars, reason }) => ({ text: name, chars, leftOut: reason })),
 ];
+
+// Why a memory whose trigger fired is not in the prompt.
+const notInPrompt = reason => ({
+  room: t`no room left`,
+  same_text: t`the same text came already`,
+  group: t`another one of its group came`,
+  chance: t`its probability was against it`,
+  cooldown: t`it came a few messages ago`,
+  delay: t`the chat is too short yet`,
+  once: t`it came in this chat before`,
+  character: t`it is for other characters`,
+  recursion: t`it waits for a text of its book`,
+})[reason] ?? reason;
 
 // The words of an answer that is a list of words; none if it is anything else, such as a sentence or a single mark.
 export function wordsOf(answer) {
@@ -232,7 +263,7 @@ globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal')
   const { setExtensionPrompt, chat, chatMetadata } = st();
   setExtensionPrompt(KEY, '', 1, 1, false, 0);
   if (NOT_IN_CHAT.includes(type)) return;
-  const [at, turn] = [place(), turnsOf(chat).at(-1)];
+  const [at, turn] = [place(), turnsOf(chat, settings().hidden).at(-1)];
   const key = usable() && at && turn && JSON.stringify([at, turn.start, turn.said.filter(one => one.role === 'user')]);
   if (came?.key !== key) came = null;
   if (!key || (!came && Date.now() < pausedUntil)) return;
@@ -241,6 +272,8 @@ globalThis.memory_server_recalls = async (_chat, _size, _abort, type = 'normal')
     const seen = chat.slice(first, turn.end + 1).filter(one => !one.is_system && one.mes?.trim());
     // What a page that was loaded again asks for the same turn leaves no trace.
     const about = { ...at, reinforce: type === 'normal', messages: seen.slice(-MOST.messages).map(asSent) };
+    about.messageCount = countOf(chat, type);
+    about.participants = participants();
     stopping = new AbortController();
     const otherWords = settings().words ? await wordsFor(seen, stopping.signal) : [];
     if (otherWords.length) about.otherWords = otherWords;
@@ -268,10 +301,12 @@ function itemLine(item, conversation) {
   const forget = () => ask('/v1/forget', { ...about, ids: [item.id], confirm: true }).then(done => { item.gone = done.changeId; });
   const undo = () => ask('/v1/undo_change', { ...about, changeId: item.gone }).then(() => { item.gone = undefined; });
   const time = item.timestamp ? `${new Date(item.timestamp).toLocaleDateString(st().getCurrentLocale())} · ` : '';
+  const why = item.leftOut ? t`Left out: ${notInPrompt(item.leftOut)}.` : t`The trigger “${item.trigger}” fired.`;
+  const size = item.chars ? t`${item.chars} characters` + (item.cut ? `, ${t`cut`}` : '') + ' · ' : '';
   const act = item.gone ? [t`forgotten`, ' · ', button(t`undo`, undo)] : [button(t`forget`, forget)];
-  return element('li', { className: item.gone ? `${KEY}_gone` : '' },
+  return element('li', { className: item.gone || item.leftOut ? `${KEY}_gone` : '' },
     element('div', { className: `${KEY}_text`, textContent: item.text }),
-    element('small', {}, time, item.reason ?? t`The trigger “${item.trigger}” fired.`, ' ', ...(item.id ? act : [])));
+    element('small', {}, time, size, item.reason ?? why, ' ', ...(item.id ? act : [])));
 }
 
 function stateOf(turn, list, jobs) {
@@ -286,7 +321,7 @@ function stateOf(turn, list, jobs) {
 // The line under each answer: what came and why, and what becomes of the turn.
 function draw() {
   const { chat, chatMetadata } = st();
-  const [turns, jobs, at] = [turnsOf(chat), waiting(), place()];
+  const [turns, jobs, at] = [turnsOf(chat, settings().hidden), waiting(), place()];
   for (const shown of at ? document.querySelectorAll('#chat .mes[mesid]') : []) {
     const [index, before] = [Number(shown.getAttribute('mesid')), shown.querySelector(`.${KEY}`)];
     const open = before?.querySelector('details')?.open ?? false;
@@ -295,7 +330,8 @@ function draw() {
     const turn = turns.find(one => one.id && one.answered && one.end === index);
     const state = turn ? stateOf(turn, chatMetadata[KEY] ?? {}, jobs) : [];
     if (!items.length && !state.length) continue;
-    const title = element('summary', {}, items.length === 1 ? t`1 memory came` : t`${items.length} memories came`);
+    const count = items.filter(item => !item.leftOut).length;
+    const title = element('summary', {}, count === 1 ? t`1 memory came` : t`${count} memories came`);
     const lines = element('ul', {}, ...items.map(item => itemLine(item, at.conversation_id)));
     const list = items.length ? [element('details', { open }, title, lines)] : [];
     shown.querySelector('.mes_bias').before(element('div', { className: KEY }, ...list, element('small', {}, ...state)));
@@ -315,7 +351,7 @@ async function connection() {
   return t`Pages of ${location.origin} are refused: add it to http.origins in memory-server.toml, then restart it.`;
 }
 
-const listed = items => items.map(({ text }) => `- ${text.replace(/\s+/g, ' ').slice(0, MOST.chars)}`).join('\n');
+const listed = items => items.filter(item => !item.leftOut).map(({ text }) => `- ${text.replace(/\s+/g, ' ').slice(0, MOST.chars)}`).join('\n');
 
 async function switched(on) {
   settings().on = document.querySelector(`#${KEY} [name=on]`).checked = on;

@@ -1,4 +1,4 @@
-"""The generated parts of docs/explanation/architecture.md: the map of modules, and the import contracts."""
+"""The generated parts of docs/project/architecture.md: the map of folders, and the import contracts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from generation.markdown import replaced, table
+from generation.markdown import replaced
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("memory_server", "sandbox", "nlp")
+PACKAGES = ("memory_server", "sandbox", "nlp", "languages")
 
 
 def architecture_page(text: str) -> str:
@@ -20,28 +20,16 @@ def architecture_page(text: str) -> str:
 
 
 def _module_map() -> Iterator[str]:
+    """A line for each folder: what it is."""
     for package in PACKAGES:
-        yield f"### {package}/\n"
-        rows = []
-        for path in sorted((ROOT / package).rglob("*")):
-            if path.suffix in (".py", ".js") and "samples" not in path.parts:
-                name = path.relative_to(ROOT / package).as_posix()
-                rows.append((f"`{name}`", _purpose(path)))
-        yield table(("module", "what it is"), rows)
+        for opening in sorted((ROOT / package).rglob("__init__.py")):
+            if "samples" not in opening.parts:
+                yield f"- **`{opening.parent.relative_to(ROOT).as_posix()}/`**: {_purpose(opening)}."
 
 
 def _purpose(path: Path) -> str:
-    """The first sentence or line of a module's docstring, or of a script's opening comment."""
-    source = path.read_text(encoding="utf-8")
-    if path.suffix == ".js":
-        opening = []
-        for line in source.splitlines():
-            if not line.startswith("//"):
-                break
-            opening.append(line.removeprefix("//").strip())
-        text = " ".join(opening)
-    else:
-        text = " ".join((ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0].split())
+    """The first sentence of a module's docstring."""
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0].split())
     end = next((i for i in range(len(text)) if text[i] == "." and text[i + 1 : i + 2] in ("", " ")), len(text))
     return text[:end]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import NamedTuple
 
 OPENING = """\
 # Lint rules
 
-A trigger can compile and run, and yet not be meant so: a condition that never comes true, a key that matches nothing.
-These rules find such mistakes. They run wherever a trigger is stored or checked:
+These rules find triggers that compile and run, but do not do what their author meant: a condition that never comes
+true, a key that matches nothing. Three places report them:
 
-- `add_long_term_memory` and `update_long_term_memory` store the trigger and give what was found as `warnings`;
-- `memory-server import` and `memory-server convert` print it;
-- `trigger-sandbox check` and `pack check` print it, with the name of the rule in parentheses:
+- `add_long_term_memory` and `update_long_term_memory` store the trigger and return `warnings`;
+- `memory-server import` and `memory-server convert` print them;
+- `trigger-sandbox check` and `pack check` print them, with the name of the rule in parentheses:
 
 ```console
 $ trigger-sandbox check -e "new Date().getMonth() === 12"
@@ -22,14 +23,14 @@ $ trigger-sandbox check -e "new Date().getMonth() === 12"
 …
 ```
 
-A finding is a warning; the exit status of `check` is 1 all the same. Errors are what the server refuses: text that does
-not compile, names that do not exist, triggers that take too long.
+A finding is a warning, though the exit status of `check` is 1. The server refuses errors: text that does not compile,
+names that do not exist, triggers that take too long.
 
-Rules for JavaScript in general, such as code that is never reached, are left to the linters made for it. A trigger of
-more than 20,000 characters, or nested more than 200 deep, is not looked at.
+Other linters have the general rules for JavaScript, such as code that is never reached. A trigger of more than 20,000
+characters, or nested more than 200 deep, is not checked.
 
-Both `check --json` and `pack check --json` print one object per trigger: `file`, `name`, `errors`, `warnings`. Each of
-these has `rule`, `message`, `line`, `column` and `caret`, the line with a mark under the place.
+`check --json` and `pack check --json` print an object for each trigger: `file`, `name`, `errors`, `warnings`. Each
+error or warning has `rule`, `message`, `line`, `column` and `caret`, the line with a mark under the place.
 
 ## Rules
 """
@@ -47,37 +48,36 @@ class Rule(NamedTuple):
 RULES = (
     Rule(
         "always-true",
-        "A condition or an operand that is true whatever is said: a text, a list, a function that is not called, a "
-        "comparison that holds for every value. A trigger that is nothing but `true` is meant so: its memory always "
-        "comes.",
+        "A condition or operand that is always true: a text, a list, a function that is not called, a comparison that "
+        "holds for every value. A trigger that is only `true` is fine: its memory always comes.",
         "match_keys(context.messages, ['生日']) >= 0",
         "match_keys(context.messages, ['生日']) > 0",
     ),
     Rule(
         "never-true",
-        "A condition or an operand that can never be true: bounds that exclude each other, a comparison with a value "
-        "of another type, more matches than keys and messages can give, a trigger without a condition.",
+        "A condition or operand that can never be true: bounds that exclude each other, a comparison with another "
+        "type, more matches than keys and messages can give, a trigger without a condition.",
         "const hour = new Date().getHours()\nhour >= 23 && hour < 5",
         "const hour = new Date().getHours()\nhour >= 23 || hour < 5",
     ),
     Rule(
         "date-never-comes",
-        "A date that is in no calendar, or in the past: months count from 0 to 11, days of the week from 0 (Sunday) "
-        "to 6, days of the month from 1 to 28, 29, 30 or 31. So is a text that JavaScript does not take for a date, "
-        "as `new Date('2026年7月17日')`.",
+        "A date that does not exist or is past. In `Date`, months count from 0 to 11 and days of the week from 0 "
+        "(Sunday) to 6. JavaScript does not read `new Date('2026年7月17日')` as a date. `on_day`, `days_until` and "
+        "`on_lunar_day` count months from 1 to 12.",
         "new Date().getMonth() === 12 && new Date().getDate() === 25",
         "new Date().getMonth() === 11 && new Date().getDate() === 25",
     ),
     Rule(
         "unknown-role",
-        "A message is compared with a role that no message has: the roles are `user`, `assistant` and `system`.",
+        "A comparison with a role that does not exist. The roles are `user`, `assistant` and `system`.",
         "context.messages.at(-1)?.role === 'human'",
         "context.messages.at(-1)?.role === 'user'",
     ),
     Rule(
         "unknown-field",
         "A field that `context` (`messages`, `conversation_id`, `participants`) or a message (`role`, `content`, "
-        "`timestamp`, `name`) does not have: it is always undefined.",
+        "`timestamp`, `name`) does not have. It is always undefined.",
         "context.messages.some((m) => m.text?.includes('生日'))",
         "context.messages.some((m) => m.content.includes('生日'))",
     ),
@@ -89,10 +89,40 @@ RULES = (
     ),
     Rule(
         "day-rounding",
-        "Days between a date and now. A date is a midnight, now has a time of day: `Math.round` turns to the next day "
-        "at noon, and `Math.floor` of the time until a date is -1 on the date itself.",
+        "Days between a date and now. A date is a midnight, and now has a time of day: `Math.round` turns to the next "
+        "day at noon, and `Math.floor` of the time until a date is -1 on the date itself. Between two midnights only "
+        "`Math.round` is right, because the day on which summer time begins has 23 hours. `days_until` counts whole "
+        "days.",
         "const day = new Date(2027, 6, 17)\nMath.round((day - Date.now()) / 864e5) >= 0",
         "const day = new Date(2027, 6, 17)\nMath.ceil((day - Date.now()) / 864e5) >= 0",
+    ),
+    Rule(
+        "date-without-time",
+        "`new Date('2001-05-01')` is midnight in UTC, but `getDate()` reads it in the time zone of the search: in "
+        "America it is 30 April. `new Date('2001-05-01T00:00')` and `new Date(2001, 4, 1)` are midnight in that zone.",
+        "const born = new Date('2001-05-01')\nnew Date().getDate() === born.getDate()",
+        "on_day(5, 1)",
+    ),
+    Rule(
+        "leap-day",
+        "A comparison with 29 February, which comes in leap years only. In other years `on_day(2, 29)` is true on 28 "
+        "February, or with `{leap: 'after'}` on 1 March.",
+        "const now = new Date()\nnow.getMonth() === 1 && now.getDate() === 29",
+        "on_day(2, 29)",
+    ),
+    Rule(
+        "timestamp-missing",
+        "Arithmetic with the `timestamp` of a message without a test. If a message has none, the result is NaN, and "
+        "no comparison with NaN is true.",
+        "Date.now() - context.messages.at(-1).timestamp > 36e5",
+        "const last = context.messages.at(-1).timestamp\nlast !== undefined && Date.now() - last > 36e5",
+    ),
+    Rule(
+        "last-fired-null",
+        "`context.last_fired` is null until the memory has come in this chat. Reading a field of null fails. With "
+        "`?.` the field is undefined, no comparison of it with a number is true, and the memory never comes.",
+        "context.last_fired.messages >= 10",
+        "context.last_fired === null || context.last_fired.messages >= 10",
     ),
     Rule(
         "not-a-number",
@@ -102,8 +132,8 @@ RULES = (
     ),
     Rule(
         "strange-depth",
-        "The fourth argument of `match_keys` is how many of the last messages count, 0 for all. A negative depth "
-        "leaves out the *first* messages, and with a few messages all of them.",
+        "The fourth argument of `match_keys` is the number of last messages that count, 0 for all. A negative depth "
+        "leaves out the *first* messages.",
         "match_keys(context.messages, ['生日'], 'any', -4) > 0",
         "match_keys(context.messages, ['生日'], 'any', 4) > 0",
     ),
@@ -127,7 +157,7 @@ RULES = (
     ),
     Rule(
         "keys-not-a-list",
-        "The keys must be a list, also when it is one.",
+        "The keys must be a list, also a single one.",
         "match_keys(context.messages, '生日') > 0",
         "match_keys(context.messages, ['生日']) > 0",
     ),
@@ -146,5 +176,13 @@ def lint_rules_page() -> str:
 
 
 def _section(rule: Rule) -> str:
-    examples = f"Found:\n\n```js\n{rule.bad}\n```\n\nFine:\n\n```js\n{rule.good}\n```\n"
-    return f"\n### {rule.name}\n\n{rule.about}\n\n{examples}"
+    between = "\n" if "\n" in rule.bad else ""
+    return f"\n### {rule.name}\n\n{rule.about}\n\n{_example('Found', rule.bad)}{between}{_example('Fine', rule.good)}"
+
+
+def _example(title: str, code: str) -> str:
+    """A line of code stands in the list, several in a block."""
+    if "\n" in code:
+        block = indent(f"```js\n{code}\n```", "  ")
+        return f"- {title}:\n\n{block}\n"
+    return f"- {title}: `{code}`\n"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generation.markdown import replaced
 
+from memory_server.kernel import errors
+
 ROOT = Path(__file__).resolve().parents[2]
 API = (
     "open_memory",
-    "in_language",
+    "language",
     "App",
+    "CallerView",
     "Conversation",
     "Conversations",
     "Memories",
@@ -48,11 +52,64 @@ API = (
     "Hits",
     "Message",
     "Session",
+    "GivenRules",
     "ShortTermMemory",
     "LongTermMemory",
     "load",
 )
 """What a companion calls and gets, in the order of the page; the module of each is looked up."""
+INTERNAL = {
+    "App": {"maintenance", "word_giver", "server", "keep_up", "for_one_question", "settle", "vectors"},
+    "CallerView": {
+        "word_giver",
+        "knowledge",
+        "vectors",
+        "paused",
+        "conversation",
+        "recall_turn",
+        "server",
+        "warm",
+        "settle",
+    },
+    "Conversations": {"view", "served_by", "outdated", "tidy_vectors", "version"},
+    "Memories": {"for_callers", "engines"},
+    "Receipt": {
+        "evidence",
+        "counted",
+        "words_shared",
+        "words_beside",
+        "words_given",
+        "words_kept",
+        "shares_any",
+        "relevance_counted",
+    },
+    "MatchedWord": {"other", "only_orders", "incidental", "counts"},
+    "Shelved": {"name", "text", "rules", "book_id"},
+    "Knowledge": {"lifecycle", "unasked", "found", "places", "aclose"},
+    "Notes": {"project_of", "project_names", "project_counts", "waiting", "pages", "aclose", "changed"},
+    "Layers": {"known", "promote", "aclose"},
+    "Layer": {"unasked", "file_of"},
+    "Refs": {"with_summary", "summarize"},
+}
+"""Public names that other rooms of the server call, and companions do not; and those of `CallerView` that stand at
+`App`."""
+WITHOUT_FIELDS = {
+    "App",
+    "CallerView",
+    "Conversation",
+    "Conversations",
+    "Memories",
+    "Knowledge",
+    "Notes",
+    "Layers",
+    "Layer",
+    "Refs",
+}
+"""Values that a companion gets and never makes: their fields, and the paragraphs about them,
+are not shown."""
+
+ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type)}
+RAISES = re.compile(r"\s*\bRaises:?\s+")
 
 
 def python_api_page(text: str) -> str:
@@ -68,7 +125,7 @@ def python_api_page(text: str) -> str:
         if len(known.get(name, ())) != 1:
             raise SystemExit(f"{len(known.get(name, ()))} modules define {name}: correct API in python_api_page.py")
         ((module, node),) = known[name]
-        parts += [f"### {name}\n", f"From `{module}`.\n"]
+        parts += [f"### {name}\n", f"`{module}`\n"]
         if isinstance(node, ast.FunctionDef):
             parts.append(_call(node))
         else:
@@ -82,15 +139,21 @@ def _class(node: ast.ClassDef, bases: Sequence[ast.ClassDef]) -> Iterator[str]:
     frozen = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
     own = set(map(_name, node.body))
     body = [*node.body, *(item for base in bases for item in base.body if _name(item) not in own)]
-    fields = [item for item in body if isinstance(item, ast.AnnAssign) and frozen]
+    has_fields = frozen and node.name not in WITHOUT_FIELDS
+    fields = [item for item in body if isinstance(item, ast.AnnAssign) and has_fields]
     if fields:
         lines = [ast.unparse(item) for item in fields]
         yield f"```text\n{chr(10).join(lines)}\n```\n"
-    yield _prose(node)
+    prose = _prose(node)
+    yield f"{prose.split(chr(10) * 2)[0].strip()}\n" if node.name in WITHOUT_FIELDS else prose
     for item in body:
-        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and not item.name.startswith("_"):
+        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_shown(node.name, item.name):
             yield f"#### {node.name}.{item.name}\n"
             yield _call(item, bound=True)
+
+
+def _is_shown(owner: str, name: str) -> bool:
+    return not name.startswith("_") and name not in INTERNAL.get(owner, ())
 
 
 def _name(item: ast.stmt) -> str | None:
@@ -108,15 +171,14 @@ def _call(node: ast.FunctionDef | ast.AsyncFunctionDef, *, bound: bool = False) 
     call = node.name if is_property else f"{before}{node.name}({arguments})"
     result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     prose = _prose(node)
-    return f"```text\n{call}{result}\n```\n" + (f"\n{prose}" if prose else "")
+    return f"`{call}{result}`\n" + (f"\n{prose}" if prose else "")
 
 
 def _prose(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """A docstring as Markdown: its `Raises:` block becomes a list."""
-    plain, _, raises = (ast.get_docstring(node) or "").partition("\nRaises:\n")
-    text = f"{plain.strip()}\n" if plain.strip() else ""
-    if raises:
-        lines = [" ".join(part.split()) for part in raises.replace("\n        ", " ").strip().splitlines()]
-        pairs = [line.partition(": ")[::2] for line in lines]
-        text += "\nRaises:\n\n" + "".join(f"- `{kind}`: {when}\n" for kind, when in pairs)
-    return text
+    """A docstring as Markdown. Of what it raises, the names stand there: the message of an error has the reason."""
+    text = (ast.get_docstring(node) or "").strip()
+    plain, *reasons = RAISES.split(text, 1)
+    kinds = [kind for kind in dict.fromkeys(re.findall(r"\w+", " ".join(reasons))) if kind in ERRORS]
+    if kinds:
+        return f"{plain} Raises {', '.join(f'`{kind}`' for kind in kinds)}.\n"
+    return f"{text}\n" if text else ""

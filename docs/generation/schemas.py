@@ -20,7 +20,7 @@ def type_of(schema: Schema) -> str:
     if "anyOf" in schema:
         return " or ".join(type_of(option) for option in schema["anyOf"] if option.get("type") != "null")
     if "enum" in schema or "const" in schema:
-        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+        return "/".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     match schema.get("type"):
         case "array":
             return f"list of {type_of(schema['items'])}{bounds(schema)}"
@@ -30,17 +30,17 @@ def type_of(schema: Schema) -> str:
             kind = {"path": "path", "date-time": "ISO 8601 time"}.get(schema.get("format", ""), "text")
             return kind + bounds(schema)
         case "integer":
-            return "whole number" + bounds(schema)
+            return "integer" + bounds(schema)
         case "boolean":
-            return "true or false"
+            return "boolean"
         case other:
             return (other or "anything") + bounds(schema)
 
 
 def bounds(schema: Schema) -> str:
     if "exclusiveMinimum" in schema:
-        most = f" and at most {schema['maximum']:,g}" if "maximum" in schema else ""
-        return f", more than {schema['exclusiveMinimum']:g}{most}"
+        most = f" and ≤ {schema['maximum']:,g}" if "maximum" in schema else ""
+        return f", > {schema['exclusiveMinimum']:g}{most}"
     for least, most, unit in (
         ("minimum", "maximum", ""),
         ("minItems", "maxItems", " items"),
@@ -50,7 +50,7 @@ def bounds(schema: Schema) -> str:
         if low is not None and high is not None:
             return f", {low:,g} to {high:,g}{unit}"
         if high is not None:
-            return f", at most {high:,}{unit}"
+            return f", ≤ {high:,}{unit}"
         if low is not None:
-            return f", at least {low:,g}{unit}"
+            return f", ≥ {low:,g}{unit}"
     return ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
-from generation.markdown import table
 from generation.schemas import Schema, type_of
 
 from memory_server import config
@@ -24,18 +24,58 @@ from memory_server.storage import options as storage_options
 SETTINGS_OPENING = f"""\
 # Settings
 
-Each setting has a default. A settings file overrides it, the environment overrides the file, and a flag overrides
-the environment. Settings are read once, when the program starts.
+A flag overrides the environment, the environment overrides the settings file, and the file overrides the defaults.
+The program reads settings once, when it starts.
 
-- **File**: TOML, with the names below and one table per section. `--config FILE` or `MEMORY_SERVER_CONFIG` names it;
-  otherwise `memory-server.toml` in your configuration folder is read if it is there (`memory-server where` shows the
-  path).
-- **Environment**: the name in capitals after `{config.ENVIRONMENT_PREFIX}`; a section and its setting are joined by
-  two underscores.
+- **File**: TOML, with a table for each section below. `memory-server where` shows the path of `memory-server.toml`;
+  `--config FILE` or `MEMORY_SERVER_CONFIG` names another file.
+- **Environment**: the name in capitals after `{config.ENVIRONMENT_PREFIX}`. Two underscores join a section and its
+  setting.
 - **Flag**: before or after the command.
 
-A name that does not exist, or a value that cannot be used, ends the program with a sentence that says so.
+If a name does not exist or a value cannot be used, the program ends and names it.
+
+## The ten that people change most
+
+| setting | why change it |
+| --- | --- |
+| [`data_dir`](#general) | the memories shall be in another folder or on another disk |
+| [`timezone`](#general) | you live in another zone than the machine; a container mostly has UTC |
+| [`language`](#general) | commands shall print Chinese or English, whatever the locale is |
+| [`conversation`](#general) | an assistant shall have memories of its own |
+| [`recall_scope`](#general) | an assistant shall recall from other conversations too |
+| [`toolsets`](#general) | your model shall have more tools, such as those for notes |
+| [`threshold`](#short_term) | too few or too many memories come unasked: lower or raise it |
+| [`flashback_count`](#short_term) | you want more random memories, or none |
+| [`names`](#words) | names of people and pets shall never be cut into words |
+| [`archive_days`](#storage) | removed memories shall be gone for good sooner, or later |
+
+All ten in a file:
+
+```toml
+data_dir = "/srv/memories"
+timezone = "Europe/London"
+language = "en"
+conversation = "work"
+recall_scope = "all"
+toolsets = "default,notes"
+
+[short_term]
+threshold = 45
+flashback_count = 0
+
+[words]
+names = "Miso,Aunt May"
+
+[storage]
+archive_days = 30
+```
+
+In the environment, the seventh is `MEMORY_SERVER_SHORT_TERM__THRESHOLD=45`.
 [Tune recall](../how-to/tune-recall.md) shows how to try a change.
+
+Each line below has the name, the type, the default, the variable, the flag and the meaning. *Node* is the default
+with `compat = "node"`.
 """
 
 
@@ -48,9 +88,9 @@ def settings_page() -> str:
     schema = config.Settings.model_json_schema()
     holders = settings, http_settings, llm_settings, knowledge_options, storage_options, recall_parameters
     meanings = {place: meaning for module in holders for place, meaning in _meanings(module).items()}
-    parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema, "", flags, meanings)]
+    parts = [SETTINGS_OPENING, "## General\n", _settings_list(schema, "", flags, meanings)]
     for name, section in _sections(schema, schema["$defs"], ""):
-        parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_table(section, name, {}, meanings)]
+        parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_list(section, name, {}, meanings)]
     return "\n".join(parts)
 
 
@@ -75,10 +115,10 @@ def _meanings(module: ModuleType) -> dict[tuple[str, str], str]:
     }
 
 
-def _settings_table(
+def _settings_list(
     model: Schema, section: str, flags: Mapping[str, str], meanings: Mapping[tuple[str, str], str]
 ) -> str:
-    rows = []
+    lines = []
     for name, field in model["properties"].items():
         if "$ref" in field:
             continue
@@ -88,22 +128,17 @@ def _settings_table(
         if meaning is None:
             default, meaning = getattr(USUAL, name), meanings[RecallParameters.__name__, name]
             if (node := getattr(RecallParameters(), name)) != default:
-                meaning += f' With `compat = "node"`: {_value(node)}.'
-        rows.append(
-            (
-                f"`{name}`",
-                type_of(field),
-                _value(default),
-                f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`" + (f", `{flags[name]}`" if name in flags else ""),
-                meaning,
-            )
-        )
-    return table(("name", "type", "default", "environment, flag", "meaning"), rows)
+                meaning += f" *Node*: {_value(node)}."
+        names = [f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`", *([f"`{flags[name]}`"] if name in flags else [])]
+        facts = f"{type_of(field)}; {_value(default)}; {', '.join(names)}"
+        meaning = re.sub(r" \(the Node original[^)]*\)", "", " ".join(meaning.split()))
+        lines.append(f"- `{name}` ({facts}): {meaning}")
+    return "\n".join(lines) + "\n"
 
 
 def _value(value: Any) -> str:
     match value:
-        case None:
+        case None | "":
             return "not set"
         case bool():
             return f"`{str(value).lower()}`"

@@ -10,32 +10,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_server.app import App, Shared
-from memory_server.cli.terminal import ASKER, complain, console, escape, reading, say_if_waiting, standard_input, write
+from languages import _
+from memory_server.app import CallerView
+from memory_server.cli.command_runner import Host
+from memory_server.cli.terminal import complain, console, escape, reading, say_if_waiting, standard_input, write
 from memory_server.config import Settings
+from memory_server.conversations.firing_texts import ROOM, no_room_text
 from memory_server.conversations.model import MAX_ID_CHARS
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
+from memory_server.runtime import ONE_QUESTION
 from memory_server.tools import TOOLS, tool_named
 from memory_server.tools.base.result import SHOWN_ZONE, Result
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 from memory_server.tools.turn import recall_turn, remember_turn
-from sandbox.locale import _, translated
 
 
-async def call(app: App, flags: Namespace) -> None:
+async def call(app: CallerView, flags: Namespace) -> None:
     """Print the result of one tool call: its JSON, or with --text the block for people."""
     tool = tool_named(flags.tool)
     if not tool.only_reads:
         app.settings.refuse_change(tool.name)
     answer = await called(app, tool.name, arguments_of(flags.arguments))
-    write(translated(answer.text) if flags.text else answer.structured)
+    if flags.text:
+        write(answer.text)
+    else:
+        write(answer.structured)
 
 
 async def called(
-    app: App,
+    app: CallerView,
     tool: str,
     arguments: Mapping[str, Any],
     flags: Mapping[str, str] | None = None,
@@ -50,27 +56,32 @@ async def called(
             TOOLS[tool], app.call.in_session(session), arguments, max_bytes=app.settings.results.max_bytes
         )
     except ToolFailed as error:
-        message = translated(str(error))
-        for name, flag in (flags or {}).items():
+        if not flags:
+            raise
+        message = str(error)
+        for name, flag in flags.items():
             message = message.replace(f"`{name}`", f"`{flag}`")
         raise ToolFailed(message) from error
 
 
-def print_result(app: App, result: Result) -> None:
+def print_result(app: CallerView, result: Result) -> None:
     """Print the text of a tool's result, with local times."""
     SHOWN_ZONE.set(app.settings.zone)
     console().print(escape(str(result)))
 
 
 def arguments_of(source: str) -> dict[str, object]:
+    """The arguments that a JSON object gives: `source` itself, the file `@FILE`, or with `-` standard input."""
     if source == "-":
-        text, origin = sys.stdin.buffer.read(), _("standard input")
+        origin = _("standard input")
+        text = sys.stdin.buffer.read()
     elif source.startswith("@"):
         origin = source[1:]
         with reading(origin):
             text = Path(origin).read_bytes()
     else:
-        text, origin = source.encode("utf-8", "surrogateescape"), _("the argument")
+        origin = _("the argument")
+        text = source.encode("utf-8", "surrogateescape")
     try:
         value = json_text.loads(text)
     except ValueError as error:
@@ -80,34 +91,73 @@ def arguments_of(source: str) -> dict[str, object]:
     return value
 
 
-async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    given = {"maxChars": flags.chars, "flashbacks": flags.flashbacks, "otherWords": flags.other_words}
-    arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
-    async with App(settings, brief=True, session=session_of(flags.session), shared=shared, asker=ASKER) as app:
+async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
+    arguments = messages_of(flags.words) | typed_for_recall(flags)
+    async with host.view(settings, session=session_of(flags.session), lifetime=ONE_QUESTION) as app:
         answer = await called(app, recall_turn.name, arguments)
-        if shown := answer.structured if flags.json else answer.structured["prompt"]:
-            write(shown)
-        if note := answer.structured.get("note"):
-            complain(note)
+        result = answer.structured
+        if not flags.json:
+            result = answer.structured["prompt"]
+        if result:
+            write(result)
+        tell_of_recall(answer.structured, flags)
 
 
-async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    given = {"turn_id": flags.turn, "otherWords": flags.other_words}
-    arguments = messages_of(flags.words) | {name: value for name, value in given.items() if value is not None}
-    async with App(settings, session=session_of(flags.session), shared=shared, asker=ASKER) as app:
+def typed_for_recall(flags: Namespace) -> dict[str, Any]:
+    """The arguments of the tool that `recall` was typed with."""
+    typed = {
+        "maxChars": flags.chars,
+        "flashbacks": flags.flashbacks,
+        "otherWords": flags.other_words,
+        "messageCount": flags.messages,
+    }
+    return {name: value for name, value in typed.items() if value is not None}
+
+
+def tell_of_recall(answer: Mapping[str, Any], flags: Namespace) -> None:
+    """Say beside the block what did not come for want of room, and the note: the block itself goes into a prompt."""
+    sentences: list[str] = []
+    if not flags.json:
+        sentences.append(no_room_text(_without_room(answer)))
+    sentences.append(str(answer.get("note") or ""))
+    for sentence in filter(None, sentences):
+        complain(sentence)
+
+
+def _without_room(answer: Mapping[str, Any]) -> list[str]:
+    """The names of those that were left out for want of room. An older server says nothing of them."""
+    long_term = answer.get("longTerm")
+    if not isinstance(long_term, dict):
+        return []
+    rows = long_term.get("leftOut")
+    if not isinstance(rows, list):
+        return []
+    return [str(row.get("name")) for row in rows if isinstance(row, dict) and row.get("reason") == ROOM]
+
+
+async def remember(settings: Settings, flags: Namespace, host: Host) -> None:
+    arguments = messages_of(flags.words)
+    if flags.turn is not None:
+        arguments["turn_id"] = flags.turn
+    if flags.other_words is not None:
+        arguments["otherWords"] = flags.other_words
+    async with host.view(settings, session=session_of(flags.session)) as app:
         answer = await called(app, remember_turn.name, arguments)
-    write(answer.structured if flags.json else translated(answer.text))
+    if flags.json:
+        write(answer.structured)
+    else:
+        write(answer.text)
 
 
-def session_of(given: str | None) -> Session:
+def session_of(typed_id: str | None) -> Session:
     """The session that was typed, or one of its own. Raises InvalidInput."""
-    if given is None:
+    if typed_id is None:
         return Session(secrets.token_hex(8))  # what a shell said is in nobody's context, and comes at once
-    if not 0 < len(given) <= MAX_ID_CHARS:
+    if not 0 < len(typed_id) <= MAX_ID_CHARS:
         raise InvalidInput(
             "--session takes an id of 1 to {id} characters; leave it out if there is no session.", MAX_ID_CHARS
         )
-    return Session(given)
+    return Session(typed_id)
 
 
 def messages_of(words: str | None) -> dict[str, Any]:
@@ -128,4 +178,6 @@ def messages_of(words: str | None) -> dict[str, Any]:
         raise InvalidInput(
             "Standard input is neither a list of messages nor an object; see docs/how-to/memory-unasked.md."
         )
-    return {"messages": value} if isinstance(value, list) else value
+    if isinstance(value, list):
+        return {"messages": value}
+    return value

@@ -5,21 +5,21 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from memory_server.app import App
+from languages import _, counted
+from memory_server.app import CallerView
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import complain, console, escape
 from memory_server.cli.word_giving import words_after_cleanup
-from memory_server.kernel.lifecycle import Lifecycle
+from memory_server.kernel.lifecycle import Leaving, Lifecycle
 from memory_server.tools.archive import archived_text, forgotten_text, kept_text
-from sandbox.locale import _, counted
 
 
-async def cleanup(app: App, flags: Namespace) -> None:
+async def cleanup(app: CallerView, flags: Namespace) -> None:
     """Clean up all conversations and knowledge, or the conversation that `-c` names."""
     engines: Sequence[Lifecycle] = app.memories.engines
     only = None
     if hasattr(flags, "conversation"):
-        only = (await chosen(app, flags))[0]
+        [only] = await chosen(app, flags)
         engines = [engine for engine in engines if engine.keeps == "conversations"]
     always_kept = app.memories.services.parameters.retention.always_kept
     keeps_everything = False
@@ -42,16 +42,18 @@ async def cleanup(app: App, flags: Namespace) -> None:
     await words_after_cleanup(app, only, dry_run=flags.dry_run)
 
 
-async def cleanup_of_knowledge(app: App, flags: Namespace) -> None:
+async def cleanup_of_knowledge(app: CallerView, flags: Namespace) -> None:
     """Archive the entries that are over, and make the vectors that are missing."""
     engine = app.knowledge.lifecycle
-    left = [leaving async for cleaned in engine.clean_up(dry_run=flags.dry_run) for leaving in cleaned.left]
-    console().print(escape(archived_text(left, dry_run=flags.dry_run)))
+    archived: list[Leaving] = []
+    async for cleaned in engine.clean_up(dry_run=flags.dry_run):
+        archived += cleaned.left
+    console().print(escape(archived_text(archived, dry_run=flags.dry_run)))
     meaning = app.knowledge.sessions.meaning
     if flags.dry_run or meaning.embeddings is None:
         return
-    for made, missing, reason in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
-        if made:
-            console().print(_("Made the vectors of {texts}.", counted(made, "text")))
+    for count, missing, reason in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
+        if count:
+            console().print(_("Made the vectors of {texts}.", counted(count, "text")))
         if missing:
             console().print(_("Vectors of {texts} are missing: {why}", counted(missing, "text"), escape(reason)))

@@ -12,70 +12,80 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from languages import _, counted
 from memory_server.cli.terminal import console
 from memory_server.config import Settings
 from memory_server.shared_process import protocol
 from memory_server.shared_process.protocol import STATUS, STOP, CannotShare
-from sandbox.locale import _, counted
 
 
 async def daemon(settings: Settings, flags: Namespace) -> int:
-    out, found = console(), running()
-    if not found:
-        out.print(_("No shared process runs; a client starts one with `memory-server serve`."))
-    for place, known in found:
-        if flags.action == STOP and known:
-            try:
-                await asyncio.to_thread(answer_at, place, STOP)
-            except TimeoutError:
-                known = {}
-            except (OSError, CannotShare):
-                pass  # it ended by itself
-            out.print(_("ended: {told}", describe(place, known)) if known else describe(place, known))
+    """Show the shared processes of this user, or end them."""
+    out = console()
+    processes = running()
+    if not processes:
+        out.print(_("No shared process is running; a client starts one with `memory-server serve`."))
+    for socket_path, facts in processes:
+        if flags.action == STOP and facts:
+            out.print(await _stopped(socket_path, facts))
         else:
-            out.print(describe(place, known))
+            out.print(describe(socket_path, facts))
     return 0
 
 
+async def _stopped(socket_path: Path, facts: dict[str, Any]) -> str:
+    """End a shared process, and say so."""
+    try:
+        await asyncio.to_thread(answer_at, socket_path, STOP)
+    except TimeoutError:
+        return describe(socket_path, {})
+    except (OSError, CannotShare):
+        pass  # it ended by itself
+    return _("ended: {told}", describe(socket_path, facts))
+
+
 def running() -> list[tuple[Path, dict[str, Any]]]:
-    """The shared processes of this user: each socket, and what it says of itself (empty: it does not answer)."""
+    """The shared processes of this user: the path of each socket, and the facts that the process tells (empty: it does
+    not answer)."""
     if sys.platform == "win32":
         return []
-    found: list[tuple[Path, dict[str, Any]]] = []
+    processes: list[tuple[Path, dict[str, Any]]] = []
     with suppress(CannotShare):  # the folder of sockets cannot be used, so no process has a socket there
-        for place in sorted(Path(protocol.folder(os.environ)).glob("*.sock")):
+        for socket_path in sorted(Path(protocol.folder(os.environ)).glob("*.sock")):
             try:
-                found.append((place, json.loads(answer_at(place, STATUS) or b"{}")))
+                facts = json.loads(answer_at(socket_path, STATUS) or b"{}")
             except ConnectionRefusedError:
                 continue  # it was killed
             except (OSError, CannotShare):
-                found.append((place, {}))
-    return found
+                facts = {}
+            processes.append((socket_path, facts))
+    return processes
 
 
 def running_for(folder: str) -> list[tuple[Path, dict[str, Any]]]:
     """The shared processes with the memories of this folder, and those that do not answer, which may have them."""
-    return [(place, told) for place, told in running() if told.get("place", folder) == folder]
+    return [(socket_path, facts) for socket_path, facts in running() if facts.get("place", folder) == folder]
 
 
-def answer_at(place: Path, role: str) -> bytes:
+def answer_at(socket_path: Path, role: str) -> bytes:
     """What the process at a socket answers to `STATUS`, or to `STOP` when it has ended. Raises OSError or
     CannotShare: it gives no answer."""
-    with protocol.connected(str(place), protocol.CONNECT_SECONDS) as connection:
+    with protocol.connected(str(socket_path), protocol.CONNECT_SECONDS) as connection:
         protocol.ask(connection, [protocol.PROTOCOL, "", role, "/", ""])
-        return protocol.answer_of(connection)[1]
+        return protocol.answer_of(connection).output
 
 
-def describe(place: Path, known: dict[str, Any]) -> str:
-    if not known:
-        return _("does not answer; its log is {log}", place.with_suffix(".log"))
-    since = datetime.fromtimestamp(known["since"], UTC).astimezone()
-    windows = counted(known["sessions"], "window")
+def describe(socket_path: Path, facts: dict[str, Any]) -> str:
+    """A sentence about a shared process and its `facts` (empty: it does not answer)."""
+    log_path = socket_path.with_suffix(".log")
+    if not facts:
+        return _("does not answer; its log is {log}", log_path)
+    since = datetime.fromtimestamp(facts["since"], UTC).astimezone()
     return _(
         "process {pid}, {windows}, since {since:%Y-%m-%d %H:%M}, memories in {place}, log {log}",
-        known["pid"],
-        windows,
+        facts["pid"],
+        counted(facts["sessions"], "window"),
         since,
-        known["place"],
-        place.with_suffix(".log"),
+        facts["place"],
+        log_path,
     )

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from languages import Sentence, _
 from memory_server.cli.terminal import complain
 from memory_server.kernel.errors import NotReached, RemoteError
 from memory_server.kernel.link import TOO_LARGE
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.remote import Remote
@@ -93,16 +93,21 @@ class _Round:
     """One delivery by the process that has the turn of the outbox."""
 
     def __init__(self, remote: Remote, outbox: Outbox, deadline: float, newest: int | None) -> None:
-        self._remote, self._outbox, self._deadline, self._newest = remote, outbox, deadline, newest
+        self._remote = remote
+        self._outbox = outbox
+        self._deadline = deadline
+        self._newest = newest
         self._result: TurnResult | None = None
         self._skipped: set[int] = set()
 
     async def run(self) -> Delivery:
-        while waiting := [number for number in self._outbox.waiting() if number not in self._skipped]:
+        """Deliver until nothing waits, the time is over or the server does not take a turn."""
+        waiting = self._waiting()
+        while waiting:
             for number in waiting:
                 seconds_left = self._deadline - time.monotonic()
                 if seconds_left <= 0:
-                    return self._ended(_("there was no time left"))
+                    return self._ended(_("the time was used up"))
                 try:
                     await self._deliver(number, seconds_left)
                 except NotReached as error:
@@ -114,13 +119,18 @@ class _Round:
                     return self._ended(str(error))
                 except OSError as error:
                     self._skip(number, error)
+            waiting = self._waiting()
         return self._ended(None)
+
+    def _waiting(self) -> list[int]:
+        """The numbers of the turns that wait, without those that could not be read or removed."""
+        return [number for number in self._outbox.waiting() if number not in self._skipped]
 
     def _skip(self, number: int, error: OSError) -> None:
         self._skipped.add(number)
         complain(
             _(
-                "a turn waits in {path}, though those behind it are delivered: {reason}",
+                "a turn was not delivered and stays in {path}, while later turns are delivered: {reason}",
                 self._outbox.path_of(number),
                 error.strerror or error,
             )
@@ -144,7 +154,7 @@ class _Round:
                 result = TurnResult(Ending.NOTHING_KEPT, str(error))
             elif is_refused_for_good(error):
                 aside = self._outbox.refuse(number, str(error))
-                sentence = _("the server does not take a turn, which is kept in {path}: {reason}", aside, error)
+                sentence = _("the server refused a turn, which is kept in {path}: {reason}", aside, error)
                 if is_newest:
                     self._result = TurnResult(Ending.REFUSED, sentence)
                 else:
@@ -162,9 +172,9 @@ class _Round:
         result = result_of(answer)
         if result is None:
             raise NotReached(
-                _(
-                    "{url} does not say that it stored the turn, so the turn waits here; if the server is of an older "
-                    "version, update it.",
+                Sentence(
+                    "{url} did not confirm that it stored the turn, so the turn stays on this machine; if the server "
+                    "is of an older version, update it.",
                     self._remote.link.url,
                 )
             )

@@ -12,14 +12,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from memory_server.app import App
+from languages import _, spoken
+from memory_server.app import App, CallerView
 from memory_server.cli.imports import store
 from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, hint, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, own
 from memory_server.kernel import json_text
-from sandbox.locale import _, spoken
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""
@@ -30,26 +30,34 @@ SEED = 7
 def samples() -> Path:
     """The folder of the sample conversation: in the wheel, or in the source tree."""
     shipped = Path(str(files("memory_server"))) / "samples"
-    return shipped if shipped.is_dir() else Path(__file__).parents[2] / "data" / "samples"
+    if shipped.is_dir():
+        return shipped
+    return Path(__file__).parents[2] / "data" / "samples"
 
 
 async def demo(settings: Settings, flags: Namespace) -> None:
     """Print what each question recalls, why, and which triggers fire."""
-    language = spoken() if settings.language == "auto" else settings.language
-    sample = samples() if language == "zh" else samples() / language
+    language: str = settings.language
+    if language == "auto":
+        language = spoken()
+    sample = samples()
+    if language != "zh":
+        sample = sample / language
     with tempfile.TemporaryDirectory(prefix="memory-server-demo-", ignore_cleanup_errors=True) as folder:
-        given = {"data_dir": Path(folder), "timezone": ZONES[language], "seed": SEED}
-        await _run(settings.model_copy(update=given), sample, flags)
+        overrides = {"data_dir": Path(folder), "timezone": ZONES[language], "seed": SEED}
+        await _run(settings.model_copy(update=overrides), sample, flags)
 
 
 async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     """Ask the brief questions of the sample without what comes by chance, or with --all everything."""
     out = console()
-    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
+    options = chats.ChatOptions("default", settings.zone)
+    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), options).conversations
     [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
-    everything: list[dict[str, Any]] = json_text.loads((sample / "questions.json").read_bytes())
-    questions = everything if flags.all else [question for question in everything if question.get("brief")]
+    all_questions: list[dict[str, Any]] = json_text.loads((sample / "questions.json").read_bytes())
+    questions = all_questions
     if not flags.all:
+        questions = [question for question in all_questions if question.get("brief")]
         settings = settings.with_flashbacks(0)
     conversation_id = chat.conversation_id
     messages = sum(len(memory.messages) for memory in chat.short_term)
@@ -69,29 +77,38 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     as_expected = 0
     for number, question in enumerate(watched(_("asking"), questions, len(questions))):
         # Each day opens the memory again, so what it knows comes from the disk.
-        async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
+        seeded = settings.model_copy(update={"seed": SEED + number})
+        async with _that_day(seeded, question) as app:
             as_expected += await _ask(app, conversation_id, question, why=flags.why)
     if as_expected == len(questions):
-        out.print(_("All {questions} questions brought what they should.", len(questions)))
+        out.print(_("All {questions} questions recalled the expected memories.", len(questions)))
     else:
-        out.print(_("{as_expected} of {questions} questions brought what they should.", as_expected, len(questions)))
-    if len(questions) < len(everything):
-        hint(_("--all asks all {questions}; --why shows the words and points behind each memory.", len(everything)))
+        out.print(
+            _("{as_expected} of {questions} questions recalled the expected memories.", as_expected, len(questions))
+        )
+    if len(questions) < len(all_questions):
+        hint(_("--all asks all {questions}; --why shows the words and points behind each memory.", len(all_questions)))
 
 
 def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
-    if not any(question.get("expect", {"": True}).values()):
-        settings = settings.with_flashbacks(0)  # it shows a question to which nothing comes
+    """The memory at the time of the question."""
+    expected = question.get("expect")
+    if expected is not None and not any(expected.values()):
+        settings = settings.with_flashbacks(0)  # the question shows that nothing comes
     return App(settings.model_copy(update={"now": datetime.fromisoformat(question["now"])}))
 
 
-async def _ask(app: App, conversation_id: str, question: Mapping[str, Any], *, why: bool) -> bool:
+async def _ask(app: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool) -> bool:
+    """Ask the question, print what comes, and say whether it is what the sample expects."""
     moment = datetime.fromisoformat(question["now"]).astimezone(app.settings.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
     short, long = await ask(app, console(), conversation_id, question["messages"], title, why=why)
+    relevant = [*short["topRelevant"], *short["nextRelevant"]]
+    recalled_texts = [item["text"] for item in relevant if not item.get("weak")]
+    fired_names = {trigger["name"] for trigger in long["activated"]}
     expected = question["expect"]
-    came = [item["text"] for item in [*short["topRelevant"], *short["nextRelevant"]] if not item.get("weak")]
-    recalled, fired = "\n".join(came), {memory["name"] for memory in long["activated"]}
     if not any(expected.values()):
-        return not came and not fired
-    return all(word in recalled for word in expected["recalled"]) and set(expected["fires"]) <= fired
+        return not recalled_texts and not fired_names
+    recalled = "\n".join(recalled_texts)
+    all_recalled = all(word in recalled for word in expected["recalled"])
+    return all_recalled and fired_names.issuperset(expected["fires"])

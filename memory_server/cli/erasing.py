@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.app import App
+from languages import N_, _, counted
+from memory_server.app import CallerView
 from memory_server.cli.terminal import complain, confirmed, console, escape
 from memory_server.kernel.erasure import Erasure, Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
@@ -16,14 +17,16 @@ from memory_server.kernel.items import Item, Sought
 from memory_server.memories import forgetting
 from memory_server.storage.entries.pages import FOLDER, pages_in
 from memory_server.storage.repositories import checkout_at
-from sandbox.locale import _, counted, joined
 
-_PLACES = _(
-    "Its text leaves all that is kept here: memories, archive, history, journal, snapshots, what repairs set aside, "
-    "the record of recalls, notes and other entries with their past, index and vectors, free pages, logs and former "
-    "copies of the database, turns that wait for a linked server, and Markdown files of layers. This cannot be undone."
+_PLACES = N_(
+    "The text is erased from everything that is stored here: memories, archive, history, journal, "
+    "snapshots, files that repairs set aside, the record of recalls, notes and other entries with "
+    "their history, index and vectors, free pages, logs and former copies of the database, turns "
+    "that wait for a linked server, and Markdown files of layers. This cannot be undone."
 )
-_NOT_OURS = _("Not in our hands: transcripts of clients, copies elsewhere, and what git keeps of the files of layers.")
+_NOT_OURS = N_(
+    "You must delete these yourself: transcripts of clients, copies elsewhere, and the git history of layer files."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,9 @@ class Erased:
     damaged: tuple[str, ...] = ()
 
 
-async def items_for_good(app: App, flags: Namespace, where: Sought, items: Sequence[Item], words: Sequence[str]) -> int:
+async def items_for_good(
+    app: CallerView, flags: Namespace, *, where: Sought, items: Sequence[Item], words: Sequence[str]
+) -> int:
     """Erase these items; 1 if they are found outside of the backups, or in them though they were to be written
     again."""
     engines = app.memories.engines
@@ -47,13 +52,21 @@ async def items_for_good(app: App, flags: Namespace, where: Sought, items: Seque
         return 0
     if not _may_erase(flags, _("Erase {count} for good?", count)):
         return 0
-    now, _words = await forgetting.find(engines, flags.words, where)  # while somebody thought, others wrote
-    if {item.key for item in now} != {item.key for item in items}:
-        raise InvalidInput("What is meant has changed meanwhile, and nothing was erased; run the command again.")
-    return await finish(app, erasure, backups if flags.in_backups else [])
+    items_now, _words = await forgetting.find(engines, flags.words, where)  # while somebody thought, others wrote
+    if {item.key for item in items_now} != {item.key for item in items}:
+        raise InvalidInput(
+            "The matching memories and entries changed in the meantime, so nothing was erased; run the command again."
+        )
+    return await finish(app, erasure, _backups_to_rewrite(flags, backups))
 
 
-async def past_for_good(app: App, flags: Namespace) -> int:
+def _backups_to_rewrite(flags: Namespace, backups: Sequence[str]) -> Sequence[str]:
+    if flags.in_backups:
+        return backups
+    return ()
+
+
+async def past_for_good(app: CallerView, flags: Namespace) -> int:
     """Erase words that no item holds, from all that is kept of the past. Raises InvalidInput: all was searched, and
     nothing holds them."""
     words = forgetting.words_in(flags.words)
@@ -66,34 +79,35 @@ async def past_for_good(app: App, flags: Namespace) -> int:
         raise await _nothing_holds(app, traces, tenants)
     out = console()
     if past:
-        out.print(_("Only what is kept of the past holds these words, in {places}:", counted(len(past), "place")))
+        out.print(_("Only the stored history contains these words, in {places}:", counted(len(past), "place")))
         for path in past:
             out.print(escape(str(path)))
     else:
-        out.print(escape(_("Only backups hold these words: {names}", ", ".join(backups))))
+        out.print(escape(_("Only backups contain these words: {names}", ", ".join(backups))))
     return await _without_items(app, flags, erasure, backups)
 
 
-async def user_for_good(app: App, flags: Namespace) -> int:
+async def user_for_good(app: CallerView, flags: Namespace) -> int:
     """Erase what is kept of a user of whom there is no fact any more. Raises InvalidInput: there is nothing."""
     if f"sessions/{flags.user}" not in await app.knowledge.lifecycle.places():
         raise InvalidInput("There are no facts of the user {user}, and no history of them.", flags.user)
-    console().print(escape(_("There is only a history of the user {user}.", flags.user)))
+    console().print(escape(_("The user {user} has no facts any more, only a history.", flags.user)))
     erasure = await forgetting.erasure_of(app.memories.engines, (), (), flags.user)
     return await _without_items(app, flags, erasure, [])
 
 
-async def _without_items(app: App, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> int:
+async def _without_items(app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> int:
+    """Erase what no item holds, after a question; returns the status of the command."""
     _say_what_goes(app, flags, erasure, backups)
     if flags.dry_run:
         console().print(_("Would erase it."))
         return 0
     if not _may_erase(flags, _("Erase it for good?")):
         return 0
-    return await finish(app, erasure, backups if flags.in_backups else [])
+    return await finish(app, erasure, _backups_to_rewrite(flags, backups))
 
 
-async def refusal(app: App, names: Sequence[str]) -> InvalidInput:
+async def refusal(app: CallerView, names: Sequence[str]) -> InvalidInput:
     """Why nothing is forgotten where no item holds the words, after all that is kept was searched for them. A server
     says this to other machines too: so it looks at the memories of the caller, and at nothing else of the server."""
     erasure = await forgetting.erasure_of(app.memories.engines, (), forgetting.words_in(names))
@@ -102,29 +116,29 @@ async def refusal(app: App, names: Sequence[str]) -> InvalidInput:
     if not past:
         return await _nothing_holds(app, traces, [])
     return InvalidInput(
-        "Nothing that is in use holds these words, but what is kept of the past does, in {places}; "
-        "`memory-server forget --for-good` erases it there.",
+        "No current memory or entry contains these words, but the stored history does, in {places}; "
+        "`memory-server forget --for-good` erases them there.",
         counted(len(past), "place"),
     )
 
 
-def _past(app: App, traces: Traces) -> list[Path]:
+def _past(app: CallerView, traces: Traces) -> list[Path]:
     return [path for path in traces.texts if path.parent != app.home.backups.folder]
 
 
-async def _nothing_holds(app: App, traces: Traces, tenants: Sequence[str]) -> InvalidInput:
+async def _nothing_holds(app: CallerView, traces: Traces, tenants: Sequence[str]) -> InvalidInput:
     """The sentence that no text holds the words, after all was searched: it says where else they are, and what could
     not be searched."""
     backups = await _backups_among(app, traces.texts)
     if backups:
         names = ", ".join(backups)
-        first = _("Only backups hold these words ({names}); add --for-good --in-backups to erase them there.", names)
+        first = _("Only backups contain these words ({names}); add --for-good --in-backups to erase them there.", names)
     else:
-        first = _("Nothing here holds these words; `memory-server list` shows what is kept.")
-    return InvalidInput(joined(" ", [first, *_also_said(app, traces, tenants)]))
+        first = _("No memory or entry contains these words; `memory-server list` shows what is stored.")
+    return InvalidInput(" ".join([first, *_also_said(app, traces, tenants)]))
 
 
-async def finish(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
+async def finish(app: CallerView, erasure: Erasure, backups: Sequence[str]) -> int:
     """Erase, and say where it is found afterwards; the status of the command."""
     out = console()
     erased = await erase(app, erasure, backups)
@@ -134,15 +148,16 @@ async def finish(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
         out.print(_("Erased {memories}.", counted(len(erasure.items), "memory")))
     else:
         out.print(_("Erased."))
-    left = erased.traces.texts
-    out.print(_("All that is kept was searched: found in {places}.", counted(len(left), "place")))
-    for path in left:
+    remaining_files = erased.traces.texts
+    out.print(_("Everything that is stored was searched: found in {places}.", counted(len(remaining_files), "place")))
+    for path in remaining_files:
         out.print(escape(str(path)))
     if erasure.unsearched:
         short = counted(erasure.unsearched, "memory")
         out.print(
             _(
-                "The text of {short} was looked for nowhere else: it has less than 8 bytes, or stays in another one.",
+                "The text of {short} was not searched for elsewhere: it is shorter than 8 bytes, or another "
+                "memory contains it.",
                 short,
             )
         )
@@ -150,53 +165,61 @@ async def finish(app: App, erasure: Erasure, backups: Sequence[str]) -> int:
     for sentence in _also_said(app, erased.traces, tenants):
         out.print(escape(sentence))
     folder = app.home.backups.folder
-    return int(bool(erased.damaged) or any(backups or path.parent != folder for path in left))
+    return int(bool(erased.damaged) or any(backups or path.parent != folder for path in remaining_files))
 
 
-def _also_said(app: App, traces: Traces, tenants: Sequence[str]) -> list[str]:
+def _also_said(app: CallerView, traces: Traces, tenants: Sequence[str]) -> list[str]:
     sentences = []
     if traces.names:
         places = _shown(app, traces.names)
-        sentences.append(_("As a name of a conversation, folder or user, the words stay in {places}.", places))
+        sentences.append(_("The words stay in {places}, as the name of a conversation, folder or user.", places))
     if tenants:
         names = ", ".join(tenants)
-        sentences.append(_("Tenants have it too ({names}); add --tenant NAME to erase it there.", names))
+        sentences.append(_("Tenants have this text too ({names}); add --tenant NAME to erase it there.", names))
     if traces.unread:
         places = _shown(app, traces.unread)
         sentences.append(_("This could not be searched: {places}.", places))
     return sentences
 
 
-def _shown(app: App, paths: Sequence[Path]) -> str:
+def _shown(app: CallerView, paths: Sequence[Path]) -> str:
     """Paths from the home on: other machines need not know where it is."""
     home = app.home.place
-    return ", ".join(str(path.relative_to(home) if path.is_relative_to(home) else path) for path in paths)
+    shown_paths: list[str] = []
+    for path in paths:
+        if path.is_relative_to(home):
+            path = path.relative_to(home)
+        shown_paths.append(str(path))
+    return ", ".join(shown_paths)
 
 
-def _say_what_goes(app: App, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> None:
+def _say_what_goes(app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> None:
     out = console()
-    out.print(_PLACES)
+    out.print(_(_PLACES))
     if backups:
-        whose = _("and of these backups") if flags.in_backups else _("but not of these backups (--in-backups)")
+        if flags.in_backups:
+            whose = _("and of these backups")
+        else:
+            whose = _("but not of these backups (--in-backups)")
         out.print(escape(_("{where}: {backups}", whose, ", ".join(backups))))
     if erasure.alike:
         same = counted(erasure.alike, "memory")
-        out.print(_("Elsewhere {same} with the same text stays; it is not among those that you named.", same))
-    out.print(_NOT_OURS)
-    if also := app.home.not_ours:
-        out.print(also)
+        out.print(_("{same} elsewhere with the same text will not be erased, because you did not name it.", same))
+    out.print(_(_NOT_OURS))
+    if app.home.not_ours:
+        out.print(app.home.not_ours)
 
 
 def _may_erase(flags: Namespace, question: str) -> bool:
     """Whether --yes is given, or a person at the terminal agrees. Raises InvalidInput: nobody is there."""
-    without = _("Nothing was erased, because nobody is there to be asked; add --yes to erase it.")
+    without = _("Nothing was erased, because this is not a terminal; add --yes to erase it.")
     if flags.yes or confirmed(question, otherwise=without):
         return True
     console().print(_("Nothing was erased."))
     return False
 
 
-async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> Erased:
+async def erase(app: CallerView, erasure: Erasure, backups: Sequence[str]) -> Erased:
     """Erase for good, also from these backups, and search for it."""
     home = app.home
     damaged: list[str] = []
@@ -214,22 +237,29 @@ async def erase(app: App, erasure: Erasure, backups: Sequence[str]) -> Erased:
     return Erased(await asyncio.to_thread(home.left, erasure, *others), tuple(damaged))
 
 
-async def search(app: App, erasure: Erasure) -> Traces:
+async def search(app: CallerView, erasure: Erasure) -> Traces:
     """Where it stands in all that is kept, in files of layers, and in pages that were made of notes."""
     return await asyncio.to_thread(app.home.traces, erasure, *_layers(app), *await _pages(app))
 
 
-def _layers(app: App) -> list[Path]:
+def _layers(app: CallerView) -> list[Path]:
     return [layer.folder.place for layer in app.knowledge.layers.known]
 
 
-async def _pages(app: App) -> list[Path]:
-    documents = [app.settings.notes.documents] if app.settings.notes.documents else []
-    return await asyncio.to_thread(lambda: pages_in(*documents, *_usual_places()))
+async def _pages(app: CallerView) -> list[Path]:
+    return await asyncio.to_thread(_pages_beside, app.settings.notes.documents)
 
 
-def _usual_places() -> list[Path]:
-    """Where pages of notes are written here if nothing else was said; a worktree has its own."""
+def _pages_beside(documents: Path | None) -> list[Path]:
+    """The pages of notes in the folder `documents` of the settings and in the usual folders."""
+    folders = _usual_folders()
+    if documents is not None:
+        folders.insert(0, documents)
+    return pages_in(*folders)
+
+
+def _usual_folders() -> list[Path]:
+    """The folders in which pages of notes are written if nothing else was said; a worktree has its own."""
     tops = {Path().absolute()}
     checkout = checkout_at(Path())
     if checkout is not None:
@@ -237,13 +267,18 @@ def _usual_places() -> list[Path]:
     return [top / FOLDER for top in sorted(tops)]
 
 
-async def backups_with(app: App, erasure: Erasure) -> list[str]:
+async def backups_with(app: CallerView, erasure: Erasure) -> list[str]:
     """The names of the backups that hold it, or that cannot be read and may."""
     traces = await asyncio.to_thread(app.home.traces, erasure)
     return await _backups_among(app, [*traces.texts, *traces.unread])
 
 
-async def _backups_among(app: App, paths: Sequence[Path]) -> list[str]:
-    files = [path.name for path in paths if path.parent == app.home.backups.folder]
-    names = [backup.name for backup in await app.memories.backups.listed()]
-    return [name for name in names if any(file.startswith(f"{name}.") for file in files)]
+async def _backups_among(app: CallerView, paths: Sequence[Path]) -> list[str]:
+    """The names of the backups that have one of these files."""
+    file_names = [path.name for path in paths if path.parent == app.home.backups.folder]
+    names: list[str] = []
+    for backup in await app.memories.backups.listed():
+        beginning = f"{backup.name}."
+        if any(file_name.startswith(beginning) for file_name in file_names):
+            names.append(backup.name)
+    return names

@@ -7,11 +7,12 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from languages import _
 from memory_server.cli.terminal import reading
 from memory_server.interchange import chat_exports, folder_forms
 from memory_server.kernel import files as folders
@@ -19,12 +20,13 @@ from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import subfolders
 from sandbox import EncodingError, decode
-from sandbox.locale import _
 
 _PIECE = 1024 * 1024
 """Bytes that are read at a time."""
-MOST_FILES, MOST_PAGE_BYTES = 50_000, 1024 * 1024
-"""Files of a folder, and bytes of a page: an entry has 100,000 characters at most where a tool writes it."""
+MOST_FILES = 50_000
+"""Files of a folder that are read."""
+MOST_PAGE_BYTES = 1024 * 1024
+"""Bytes of a page: an entry has 100,000 characters at most where a tool writes it."""
 
 _SESSIONS = ("session-", "checkpoint-")
 """How the names of JSON files of Gemini CLI begin that hold what was said."""
@@ -33,11 +35,19 @@ _SESSIONS = ("session-", "checkpoint-")
 def read_file(name: str, encoding: str | None) -> bytes:
     """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
     cannot be read, is too large, or does not have the given encoding."""
-    if name == "-" and (streams := CAPTURED_IO.get()) is not None:
-        return _utf8(name, streams.input, encoding)
-    with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+    if name == "-":
+        return _utf8(name, _standard_input(name), encoding)
+    with reading(name), Path(name).open("rb") as file:
         data = _all_of(name, file)
     return _utf8(name, data, encoding)
+
+
+def _standard_input(name: str) -> bytes:
+    streams = CAPTURED_IO.get()
+    if streams is not None:
+        return streams.input
+    with reading(name):
+        return _all_of(name, sys.stdin.buffer)
 
 
 def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
@@ -73,43 +83,67 @@ class Tree:
 def read_tree(folder: Path) -> Tree:
     """Such files in a folder and its subfolders. No link is followed and nothing hidden is read: a link could lead
     anywhere, also back. Raises InvalidInput if they are too many or too large."""
-    files: dict[str, bytes] = {}
-    times: dict[str, int] = {}
-    left_out: list[tuple[str, str]] = []
-    others: list[str] = []
-    room = folders.MAX_FILE_BYTES
+    reading_of_tree = _TreeReading(folder)
     for place, below, names in os.walk(folder):
-        below[:] = sorted(each for each in below if not each.startswith("."))[: MOST_FILES + 1]
+        below[:] = sorted(name for name in below if not name.startswith("."))[: MOST_FILES + 1]
         for name in sorted(names):
-            path = Path(place, name)
-            relative, facts = path.relative_to(folder).as_posix(), path.lstat()
-            if name.endswith(".jsonl.zst"):
-                left_out.append((relative, _("it is compressed; unpack it with `zstd -d` and give the folder again")))
-                continue
-            if chat_exports.is_archived_part(name):
-                left_out.append((relative, _("it is a zip archive in the folder; give it too, by its own name")))
-                continue
-            if name.startswith(".") or not _is_read(relative):
-                others.append(relative)
-                continue
-            most = MOST_PAGE_BYTES if name.endswith(".md") else folders.MAX_FILE_BYTES
-            if not stat.S_ISREG(facts.st_mode):
-                left_out.append((relative, _("it is a link, or is not a file")))
-            elif facts.st_size > most:
-                left_out.append((relative, _("it has more than {file:,} bytes", most)))
-            else:
-                room -= facts.st_size
-                if room < 0 or len(files) == MOST_FILES:
-                    raise InvalidInput(
-                        "{name} has more than {files:,} files or {max_file:,} bytes; give its parts one by one.",
-                        folder,
-                        MOST_FILES,
-                        folders.MAX_FILE_BYTES,
-                    )
-                with reading(path):
-                    files[relative] = folders.read_file(path)
-                times[relative] = round(facts.st_mtime * 1000)
-    return Tree(files, times, left_out, others)
+            reading_of_tree.add(Path(place, name))
+    return reading_of_tree.tree()
+
+
+class _TreeReading:
+    """What was read of a folder so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, bytes] = {}
+        self._times: dict[str, int] = {}
+        self._left_out: list[tuple[str, str]] = []
+        self._others: list[str] = []
+        self._free_bytes = folders.MAX_FILE_BYTES
+
+    def tree(self) -> Tree:
+        return Tree(self._files, self._times, left_out=self._left_out, others=self._others)
+
+    def add(self, path: Path) -> None:
+        """Read a file of the folder, or say why it is not read. Raises InvalidInput: they are too many or too large."""
+        relative = path.relative_to(self._folder).as_posix()
+        facts = path.lstat()
+        is_hidden = path.name.startswith(".")
+        is_compressed = path.name.endswith(".jsonl.zst")
+        is_archive = chat_exports.is_archived_part(path.name)
+        if not is_compressed and not is_archive and (is_hidden or not _is_read(relative)):
+            self._others.append(relative)
+            return
+        reason = _why_not(path.name, facts)
+        if reason:
+            self._left_out.append((relative, reason))
+            return
+        self._free_bytes -= facts.st_size
+        if self._free_bytes < 0 or len(self._files) == MOST_FILES:
+            raise InvalidInput(
+                "{name} has more than {files:,} files or {max_file:,} bytes; import its parts one by one.",
+                self._folder,
+                MOST_FILES,
+                folders.MAX_FILE_BYTES,
+            )
+        with reading(path):
+            self._files[relative] = folders.read_file(path)
+        self._times[relative] = round(facts.st_mtime * 1000)
+
+
+def _why_not(name: str, facts: os.stat_result) -> str:
+    """Why a file of this name that should be read is not; empty if it is."""
+    if name.endswith(".jsonl.zst"):
+        return _("it is compressed; unpack it with `zstd -d` and import the folder again")
+    if chat_exports.is_archived_part(name):
+        return _("it is a zip archive in the folder; import it separately")
+    if not stat.S_ISREG(facts.st_mode):
+        return _("it is a link, or is not a file")
+    most = MOST_PAGE_BYTES if name.endswith(".md") else folders.MAX_FILE_BYTES
+    if facts.st_size > most:
+        return _("it has more than {file:,} bytes", most)
+    return ""
 
 
 def _is_read(path: str) -> bool:
@@ -177,18 +211,22 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
 
 def _all_of(name: str, file: BinaryIO) -> bytes:
     """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
-    chunks: list[bytes] = []
-    room = folders.MAX_FILE_BYTES
-    while chunk := file.read(_PIECE):
-        chunks.append(chunk)
-        room -= len(chunk)
-        if room < 0:
+    pieces: list[bytes] = []
+    free_bytes = folders.MAX_FILE_BYTES
+    while True:
+        piece = file.read(_PIECE)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        free_bytes -= len(piece)
+        if free_bytes < 0:
             raise InvalidInput("{name} has more than {max_file:,} bytes; split it.", name, folders.MAX_FILE_BYTES)
-    return b"".join(chunks)
 
 
 def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
-    if encoding is None and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    """The data as UTF-8. What is no text stays as it is: incoming_files.py says what it is. Raises InvalidInput."""
+    has_mark_of_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if encoding is None and not has_mark_of_utf16:
         try:
             data.decode("utf-8")
         except UnicodeDecodeError:
@@ -196,7 +234,7 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
         else:
             return data
         if data[:2] in (b"\x1f\x8b", b"\x89P") or b"\0" in data[:1024]:
-            return data  # not a text: incoming.py says what it is
+            return data
     try:
         return decode(data, encoding, flag=True).encode("utf-8", "surrogatepass")
     except EncodingError as error:

@@ -1,17 +1,20 @@
 """Zip archives that `import` reads: the data export of ChatGPT or Claude as it is sent, often with pictures of many
-gigabytes, of which nothing is unpacked."""
+gigabytes, of which nothing is unpacked; the backup of a user of SillyTavern; and a character card with its files."""
 
 from __future__ import annotations
 
 import lzma
 import zipfile
 import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from languages import _
 from memory_server.cli.exchanged_files import MOST_FILES, Tree
-from memory_server.interchange import chat_exports
+from memory_server.interchange import chat_exports, png_cards, sillytavern_folder, sillytavern_parts
 from memory_server.interchange.forms import refusal_of_zip
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel.files import MAX_FILE_BYTES
@@ -20,14 +23,33 @@ _ENCRYPTED = 0x1
 """The bit of `flag_bits` that an entry with a password has (APPNOTE.TXT of PKWARE, 4.4.4)."""
 _OF_MACOS = "__MACOSX"
 """The folder in which macOS keeps facts about the files of an archive."""
+_CARD = "card.json"
+_MODULE = "module.risum"
 
 
-def read_zip(source: Path | BinaryIO) -> Tree:
-    """The chats, projects and memories of an export in this archive. Raises NotThisFormat: it has none, is damaged, has
-    a password, or they are too large."""
+@dataclass(frozen=True, slots=True)
+class ZippedCard:
+    """A character card in a zip archive (CharX). `assets`: how many pictures and other files stand beside it;
+    `has_module`: a packed module of RisuAI is there, which only RisuAI reads."""
+
+    card: bytes
+    assets: int
+    has_module: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ZippedFolder:
+    """The parts of a folder of SillyTavern in a zip archive."""
+
+    tree: Tree
+
+
+def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder:
+    """A character card, the folder of a user of SillyTavern, or the chats, projects and memories of an export in this
+    archive. Raises NotThisFormat: it has none, is damaged, has a password, or they are too large."""
     try:
         with zipfile.ZipFile(source) as archive:
-            return _tree_of(archive)
+            return _content_of(archive)
     except (
         zipfile.BadZipFile,
         EOFError,
@@ -38,18 +60,49 @@ def read_zip(source: Path | BinaryIO) -> Tree:
         ValueError,
     ) as error:
         raise NotThisFormat(
-            "is a zip archive that cannot be read ({reason}); load it again, or unpack it and give the folder.", error
+            "is a zip archive that cannot be read ({reason}); download it again, or unpack it and import the folder.",
+            error,
         ) from error
 
 
-def _tree_of(archive: zipfile.ZipFile) -> Tree:
+def _content_of(archive: zipfile.ZipFile) -> Tree | ZippedCard | ZippedFolder:
     entries = [entry for entry in archive.infolist() if not entry.is_dir() and not _is_hidden(entry.filename)]
+    names = [entry.filename for entry in entries]
+    if _CARD in names:
+        cards = [entry for entry in entries if entry.filename == _CARD]
+        card = _unpacked(archive, cards, names).files[_CARD]
+        assets = [name for name in names if name not in (_CARD, _MODULE)]
+        return ZippedCard(card, assets=len(assets), has_module=_MODULE in names)
+    if sillytavern_folder.is_folder(names):
+        parts = [entry for entry in entries if sillytavern_parts.part_of(entry.filename) is not None]
+        return ZippedFolder(_with_cards(_unpacked(archive, parts, names)))
     parts = [entry for entry in entries if chat_exports.is_part(entry.filename)]
     if not parts:
-        raise NotThisFormat(refusal_of_zip([entry.filename for entry in entries]))
+        raise NotThisFormat(refusal_of_zip(names))
+    return _unpacked(archive, parts, names)
+
+
+def _with_cards(tree: Tree) -> Tree:
+    """With the card of each picture in its place; a picture without one is left out."""
+    files: dict[str, bytes] = {}
+    left_out: list[tuple[str, str]] = []
+    for name, data in tree.files.items():
+        if not data.startswith(png_cards.SIGNATURE):
+            files[name] = data
+            continue
+        try:
+            files[name] = png_cards.card_in(data)
+        except NotThisFormat as error:
+            left_out.append((name, _("it {reason}", error)))
+    return Tree(files, tree.times, left_out)
+
+
+def _unpacked(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names: Sequence[str]) -> Tree:
+    """These parts of an archive. `names`: of all files in it."""
     if len(parts) > MOST_FILES or sum(entry.file_size for entry in parts) > MAX_FILE_BYTES:
         raise NotThisFormat(
-            "holds more than {files:,} files or {max_file:,} bytes of chats; unpack it and give its parts one by one.",
+            "holds more than {files:,} files or {max_file:,} bytes of chats; unpack it and import its parts "
+            "one by one.",
             MOST_FILES,
             MAX_FILE_BYTES,
         )
@@ -57,12 +110,12 @@ def _tree_of(archive: zipfile.ZipFile) -> Tree:
     times: dict[str, int] = {}
     for entry in parts:
         if entry.flag_bits & _ENCRYPTED:
-            raise NotThisFormat("is a zip archive with a password; unpack it and give the folder.")
+            raise NotThisFormat("is a zip archive with a password; unpack it and import the folder.")
         with archive.open(entry) as file:
             # An archive may say that a file is smaller than it is.
             files[entry.filename] = file.read(entry.file_size)
         times[entry.filename] = round(datetime(*entry.date_time, tzinfo=UTC).timestamp() * 1000)
-    return Tree(files, times, others=[entry.filename for entry in entries if entry.filename not in files])
+    return Tree(files, times, others=[name for name in names if name not in files])
 
 
 def _is_hidden(name: str) -> bool:

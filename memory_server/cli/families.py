@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import tzinfo
 from typing import Any
 
 from rich.text import Text
 
-from memory_server.app import App
+from languages import _, counted
+from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
-from memory_server.cli.inspection import SHOWN_NAMES, chosen, each, whereabouts
+from memory_server.cli.inspection import SHOWN_NAMES, chosen, for_each_conversation, whereabouts
 from memory_server.cli.search_arguments import OF_TOOL
 from memory_server.cli.terminal import (
     TEXT_CELLS,
@@ -28,16 +30,18 @@ from memory_server.cli.terminal import (
     write,
 )
 from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.short_term import Statistics
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
 from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
+from memory_server.knowledge.entry import Figures
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.shapes import moment_ms
-from sandbox.locale import _, counted, joined, term
 
 USUAL_LIMIT = 50
 """Rows of a list where nothing else is asked for: a screen or two."""
@@ -59,50 +63,70 @@ _OF_ENTRIES = frozenset(
 """Arguments of `search_memories` that entries can meet, too."""
 
 
-async def found(app: App, flags: Namespace, sought: Sought) -> list[Item]:
-    """What is meant, newest first; a conversation that cannot be read is reported and passed over. Raises InvalidInput:
-    the conversation of `-c` does not exist, or what is sought is in no conversation."""
+async def sought_items(app: CallerView, flags: Namespace, sought: Sought) -> list[Item]:
+    """The items that are meant, newest first; a conversation that cannot be read is reported and passed over. Raises
+    InvalidInput: the conversation of `-c` does not exist, or the family that is sought is in no conversation."""
     conversations, knowledge = app.memories.engines
+    has_conversation_flag = hasattr(flags, "conversation")
     items: list[Item] = []
 
     async def look(conversation: Conversation) -> None:
         items.extend(await conversations.find(replace(sought, place=conversation.id)))
 
-    named = hasattr(flags, "conversation")
-    if sought.family in (None, *OF_CONVERSATIONS) and sought.user is None:
-        await each(app, flags, _("looking"), look)
-    elif named:
-        raise InvalidInput("{family} are in no conversation; leave -c out.", sought.family or "sessions")
-    if sought.family not in OF_CONVERSATIONS and not named:
+    may_be_in_conversations = sought.family is None or sought.family in OF_CONVERSATIONS
+    if may_be_in_conversations and sought.user is None:
+        await for_each_conversation(app, flags, _("looking"), look)
+    elif has_conversation_flag:
+        raise InvalidInput("{family} do not belong to a conversation; leave -c out.", sought.family or "sessions")
+    if sought.family not in OF_CONVERSATIONS and not has_conversation_flag:
         items += await knowledge.find(sought)
     return sorted(items, key=lambda item: -item.at_ms)
 
 
-def print_items(app: App, items: Sequence[Item], flags: Namespace, nothing: str) -> None:
+def print_items(app: CallerView, items: Sequence[Item], flags: Namespace, nothing: str) -> None:
+    """Print the first items, as JSON lines or as a table; `nothing` is the sentence for an empty list."""
     shown = items[: limit_of(flags)]
     if flags.json:
         for item in shown:
             write(item_json(item))
     elif shown:
-        rows = [(_("id"), _("where"), _("time"), _("title"), _("text"))]
-        for item in shown:
-            when = time_text(item.at_ms, app.settings.zone)
-            title = "" if item.title == item.id else clipped(item.title, 30)
-            where = item.place if not item.project else f"{item.place} ({item.project})"
-            rows.append((item.id, where, when, title, clipped(spoken(item.text), TEXT_CELLS)))
-        print_columns(rows)
+        heading = (_("id"), _("where"), _("time"), _("title"), _("text"))
+        rows = [_item_row(item, app.settings.zone) for item in shown]
+        print_columns([heading, *rows])
     else:
         console().print(nothing)
     hint_more(len(items) - len(shown))
 
 
+def _item_row(item: Item, zone: tzinfo | None) -> tuple[str, str, str, str, str]:
+    title = ""
+    if item.title != item.id:
+        title = clipped(item.title, 30)
+    where = item.place
+    if item.project:
+        where = f"{item.place} ({item.project})"
+    return item.id, where, time_text(item.at_ms, zone), title, clipped(spoken(item.text), TEXT_CELLS)
+
+
 def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) -> str:
-    """What is said of an empty list. `narrowed`: words or a user were given, so others may be there."""
+    """The sentence for an empty list. `narrowed`: words or a user were given, so other items may be there."""
     if archived:
-        return _("Nothing like that is in the archive.")
+        return _("The archive has no matching entry.")
     if narrowed:
         return _("No entry matches.")
-    return _("No {family} yet.", _(family)) if family else _("No entries yet.")
+    if family:
+        return _("No {family} yet.", _(family))
+    return _("No entries yet.")
+
+
+@dataclass(frozen=True, slots=True)
+class _ConversationRow:
+    """The figures of a conversation in `list`."""
+
+    conversation_id: str
+    memories: int
+    triggers: int
+    newest_ms: int | None
 
 
 def item_json(item: Item) -> dict[str, Any]:
@@ -127,166 +151,254 @@ def hint_more(count: int) -> None:
 # --- list ----------------------------------------------------------------------------------------------------
 
 
-async def list_(app: App, flags: Namespace) -> None:
+async def list_(app: CallerView, flags: Namespace) -> None:
     """The places, and the memories of the only conversation or of the one that was named; or the items of a family."""
-    limit, named = limit_of(flags), hasattr(flags, "conversation")
-    if flags.family or flags.archived or (named and flags.json):
+    limit = limit_of(flags)
+    has_conversation_flag = hasattr(flags, "conversation")
+    if flags.family or flags.archived or (has_conversation_flag and flags.json):
         sought = Sought(family=flags.family, archived=flags.archived)
-        print_items(app, await found(app, flags, sought), flags, nothing_text(flags.family, archived=flags.archived))
+        items = await sought_items(app, flags, sought)
+        print_items(app, items, flags, nothing_text(flags.family, archived=flags.archived))
         return
-    if (pause := app.paused()) is not None and not flags.json:
+    pause = app.paused()
+    if pause is not None and not flags.json:
         console().print(escape(pause.text(app.settings.zone)))
-    places: list[tuple[str, int, int, int | None]] = []
+    conversations = await _conversation_rows(app, flags)
+    if has_conversation_flag:
+        await _list_memories(app, app.conversation(conversations[0].conversation_id), limit)
+        return
+    overview = await app.knowledge.overview(layers=True)
+    figures_of_scopes = sorted(overview.items(), key=lambda item: -(item[1].newest_ms or 0))
+    if flags.json:
+        _write_places(conversations, figures_of_scopes, limit)
+        return
+    _print_places(conversations, figures_of_scopes, limit, zone=app.settings.zone)
+    if len(conversations) == 1:
+        await _list_memories(app, app.conversation(conversations[0].conversation_id), limit)
+    tenants = app.home.tenant_names()
+    if conversations or figures_of_scopes:
+        if tenants:
+            hint(_("there are also the tenants {names}; use --tenant NAME for one of them", ", ".join(tenants)))
+    elif tenants:
+        console().print(escape(await whereabouts(app)))
+    else:
+        console().print(escape(_("No conversations in {place} yet.", escape(app.home.shown))))
+
+
+async def _conversation_rows(app: CallerView, flags: Namespace) -> list[_ConversationRow]:
+    """The figures of all conversations, or of the one that `-c` names, newest first."""
+    rows: list[_ConversationRow] = []
 
     async def add(conversation: Conversation) -> None:
-        figures, triggers = await conversation.short_term.statistics(), await conversation.long_term.memories()
-        times = [one.updated_ms or one.created_ms for one in triggers]
-        newest_ms = max(filter(None, (figures.newest_ms, *times)), default=None)
-        places.append((conversation.id, figures.total, len(triggers), newest_ms))
+        figures = await conversation.short_term.statistics()
+        triggers = await conversation.long_term.memories()
+        times_ms = [trigger.updated_ms or trigger.created_ms for trigger in triggers]
+        if figures.newest_ms:
+            times_ms.append(figures.newest_ms)
+        newest_ms = max(filter(None, times_ms), default=None)
+        rows.append(_ConversationRow(conversation.id, figures.total, len(triggers), newest_ms))
 
-    await each(app, flags, _("reading"), add)
-    places.sort(key=lambda row: -(row[3] or 0))
-    if named:
-        await _list_memories(app, app.conversation(places[0][0]), limit)
-        return
-    held = sorted((await app.knowledge.overview(layers=True)).items(), key=lambda row: -(row[1].newest_ms or 0))
-    if flags.json:
-        for name, short, long, newest_ms in places[:limit]:
-            write({"place": name, "memories": short, "triggers": long, "newest": newest_ms and iso(newest_ms)})
-        for name, figures in held[: max(0, limit - len(places))]:
-            newest_ms = figures.newest_ms
-            write({"place": name, "entries": figures.count, "newest": newest_ms and iso(newest_ms)})
-        return
+    await for_each_conversation(app, flags, _("reading"), add)
+    return sorted(rows, key=lambda row: -(row.newest_ms or 0))
+
+
+def _write_places(
+    conversations: Sequence[_ConversationRow], figures_of_scopes: Sequence[tuple[str, Figures]], limit: int
+) -> None:
+    """Write the first `limit` places as JSON lines: the conversations, then the families."""
+    for row in conversations[:limit]:
+        newest = row.newest_ms and iso(row.newest_ms)
+        write({"place": row.conversation_id, "memories": row.memories, "triggers": row.triggers, "newest": newest})
+    room = max(0, limit - len(conversations))
+    for name, figures in figures_of_scopes[:room]:
+        newest = figures.newest_ms and iso(figures.newest_ms)
+        write({"place": name, "entries": figures.count, "newest": newest})
+
+
+def _print_places(
+    conversations: Sequence[_ConversationRow],
+    figures_of_scopes: Sequence[tuple[str, Figures]],
+    limit: int,
+    *,
+    zone: tzinfo | None,
+) -> None:
+    if conversations:
+        conversation_table = [(_("conversation"), _("short-term"), _("long-term"), _("last said"))]
+        for row in conversations[:limit]:
+            newest = time_text(row.newest_ms, zone)
+            conversation_table.append((row.conversation_id, str(row.memories), str(row.triggers), newest))
+        print_columns(conversation_table)
+        hint_more(len(conversations) - limit)
+    if figures_of_scopes:
+        family_table = [(_("family"), _("entries"), _("newest"))]
+        for name, figures in figures_of_scopes[:limit]:
+            family_table.append((name, str(figures.count), time_text(figures.newest_ms, zone)))
+        print_columns(family_table)
+        hint(_("--family shows the entries of one kind: {families}", ", ".join(FAMILIES)))
+
+
+async def _list_memories(app: CallerView, conversation: Conversation, limit: int) -> None:
+    """Print the newest memories and triggers of a conversation, its figures, and what is damaged in it."""
     zone = app.settings.zone
-    if places:
-        rows = [(name, str(short), str(long), time_text(at, zone)) for name, short, long, at in places[:limit]]
-        print_columns([(_("conversation"), _("short-term"), _("long-term"), _("last said")), *rows])
-        hint_more(len(places) - limit)
-    if held:
-        of_family = [(name, str(one.count), time_text(one.newest_ms, zone)) for name, one in held[:limit]]
-        print_columns([(_("family"), _("entries"), _("newest")), *of_family])
-        hint(_("--family shows the entries of one: {families}", ", ".join(FAMILIES)))
-    if len(places) == 1:
-        await _list_memories(app, app.conversation(places[0][0]), limit)
-    tenants = app.home.tenant_names()
-    if tenants and (places or held):
-        hint(_("also the tenants {names}; --tenant NAME looks into one", ", ".join(tenants)))
-    elif not (places or held):
-        none = _("No conversations in {place} yet.", escape(app.home.shown))
-        console().print(escape(await whereabouts(app)) if tenants else none)
-
-
-async def _list_memories(app: App, conversation: Conversation, limit: int) -> None:
-    zone, out = app.settings.zone, console()
-    short = [(_("id"), _("time"), _("score"), _("text"))]
-    long = [(_("name"), _("created"), _("trigger"))]
-    held = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
-    for memory in held[:limit]:
-        pinned = " " + term(_("pinned")) if memory.pinned else ""
-        text = clipped(spoken(memory.text), TEXT_CELLS)
-        short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
-    kept = sorted(await conversation.long_term.memories(), key=lambda memory: -memory.created_ms)
-    long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, TEXT_CELLS)) for one in kept[:limit]]
-    for rows in (short, long):
-        if len(rows) > 1:
-            print_columns(rows)
+    memories = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
+    triggers = sorted(await conversation.long_term.memories(), key=lambda trigger: -trigger.created_ms)
+    if memories:
+        memory_table = [(_("id"), _("time"), _("score"), _("text"))]
+        memory_table += [_memory_row(memory, zone) for memory in memories[:limit]]
+        print_columns(memory_table)
+    if triggers:
+        trigger_table = [(_("name"), _("created"), _("trigger"))]
+        for trigger in triggers[:limit]:
+            text = clipped(trigger.trigger, TEXT_CELLS)
+            trigger_table.append((trigger.name, time_text(trigger.created_ms, zone), text))
+        print_columns(trigger_table)
     figures = await conversation.short_term.statistics()
     if figures.average_score is not None:
-        counts = counted(figures.total, "short-term memory")
-        scores = _(
-            "scores {lowest_score:g} to {highest_score:g}, mean {average_score:.4g}",
-            figures.lowest_score,
-            figures.highest_score,
-            figures.average_score,
-        )
-        out.print(
-            _(
-                "{counts} from {time} to {time2}; {scores}.",
-                counts,
-                time_text(figures.oldest_ms, zone),
-                time_text(figures.newest_ms, zone),
-                scores,
-            )
-        )
-    hint_more(max(len(held), len(kept)) - limit)
+        console().print(_figures_text(figures, zone))
+    hint_more(max(len(memories), len(triggers)) - limit)
     if figures.damaged:
         damaged = _(
             "A file or line of the conversation was damaged and is set aside; `memory-server doctor` says which."
         )
-        out.print(f"[yellow]{damaged}[/]")
-    elif len(short) == len(long) == 1:
-        out.print(_("Nothing is stored in the conversation {id}.", escape(conversation.id)))
+        console().print(f"[yellow]{damaged}[/]")
+    elif not memories and not triggers:
+        console().print(_("Nothing is stored in the conversation {id}.", escape(conversation.id)))
+
+
+def _memory_row(memory: ShortTermMemory, zone: tzinfo | None) -> tuple[str, str, str, str]:
+    score = f"{memory.score:g}"
+    if memory.pinned:
+        score += " " + _("pinned")
+    return memory.id, time_text(memory.time_ms, zone), score, clipped(spoken(memory.text), TEXT_CELLS)
+
+
+def _figures_text(figures: Statistics, zone: tzinfo | None) -> str:
+    """`3 short-term memories from … to …; scores 1 to 5, mean 2.5.`"""
+    scores = _(
+        "scores {lowest_score:g} to {highest_score:g}, mean {average_score:.4g}",
+        figures.lowest_score,
+        figures.highest_score,
+        figures.average_score,
+    )
+    return _(
+        "{counts} from {time} to {time2}; {scores}.",
+        counted(figures.total, "short-term memory"),
+        time_text(figures.oldest_ms, zone),
+        time_text(figures.newest_ms, zone),
+        scores,
+    )
 
 
 # --- search --------------------------------------------------------------------------------------------------
 
 
-async def search(app: App, flags: Namespace) -> None:
+async def search(app: CallerView, flags: Namespace) -> None:
     """Memories and triggers as `search_memories` finds them, and the entries of other families that hold all words."""
-    asked = {name.removeprefix(OF_TOOL): value for name, value in vars(flags).items() if name.startswith(OF_TOOL)}
-    names, total, out = await chosen(app, flags), 0, console()
-    if flags.family in (None, *OF_CONVERSATIONS):
-        if flags.family is not None:
-            asked["memory_type"] = "long_term" if flags.family == "triggers" else "short_term"
-        if not hasattr(flags, "conversation"):
-            asked.setdefault("scope", "all")
-        answer = await called(app, "search_memories", asked, flags.names)
-        total = answer.structured["total_found"]
-        for hit in answer.structured["results"] if flags.json else ():
-            write(_hit_json(hit))
-        if total and not flags.json:
-            out.print(escape(answer.text))
-    entries = await _entries(app, flags, asked)
-    shown = entries[asked.get("offset", 0) :][: asked.get("limit", 20)]
-    for item in shown:
-        if flags.json:
-            write(item_json(item))
-        else:
-            when = time_text(item.at_ms, app.settings.zone)
-            out.print(Text(f"{when} {item.id} {term(_('in {place}', item.place))}"))
-            out.print(Text(f"  {one_line(beginning(joined(': ', filter(None, (item.title, item.text)))))}"))
+    arguments = _tool_arguments(flags)
+    conversation_ids = await chosen(app, flags)
+    out = console()
+    memories_total = 0
+    if flags.family is None or flags.family in OF_CONVERSATIONS:
+        memories_total = await _search_memories(app, flags, arguments)
+    entries = await _entries(app, flags, arguments)
+    offset = arguments.get("offset", 0)
+    shown = entries[offset:][: arguments.get("limit", 20)]
     if flags.json:
+        for item in shown:
+            write(item_json(item))
         return
+    for item in shown:
+        when = time_text(item.at_ms, app.settings.zone)
+        out.print(Text(f"{when} {item.id} {_('in {place}', item.place)}"))
+        text = ": ".join(filter(None, (item.title, item.text)))
+        out.print(Text(f"  {one_line(beginning(text))}"))
     if entries:
         out.print(_("{entries} found, {shown} shown.", counted(len(entries), "entry"), len(shown)))
-    elif not total:
+    elif not memories_total:
         out.print(_("{memories} found, {results} shown.{more}", counted(0, "memory"), 0, ""))
-        holds = await whereabouts(app)
-        looked = _("Looked in {names}; {holds}", ", ".join(names[:SHOWN_NAMES]), holds) if names else holds
-        out.print(escape(looked))
+        where_text = await whereabouts(app)
+        if conversation_ids:
+            where_text = _("Looked in {names}; {holds}", ", ".join(conversation_ids[:SHOWN_NAMES]), where_text)
+        out.print(escape(where_text))
 
 
-async def _entries(app: App, flags: Namespace, asked: Mapping[str, Any]) -> list[Item]:
+def _tool_arguments(flags: Namespace) -> dict[str, Any]:
+    """The flags that are arguments of `search_memories`, by the names that it has for them."""
+    arguments: dict[str, Any] = {}
+    for name, value in vars(flags).items():
+        if name.startswith(OF_TOOL):
+            arguments[name.removeprefix(OF_TOOL)] = value
+    return arguments
+
+
+async def _search_memories(app: CallerView, flags: Namespace, arguments: dict[str, Any]) -> int:
+    """Print the memories and triggers that `search_memories` finds; returns how many there are. The type and the scope
+    that the flags imply are added to `arguments`."""
+    if flags.family == "triggers":
+        arguments["memory_type"] = "long_term"
+    elif flags.family is not None:
+        arguments["memory_type"] = "short_term"
+    if not hasattr(flags, "conversation"):
+        arguments.setdefault("scope", "all")
+    answer = await called(app, "search_memories", arguments, flags.names)
+    total: int = answer.structured["total_found"]
+    if flags.json:
+        for hit in answer.structured["results"]:
+            write(_hit_json(hit))
+    elif total:
+        console().print(escape(answer.text))
+    return total
+
+
+async def _entries(app: CallerView, flags: Namespace, arguments: Mapping[str, Any]) -> list[Item]:
     """Notes, facts, entries of layers and refs. None comes where a condition is asked that only memories can meet.
     Other words count only where there are no words that all must be held: then one of these texts is enough."""
-    if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(asked):
+    if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(arguments):
         return []
     if flags.family is None and hasattr(flags, "conversation"):
         return []
-    zone, words = app.settings.zone, tuple(asked.get("query", "").split())
+    zone = app.settings.zone
+    words = tuple(arguments.get("query", "").split())
     sought = Sought(
-        words=words or tuple(asked.get("keywords", ())),
+        words=words or tuple(arguments.get("keywords", ())),
         family=flags.family,
-        since_ms=moment_ms("--since", asked.get("date_from"), zone),
-        until_ms=moment_ms("--until", asked.get("date_to"), zone, end=True),
-        archived=bool(asked.get("archived")),
+        since_ms=moment_ms("--since", arguments.get("date_from"), zone),
+        until_ms=moment_ms("--until", arguments.get("date_to"), zone, end=True),
+        archived=bool(arguments.get("archived")),
     )
-    items = await found(app, flags, sought) if flags.family else await app.memories.engines[1].find(sought)
-    others = asked.get("otherWords", ())
-    if others and not sought.words:
-        meant = {item.key for text in others for item in replace(sought, words=tuple(text.split())).among(items)}
-        items = [item for item in items if item.key in meant]
-    return items[::-1] if asked.get("order") == "asc" else items
+    if flags.family:
+        items = await sought_items(app, flags, sought)
+    else:
+        _conversations, knowledge = app.memories.engines
+        items = await knowledge.find(sought)
+    other_texts = arguments.get("otherWords", ())
+    if other_texts and not sought.words:
+        items = _holding_any(items, other_texts, sought)
+    if arguments.get("order") == "asc":
+        return list(reversed(items))
+    return items
+
+
+def _holding_any(items: Sequence[Item], texts: Sequence[str], sought: Sought) -> list[Item]:
+    """The items that hold all words of at least one of the texts."""
+    matching_keys: set[tuple[str, str, str]] = set()
+    for text in texts:
+        query = replace(sought, words=tuple(text.split()))
+        matching_keys.update(item.key for item in query.among(items))
+    return [item for item in items if item.key in matching_keys]
 
 
 def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
-    short_term = hit["memory_type"] == "short_term"
-    fields = {"family": "memories" if short_term else "triggers", "place": hit["conversation_id"]}
-    fields |= {"id": hit["id"] if short_term else hit["name"], "at": hit["timestamp"]}
-    fields["text"] = hit["text"] if short_term else hit["prompt"]
-    return fields | {
-        name: hit[name] for name in ("relevance", "score", "matched", "keywords", "trigger") if name in hit
-    }
+    if hit["memory_type"] == "short_term":
+        fields = {"family": "memories", "place": hit["conversation_id"], "id": hit["id"], "at": hit["timestamp"]}
+        fields["text"] = hit["text"]
+    else:
+        fields = {"family": "triggers", "place": hit["conversation_id"], "id": hit["name"], "at": hit["timestamp"]}
+        fields["text"] = hit["prompt"]
+    for name in ("relevance", "score", "matched", "keywords", "trigger"):
+        if name in hit:
+            fields[name] = hit[name]
+    return fields
 
 
 # --- history -------------------------------------------------------------------------------------------------
@@ -296,25 +408,28 @@ USUAL_STEPS = 100
 """Steps of a change that are shown."""
 
 
-def engines_of(app: App, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
+def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
     """The engines whose changes are meant: by `keeps`, by --family, by -c, or by --before; otherwise all. Raises
     InvalidInput: the family has no history."""
     engines: Sequence[Lifecycle] = app.memories.engines
     if getattr(flags, "before", None) is not None:
         engines = [engine_of(engines, flags.before)]
     if flags.family == "layers":
-        raise InvalidInput("The files of layers have no history here; git keeps one where they are in a repository.")
-    named = hasattr(flags, "conversation")
-    if flags.family is not None or named:
-        keeps = "conversations" if named or flags.family in OF_CONVERSATIONS else "knowledge"
-    return [engine for engine in engines if keeps in (None, engine.keeps)]
+        raise InvalidInput("memory-server keeps no history of layer files; if they are in a repository, git does.")
+    if hasattr(flags, "conversation") or flags.family in OF_CONVERSATIONS:
+        keeps = "conversations"
+    elif flags.family is not None:
+        keeps = "knowledge"
+    if keeps is None:
+        return engines
+    return [engine for engine in engines if engine.keeps == keeps]
 
 
 async def past_changes(
     engines: Sequence[Lifecycle], flags: Namespace, conversation: str | None, *, limit: int, most_steps: int
 ) -> list[PastChange]:
-    """The newest changes of these engines first: up to `limit` of each place that is looked at, each with up to
-    `most_steps` of its steps."""
+    """The newest changes of these engines first, each with up to `most_steps` of its steps: up to `limit` of each
+    engine, or with a family up to `limit` of each of its places."""
     changes: list[PastChange] = []
     before = getattr(flags, "before", None)
     for engine in engines:
@@ -326,32 +441,55 @@ async def past_changes(
     return sorted(changes, key=lambda change: -change.at_ms)
 
 
-async def history(app: App, flags: Namespace, keeps: Kept | None = None) -> None:
+async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
     """The changes of all engines, or of the one that `keeps` this."""
     limit = limit_of(flags, 20)
-    most_steps = USUAL_STEPS if flags.steps is None else max(1, flags.steps)
-    only = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
+    most_steps = USUAL_STEPS
+    if flags.steps is not None:
+        most_steps = max(1, flags.steps)
+    only = None
+    if hasattr(flags, "conversation"):
+        [only] = await chosen(app, flags)
     engines = engines_of(app, flags, keeps)
     changes = await past_changes(engines, flags, only, limit=limit + 1, most_steps=most_steps)
+    shown = changes[:limit]
     if flags.json:
-        for change in changes[:limit]:
-            line = {"change": change.id, "place": change.place, "at": iso(change.at_ms), "by": change.by}
-            more = {"moreSteps": change.more_steps} if change.more_steps else {}
-            write(line | {"steps": list(map(asdict, change.steps))} | more)
+        for change in shown:
+            write(_change_json(change))
         return
     SHOWN_ZONE.set(app.settings.zone)
-    # Each conversation has a sequence of its own, and all knowledge has one.
-    places = {engine.keeps: await engine.places() for engine in engines if only is None}
-    before = flags.before is not None or only is not None
-    several = not before and sum(map(len, places.values())) > 1
-    one_sequence = before or len(places.get("conversations", ())) + bool(places.get("knowledge")) == 1
+    # Each conversation has a sequence of changes of its own, and all knowledge has one.
+    places_total = 1
+    sequences = 1
+    if flags.before is None and only is None:
+        places = {engine.keeps: await engine.places() for engine in engines}
+        places_total = sum(map(len, places.values()))
+        sequences = len(places.get("conversations", ())) + bool(places.get("knowledge"))
     out = console()
-    for change in changes[:limit]:
-        out.print(escape(HistoryEntry.of(change).line(change.place if several else "")))
-    if any(change.more_steps for change in changes[:limit]):
+    for change in shown:
+        shown_place = ""
+        if places_total > 1:
+            shown_place = change.place
+        out.print(escape(HistoryEntry.of(change).line(shown_place)))
+    if any(change.more_steps for change in shown):
         hint(_("A larger --steps shows more steps of a change."))
     if not changes:
-        out.print(_("No change is in the history; {whereabouts}", escape(await whereabouts(app))))
+        out.print(_("The history has no changes; {whereabouts}", escape(await whereabouts(app))))
     elif len(changes) > limit:
-        last = changes[limit - 1].id
-        hint(_("More: --before {last}", last) if one_sequence else _("More: -c ID, or a larger --limit"))
+        if sequences == 1:
+            hint(_("More: --before {last}", changes[limit - 1].id))
+        else:
+            hint(_("More: -c ID, or a larger --limit"))
+
+
+def _change_json(change: PastChange) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "change": change.id,
+        "place": change.place,
+        "at": iso(change.at_ms),
+        "by": change.by,
+        "steps": [asdict(step) for step in change.steps],
+    }
+    if change.more_steps:
+        line["moreSteps"] = change.more_steps
+    return line

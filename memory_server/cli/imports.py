@@ -7,257 +7,399 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from memory_server.app import App
+from languages import _, counted, foreign
+from memory_server.app import CallerView
 from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import TRUSTED, named, read
 from memory_server.cli.inspection import ask, taken_text
+from memory_server.cli.lore_import import book_text, kind_lines, remarks_on, store_book
 from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, spoken, time_text
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.given_rules import GivenRules
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import own
 from memory_server.interchange.forms import Format
-from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
+from memory_server.interchange.incoming import Incoming, IncomingBook, Loss, NotThisFormat, with_keywords
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
+from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.erasing import marks_of
 from memory_server.tools.backup import tally_text
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
-from sandbox.locale import _, counted, foreign, term
+from sandbox.firing.rules import PLAIN
 
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
 CHATS: tuple[Format, ...] = ("chat", "chat-export")
 """Forms in which the order of memories is that of a chat."""
+LOREBOOK: Format = "worldinfo"
 AFTER_CHAT_MS = 3_600_000
 """How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
 APART_MS = 600_000
 """How far exchanges without times are apart: of the same ten minutes, a search brings only two."""
 
 
-async def import_(app: App, flags: Namespace) -> int:
-    """Read, report and, without --dry-run, store, and then ask the questions; 1 if nothing could be used."""
-    usual, out = app.conversation().id, console()
-    count = left_out = 0
-    asked = usual
-    for source in flags.source:
-        found, form = await read(app, source, flags, usual)
-        if hasattr(flags, "conversation") and any(held.conversation_id != usual for held in found.conversations):
+@dataclass(slots=True)
+class _Import:
+    """What an import did so far. `conversation_id`: where the last memories went, in which questions are asked.
+    `count`: memories and entries that can be used. `reports`: what each source gave and left out."""
+
+    app: CallerView
+    flags: Namespace
+    out: Console
+    conversation_id: str
+    count: int = 0
+    reports: list[Incoming] = field(default_factory=list)
+
+    async def take(self, source: str, usual: str) -> None:
+        """Read and store one source; memories without a conversation are for `usual`."""
+        incoming, form = await read(self.app, source, self.flags, usual)
+        names_others = any(contents.conversation_id != usual for contents in incoming.conversations)
+        if hasattr(self.flags, "conversation") and names_others:
             raise InvalidInput("{named} names its own conversations; leave -c out.", named(source))
         if form not in TRUSTED:
-            await _check(app, found)
-        if flags.shift_to_now:
-            _shift(found, app.clock())
-        out.print(_("{named} has the form {form}.", escape(named(source)), form))
-        for incoming in found.conversations:
-            contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
-            out.print(taken_text(contents.conversation_id, tally_text(tally), dry_run=flags.dry_run))
-            for reason in contents.left_out:
-                complain(reason)
-            if flags.dry_run:
-                _print_memories(app, contents)
-            if contents.short_term:
-                asked = contents.conversation_id
-        for place, entries in found.entries.items():
-            kept = [entry for entry in entries if not app.home.erased.holds(marks_of(entry))]
-            if erased := len(entries) - len(kept):
-                complain(left_out_text(erased))
-            done = await app.knowledge.lifecycle.take(place, kept, dry_run=flags.dry_run)
-            found.skipped += ((place, reason) for reason in done.left_out)
-            count -= len(done.left_out)
-            out.print(taken_text(place, tally_text(done.counts), dry_run=flags.dry_run))
-            for entry in kept if flags.dry_run else ():
-                when = time_text(entry.updated_ms or None, app.settings.zone)
-                out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
-        _report(out, found)
-        count, left_out = count + found.count, left_out + len(found.skipped)
+            await _check(self.app, incoming)
+        if self.flags.shift_to_now:
+            _shift(incoming, self.app.clock())
+        if form != LOREBOOK:
+            self.out.print(_("{named} has the format {form}.", escape(named(source)), form))
+        for contents in incoming.conversations:
+            await self._take_conversation(contents, form)
+        for book in incoming.books:
+            await self._take_book(book, incoming, source, form)
+        refused_entries = 0
+        for place, entries in incoming.entries.items():
+            refused = await self._take_entries(place, entries)
+            incoming.skipped += [(place, reason) for reason in refused]
+            refused_entries += len(refused)
+        self.count += incoming.count - refused_entries
+        self.reports.append(incoming)
+
+    async def _take_conversation(self, contents: Contents, form: Format) -> None:
+        stored, tally = await store(self.app, contents, form, dry_run=self.flags.dry_run)
+        self.out.print(taken_text(stored.conversation_id, tally_text(tally), dry_run=self.flags.dry_run))
+        for reason in stored.left_out:
+            complain(reason)
+        undated_count = sum(not memory.time_ms for memory in contents.short_term)
+        if undated_count and form in CHATS:
+            number = counted(undated_count, "memory")
+            self.out.print(_("Without a time in the file: {memories}; the last counts as said an hour ago.", number))
+        if self.flags.dry_run:
+            _print_memories(self.app, stored)
+        if stored.short_term:
+            self.conversation_id = stored.conversation_id
+
+    async def _take_book(self, book: IncomingBook, incoming: Incoming, source: str, form: Format) -> None:
+        stored = await store_book(self.app, book, dry_run=self.flags.dry_run)
+        line = book_text(book, stored.update)
+        if form == LOREBOOK:
+            line = _("{named} has the format {form}: {line}", named(source), form, line)
+        self.out.print(escape(line))
+        if stored.erased:
+            complain(stored.erased)
+        incoming.remarks += remarks_on(book, stored, dry_run=self.flags.dry_run)
+        self.conversation_id = book.conversation_id
+
+    async def _take_entries(self, place: str, entries: Sequence[Entry]) -> Sequence[str]:
+        """Store entries in this place of knowledge; why each of those is refused that are more than may be stored."""
+        kept = [entry for entry in entries if not self.app.home.erased.holds(marks_of(entry))]
+        erased = len(entries) - len(kept)
+        if erased:
+            complain(left_out_text(erased))
+        taken = await self.app.knowledge.lifecycle.take(place, kept, dry_run=self.flags.dry_run)
+        self.out.print(taken_text(place, tally_text(taken.counts), dry_run=self.flags.dry_run))
+        if self.flags.dry_run:
+            for entry in kept:
+                when = time_text(entry.updated_ms or None, self.app.settings.zone)
+                self.out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
+        return taken.left_out
+
+
+async def import_(app: CallerView, flags: Namespace) -> int:
+    """Read, report and, without --dry-run, store, and then ask the questions; 1 if nothing could be used."""
+    usual = app.conversation().id
+    out = console()
+    imported = _Import(app, flags, out=out, conversation_id=usual)
+    for source in flags.source:
+        await imported.take(source, usual)
+    left_out = sum(len(report.skipped) for report in imported.reports)
+    for report in _joined(imported.reports):
+        _report(out, report, all_of_it=flags.all)
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
     out.print(
         _(
             "{memories} can be used, {records} left out.{nothing}",
-            counted(count, "memory"),
+            counted(imported.count, "memory"),
             counted(left_out, "record"),
             nothing,
         )
     )
-    for question in flags.ask if not flags.dry_run else ():
-        await ask(app, out, asked, [{"role": "user", "content": question}], asked)
-    return 0 if count or not left_out else 1
+    if not flags.dry_run:
+        for question in flags.ask:
+            conversation_id = imported.conversation_id
+            await ask(app, out, conversation_id, [{"role": "user", "content": question}], conversation_id)
+    return 0 if imported.count or not left_out else 1
 
 
-async def add_trigger(app: App, flags: Namespace) -> None:
+async def add_trigger(app: CallerView, flags: Namespace) -> None:
     """Store triggers from files, each checked as `add_long_term_memory` does it."""
     files = [(source, await asyncio.to_thread(read_file, source, flags.encoding)) for source in flags.source]
-    plain = [source for source, _ in files if not source.endswith(".json")]
-    if len(plain) > 1 or (plain and not flags.prompt):
+    triggers = [source for source in flags.source if not source.endswith(".json")]
+    if len(triggers) > 1 or (triggers and not flags.prompt):
         raise InvalidInput(
-            "Say with --prompt what the model reads when {plain} fires; one .js file at a time.", plain[0]
+            "Write with --prompt what the model reads when {plain} fires; give one .js file at a time.", triggers[0]
         )
-    conversation, out = app.conversation(), console()
+    conversation = app.conversation()
     for source, data in files:
-        if source in plain:
+        if source in triggers:
             name = flags.name or Path(source).stem
-            memories = [LongTermMemory(name, flags.prompt, data.decode().removeprefix("\ufeff"), 0, source)]
+            trigger = data.decode().removeprefix("\ufeff")
+            memories = [LongTermMemory(name, flags.prompt, trigger, created_ms=0, created_context=source)]
         else:
-            try:
-                found = own.read_pack(data, conversation.id).conversations
-            except NotThisFormat as error:
-                raise InvalidInput("{file} {reason}", source, error) from error
-            memories = [one for held in found for one in held.long_term]
-        for one in memories:
-            context = one.created_context
-            done = await conversation.long_term.add(
-                one.name, one.prompt, one.trigger, created_context=context, by="add-trigger"
-            )
-            verb = _("Replaced") if done.replaced else _("Stored")
-            out.print(
-                _(
-                    "{verb} {name} in {id}; change {change_id}.",
-                    verb,
-                    escape(one.name),
-                    escape(conversation.id),
-                    done.change_id,
-                )
-            )
-            for problem in done.warnings:
-                out.print(f"[yellow]{term('warning')}[/]  {escape(foreign(problem.message))}")
+            memories = _memories_of_pack(source, data, conversation.id)
+        for memory in memories:
+            await _add_trigger(conversation, memory, flags)
 
 
-async def convert(app: App, flags: Namespace) -> int:
+def _memories_of_pack(source: str, data: bytes, usual: str) -> list[LongTermMemory]:
+    """The memories of a pack. Raises InvalidInput: it is none."""
+    try:
+        incoming = own.read_pack(data, usual)
+    except NotThisFormat as error:
+        raise InvalidInput("{file} {reason}", source, error) from error
+    return list(chain.from_iterable(contents.long_term for contents in incoming.conversations))
+
+
+async def _add_trigger(conversation: Conversation, memory: LongTermMemory, flags: Namespace) -> None:
+    """Store one memory with the rules of the options, and say so."""
+    out = console()
+    rules = GivenRules(order=flags.order, group=flags.group, cooldown=flags.cooldown, once=flags.once or None)
+    stored = await conversation.long_term.add(
+        memory.name,
+        memory.prompt,
+        memory.trigger,
+        created_context=memory.created_context,
+        rules=rules if memory.rules is PLAIN else rules.applied_to(memory.rules),
+        by="add-trigger",
+    )
+    verb = _("Replaced") if stored.replaced else _("Stored")
+    out.print(
+        _(
+            "{verb} {name} in {id}; change {change_id}.",
+            verb,
+            escape(memory.name),
+            escape(conversation.id),
+            stored.change_id,
+        )
+    )
+    for problem in stored.warnings:
+        out.print(f"[yellow]{_('warning')}[/]  {escape(foreign(problem.message))}")
+
+
+async def convert(app: CallerView, flags: Namespace) -> int:
     """Read, write and report; 1 if nothing could be used: then nothing is written."""
-    found, form = await read(app, flags.source, flags, app.conversation(None).id)
+    incoming, form = await read(app, flags.source, flags, app.conversation(None).id)
+    incoming.unbound()
     if form not in TRUSTED:
-        await _check(app, found, keep=True)
+        await _check(app, incoming, keep=True)
         if flags.to != "pack":  # not packs: the same lorebook should always make the same pack
-            found.conversations = [_dated(held, None, form, app.clock()) for held in found.conversations]
-    if found.count:
-        entries = [(place, one) for place, held in found.entries.items() for one in held]
-        await write_memories(app, found.conversations, flags, entries)
-    _report(console(stderr=flags.target == "-"), found)
-    return 0 if found.count else 1
+            now_ms = app.clock()
+            incoming.conversations = [_dated(contents, None, form, now_ms) for contents in incoming.conversations]
+    if incoming.count:
+        placed_entries: list[tuple[str, Entry]] = []
+        for place, entries in incoming.entries.items():
+            placed_entries += [(place, entry) for entry in entries]
+        await write_memories(app, incoming.conversations, flags, placed_entries)
+    _report(console(stderr=flags.target == "-"), incoming, all_of_it=flags.all)
+    return 0 if incoming.count else 1
 
 
-async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
+async def store(app: CallerView, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
     incoming = without_erased(incoming, app.home.erased.holds)
-    name, found = incoming.conversation_id, list[ShortTermMemory]()
+    name = incoming.conversation_id
     wording = app.memories.services.parameters.wording.within(name)
+    memories: list[ShortTermMemory] = []
     with progress(_("importing {name}", name), len(incoming.short_term)) as advance:
         for begin in range(0, len(incoming.short_term), AT_ONCE):
             part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])
-            found += (await asyncio.to_thread(with_keywords, part, wording)).short_term
+            part = await asyncio.to_thread(with_keywords, part, wording)
+            memories += part.short_term
             advance(AT_ONCE)
-    indexed = replace(incoming, short_term=tuple(found))
+    indexed = replace(incoming, short_term=tuple(memories))
     archived: Collection[str] = archived_ids(await app.store.archive(name))
 
     def decide(state: ConversationState) -> tuple[list[Change], tuple[Contents, MergeCounts]]:
-        contents = indexed if form in TRUSTED else _dated(indexed, state, form, app.clock())
+        contents = indexed
+        if form not in TRUSTED:
+            contents = _dated(indexed, state, form, app.clock())
         changes, counts = restore_changes(state, contents, "merge", archived)
         return changes, (contents, counts)
 
     if dry_run:
-        return decide(await app.store.read(name))[1]
-    return (await app.store.update(name, decide, by="import"))[0]
+        _changes, result = decide(await app.store.read(name))
+        return result
+    result, _change_id = await app.store.update(name, decide, by="import")
+    return result
 
 
 def _dated(contents: Contents, state: ConversationState | None, form: Format, now_ms: int) -> Contents:
     """`contents` with a time for each memory. One without keeps the time of its first import in `state` as long as it
     is the same, and otherwise gets the time of this import; a chat keeps its order. What is known keeps score and pin.
     """
-    known = {} if state is None else state.short_term
-    undated = sum(not one.time_ms for one in contents.short_term)
-    short: list[ShortTermMemory] = []
+    stored_memories = {} if state is None else state.short_term
+    undated = sum(not memory.time_ms for memory in contents.short_term)
+    short_term: list[ShortTermMemory] = []
     for memory in contents.short_term:
-        before, time_ms = known.get(memory.id), memory.time_ms
+        time_ms = memory.time_ms
         if not time_ms:
             undated -= 1
-            time_ms = now_ms - (AFTER_CHAT_MS + undated * APART_MS if form in CHATS else 0)
-        if before is None:
-            memory = replace(memory, time_ms=time_ms)
-        elif before.text == memory.text and memory.time_ms in (0, before.time_ms):
-            memory = before
-        else:
-            later_ms = memory.time_ms or max(time_ms, before.time_ms + 1)
-            memory = replace(memory, time_ms=later_ms, score=before.score, pinned=before.pinned or memory.pinned)
-        short.append(memory)
-    long = [one if one.created_ms else _long_dated(one, state, now_ms) for one in contents.long_term]
-    return replace(contents, short_term=tuple(short), long_term=tuple(long))
+            time_ms = now_ms
+            if form in CHATS:
+                time_ms -= AFTER_CHAT_MS + undated * APART_MS
+        short_term.append(_dated_memory(memory, stored_memories.get(memory.id), time_ms))
+    long_term = [memory if memory.created_ms else _long_dated(memory, state, now_ms) for memory in contents.long_term]
+    return replace(contents, short_term=tuple(short_term), long_term=tuple(long_term))
+
+
+def _dated_memory(memory: ShortTermMemory, stored: ShortTermMemory | None, time_ms: int) -> ShortTermMemory:
+    """A memory with its time, or `time_ms` if it has none; `stored` is what an earlier import made of it."""
+    if stored is None:
+        return replace(memory, time_ms=time_ms)
+    if stored.text == memory.text and memory.time_ms in (0, stored.time_ms):
+        return stored
+    later_ms = memory.time_ms or max(time_ms, stored.time_ms + 1)
+    return replace(memory, time_ms=later_ms, score=stored.score, pinned=stored.pinned or memory.pinned)
 
 
 def _long_dated(memory: LongTermMemory, state: ConversationState | None, now_ms: int) -> LongTermMemory:
-    before = None if state is None else state.long_term.get(memory.name)
-    if before is not None and (before.prompt, before.trigger) == (memory.prompt, memory.trigger):
-        return before
+    """The memory as an earlier import stored it if it is the same, or else with the time of this import."""
+    stored = None if state is None else state.long_term.get(memory.name)
+    if stored is not None and (stored.prompt, stored.trigger) == (memory.prompt, memory.trigger):
+        return stored
     return replace(memory, created_ms=now_ms)
 
 
-def _shift(found: Incoming, now_ms: int) -> None:
+def _shift(incoming: Incoming, now_ms: int) -> None:
     """Move the chats in time: their last message is an hour before `now_ms`."""
-    last_ms = max((one.time_ms for held in found.conversations for one in held.short_term), default=0)
+    memories = chain.from_iterable(contents.short_term for contents in incoming.conversations)
+    last_ms = max((memory.time_ms for memory in memories), default=0)
     by_ms = now_ms - AFTER_CHAT_MS - last_ms
-    for number, held in enumerate(found.conversations):
-        moved = []
-        for one in held.short_term:
-            said = (replace(m, time_ms=m.time_ms + by_ms) if m.time_ms else m for m in one.messages)
-            moved.append(replace(one, time_ms=one.time_ms + by_ms, messages=tuple(said)) if one.time_ms else one)
-        found.conversations[number] = replace(held, short_term=tuple(moved))
+    for number, contents in enumerate(incoming.conversations):
+        shifted = tuple(_shifted(memory, by_ms) for memory in contents.short_term)
+        incoming.conversations[number] = replace(contents, short_term=shifted)
 
 
-def _print_memories(app: App, contents: Contents) -> None:
+def _shifted(memory: ShortTermMemory, by_ms: int) -> ShortTermMemory:
+    """A memory and its messages so much later; one without a time as it is."""
+    if not memory.time_ms:
+        return memory
+    messages: list[Message] = []
+    for message in memory.messages:
+        if message.time_ms:
+            messages.append(replace(message, time_ms=message.time_ms + by_ms))
+        else:
+            messages.append(message)
+    return replace(memory, time_ms=memory.time_ms + by_ms, messages=tuple(messages))
+
+
+def _print_memories(app: CallerView, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, app.settings.zone)
         out.print(Text(f"  {when}  {clipped(spoken(memory.text), TEXT_CELLS)}"))
-    for kept in contents.long_term:
-        out.print(Text(f"  {kept.name}: {clipped(kept.prompt, TEXT_CELLS)}"))
+    for trigger in contents.long_term:
+        out.print(Text(f"  {trigger.name}: {clipped(trigger.prompt, TEXT_CELLS)}"))
 
 
-def _report(out: Console, found: Incoming) -> None:
-    for place, reason in found.skipped:
-        what = f"{escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}"
-        out.print(f"[yellow]{term('left out')}[/]  {what}")
-    for doubt in found.doubts:
-        out.print(f"[yellow]{term('warning')}[/]  {escape(shown(doubt, MOST_SAID_CHARS))}")
-    lost = (_("{what}: {count:,}", what, count) for what, count in found.lost.items() if count)
-    for note in (*found.notes, *lost):
-        out.print(f"[cyan]{term('not carried')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
+def _joined(reports: Sequence[Incoming]) -> Iterator[Incoming]:
+    """One report for each source; those of lorebooks are one, because many of them lose the same."""
+    of_books = Incoming()
+    for report in reports:
+        if not report.books:
+            yield report
+            continue
+        of_books.skipped += report.skipped
+        of_books.doubts += report.doubts
+        of_books.notes += report.notes
+        of_books.lost.update(report.lost)
+        of_books.losses += report.losses
+        of_books.remarks += report.remarks
+    yield of_books
 
 
-async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
+def _report(out: Console, incoming: Incoming, *, all_of_it: bool) -> None:
+    """What was left out, what is doubtful, and what is not carried: one line for each kind of loss, unless the reader
+    wants all of it."""
+    skipped = [Loss(reason, shown(place)) for place, reason in incoming.skipped]
+    for line in kind_lines(skipped, all_of_them=all_of_it):
+        out.print(f"[yellow]{_('left out')}[/]  {escape(shown(line, MOST_SAID_CHARS))}")
+    for line in kind_lines(incoming.remarks, all_of_them=all_of_it):
+        out.print(f"[yellow]{_('note')}[/]  {escape(shown(line, MOST_SAID_CHARS))}")
+    for line in kind_lines(incoming.losses, all_of_them=all_of_it):
+        out.print(f"[cyan]{_('lost')}[/]  {escape(shown(line, MOST_SAID_CHARS))}")
+    for doubt in incoming.doubts:
+        out.print(f"[yellow]{_('warning')}[/]  {escape(shown(doubt, MOST_SAID_CHARS))}")
+    lost = [_("{what}: {count:,}", _(what), count) for what, count in incoming.lost.items() if count]
+    for note in (*incoming.notes, *lost):
+        out.print(f"[cyan]{_('lost')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
+
+
+async def _check(app: CallerView, incoming: Incoming, *, keep: bool = False) -> None:
     """Leave out triggers that cannot work, which the server would refuse. With `keep` they stay, with a note."""
+    for number, contents in enumerate(incoming.conversations):
+        working = await _working(app, incoming, contents.long_term, keep=keep)
+        incoming.conversations[number] = replace(contents, long_term=tuple(working))
+    for number, book in enumerate(incoming.books):
+        working = await _working(app, incoming, book.memories, keep=keep)
+        incoming.books[number] = replace(book, memories=tuple(working))
+
+
+async def _working(
+    app: CallerView, incoming: Incoming, memories: Sequence[LongTermMemory], *, keep: bool
+) -> list[LongTermMemory]:
+    """Those of the memories whose trigger can work."""
+    reports = await _check_reports(app, [memory.trigger for memory in memories])
+    working: list[LongTermMemory] = []
+    for memory, report in zip(memories, reports, strict=True):
+        if report.errors:
+            problem = report.errors[0]
+            line = _(" at line {line}", problem.line) if problem.line is not None else ""
+            reason = _("its trigger cannot work: {reason}{line}", problem.message, line)
+            if not keep:
+                incoming.skipped.append((memory.name, reason))
+                continue
+            incoming.doubts.append(_("{about}: {what}", memory.name, reason))
+        incoming.doubts += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in report.warnings]
+        working.append(memory)
+    return working
+
+
+async def _check_reports(app: CallerView, sources: Sequence[str]) -> list[CheckReport]:
+    """What is known of each trigger, in order."""
     now = moment_of(app.clock())
-    for number, contents in enumerate(found.conversations):
-        sources = [memory.trigger for memory in contents.long_term]
-        reports: list[CheckReport] = []
-        # 200 triggers that run too long take 20 s: so there is a progress bar.
-        with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
-            for begin in range(0, len(sources), AT_ONCE):
-                reports += await app.sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
-                advance(AT_ONCE)
-        good: list[LongTermMemory] = []
-        for memory, one in zip(contents.long_term, reports, strict=True):
-            if one.errors:
-                problem = one.errors[0]
-                line = _(" at line {line}", problem.line) if problem.line is not None else ""
-                reason = _("its trigger cannot work: {reason}{line}", problem.message, line)
-                if not keep:
-                    found.skipped.append((memory.name, reason))
-                    continue
-                found.doubts.append(_("{about}: {what}", memory.name, reason))
-            found.doubts += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in one.warnings]
-            good.append(memory)
-        found.conversations[number] = replace(contents, long_term=tuple(good))
+    reports: list[CheckReport] = []
+    # 200 triggers that run too long take 20 s: so there is a progress bar.
+    with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
+        for begin in range(0, len(sources), AT_ONCE):
+            reports += await app.sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
+            advance(AT_ONCE)
+    return reports

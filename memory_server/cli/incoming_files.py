@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import zipfile
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from memory_server.app import App
+from languages import _
+from memory_server.app import CallerView
+from memory_server.cli import incoming_lore
 from memory_server.cli.exchanged_files import Tree, read_file, read_folder, read_tree, starts_with
-from memory_server.cli.exchanged_zips import read_zip
+from memory_server.cli.exchanged_zips import ZippedCard, ZippedFolder, read_zip
+from memory_server.cli.sillytavern_files import is_sillytavern, read_sillytavern
 from memory_server.cli.terminal import say_if_waiting
-from memory_server.conversations.model import conversation_id_of
-from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import (
     chat_exports,
     chats,
@@ -33,10 +35,10 @@ from memory_server.interchange import (
     pages,
     png_cards,
     seed_stores,
-    worldinfo,
 )
 from memory_server.interchange.forms import (
     FOLDERS,
+    JPEG,
     SESSIONS,
     ZIP,
     Format,
@@ -48,8 +50,23 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.entries import foreign_tables
 from memory_server.storage.repositories import folder_of_work, project_at
-from sandbox import PatternError, TriggerSandbox
-from sandbox.locale import _
+
+
+def _read_mem0(data: bytes, _usual: str) -> Incoming:
+    return mem0.read(data)
+
+
+def _read_memory_service(data: bytes, _usual: str) -> Incoming:
+    return memory_service.read(data)
+
+
+def _read_refs_log(data: bytes, _usual: str) -> Incoming:
+    return seed_stores.read_refs(data)
+
+
+def _read_notes_db(tables: Tables, _usual: str) -> Incoming:
+    return seed_stores.read_notes(tables)
+
 
 FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
     "native": own.read_native,
@@ -59,15 +76,25 @@ FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
     "official": official.read,
     "livingmemory": livingmemory.read,
     "claude-mem": claude_mem.read,
-    "mem0": lambda data, _usual: mem0.read(data),
-    "memory-service": lambda data, _usual: memory_service.read(data),
-    "refs-log": lambda data, _usual: seed_stores.read_refs(data),
+    "mem0": _read_mem0,
+    "memory-service": _read_memory_service,
+    "refs-log": _read_refs_log,
 }
 """What reads one file: its bytes, for a conversation."""
-DATABASES: Mapping[Format, tuple[Mapping[str, Collection[str]], Callable[[Tables, str], Incoming]]] = {
-    "livingmemory": (livingmemory.TABLES, livingmemory.read_tables),
-    "claude-mem": (claude_mem.TABLES, claude_mem.read_tables),
-    "notes-db": (seed_stores.TABLES, lambda tables, _usual: seed_stores.read_notes(tables)),
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """Tables and columns of a database, and what reads them for a conversation."""
+
+    tables: Mapping[str, Collection[str]]
+    read: Callable[[Tables, str], Incoming]
+
+
+DATABASES: Mapping[Format, _Database] = {
+    "livingmemory": _Database(livingmemory.TABLES, livingmemory.read_tables),
+    "claude-mem": _Database(claude_mem.TABLES, claude_mem.read_tables),
+    "notes-db": _Database(seed_stores.TABLES, _read_notes_db),
 }
 """Tables and columns of a database, and what reads them."""
 _NAMES: Mapping[Format, str] = {
@@ -84,190 +111,232 @@ _OF_ITSELF = ("version", "migration", "sync_", "write_ops")
 
 
 def named(source: str) -> str:
-    return _("standard input") if source == "-" else source
+    """What messages call a source."""
+    if source == "-":
+        return _("standard input")
+    return source
 
 
-async def read(app: App, source: str, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
+async def read(app: CallerView, source: str, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
     """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
     InvalidInput if the source cannot be read; the message says what to give instead."""
     if flags.depth is not None and flags.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
     path = None if source == "-" else Path(source)
     try:
-        found, form = await _read(app, source, path, flags, usual)
+        incoming, form = await _Reader(app, source, path=path, flags=flags, usual=usual).read()
     except NotThisFormat as error:
         raise InvalidInput("{file} {reason}", named(source), error) from error
     if form not in TRUSTED:
-        _leave_out_expired(found, app.clock())
-    return found, form
+        _leave_out_expired(incoming, app.clock())
+    return incoming, form
 
 
-async def _read(app: App, source: str, path: Path | None, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    if path is not None and await asyncio.to_thread(path.is_dir):
-        return await asyncio.to_thread(_folder, app, path, flags, usual)
-    if path is not None and await asyncio.to_thread(starts_with, path, foreign_tables.SIGNATURE):
-        return await asyncio.to_thread(_database, path, flags, usual)
-    if path is not None and await asyncio.to_thread(starts_with, path, ZIP):
-        return await asyncio.to_thread(_zip, app, path, flags, usual)
-    if path is None:
-        say_if_waiting(_("what is imported"))
-    data = await asyncio.to_thread(read_file, source, flags.encoding)
-    if data.startswith(ZIP):
-        return await asyncio.to_thread(_zip, app, BytesIO(data), flags, usual)
-    if data.startswith(own.COMPRESSED):
-        data = await asyncio.to_thread(own.uncompressed, data)
-    if data.startswith(png_cards.SIGNATURE):
-        data = await asyncio.to_thread(png_cards.card_in, data)
-    form: Format = flags.format or format_of(data)
-    try:
-        if form == "worldinfo":
-            return await _lorebook(app, data, source, flags, usual, _names(flags)), form
-        return await asyncio.to_thread(_file, app, data, path, form, flags, usual), form
-    except NotThisFormat:
-        _refuse_other_form(flags, lambda: format_of(data))
-        raise
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads one source. `path`: of its file or folder; None: it is standard input."""
 
+    app: CallerView
+    source: str
+    path: Path | None
+    flags: Namespace
+    usual: str
 
-def _file(app: App, data: bytes, path: Path | None, form: Format, flags: Namespace, usual: str) -> Incoming:
-    """What one file holds, in any form but that of a lorebook."""
-    changed_ms = app.clock() if path is None else round(path.stat().st_mtime * 1000)
-    if form in FILES:
-        return _timed(FILES[form](data, usual), changed_ms)
-    if form == "chat":
-        return chats.read(data, usual, app.settings.zone, _names(flags), by_character=_by_character(flags))
-    if form not in FOLDERS:
-        raise NotThisFormat("is a file, but the form {form} is a database; give the database.", form)
-    name = _NAMES.get(form) or ("page.md" if path is None else path.name)
-    return _tree(app, Tree({name: data}, {name: changed_ms}), form, flags, usual)
+    async def read(self) -> tuple[Incoming, Format]:
+        """The memories of the source, and its form."""
+        path = self.path
+        if path is None:
+            say_if_waiting(_("the import"))
+        else:
+            if await asyncio.to_thread(path.is_dir):
+                return await self._folder(path)
+            if await asyncio.to_thread(starts_with, path, foreign_tables.SIGNATURE):
+                return await asyncio.to_thread(self._database, path)
+            if await asyncio.to_thread(_is_zip, path):
+                return await self._zip(path)
+        data = await asyncio.to_thread(read_file, self.source, self.flags.encoding)
+        if data.startswith(ZIP):  # of standard input, which has no path that could be looked at before
+            return await self._zip(BytesIO(data))
+        if data.startswith(own.COMPRESSED):
+            data = await asyncio.to_thread(own.uncompressed, data)
+        if data.startswith(png_cards.SIGNATURE):
+            data = await asyncio.to_thread(png_cards.card_in, data)
+        return await self._data(data)
 
-
-def _refuse_other_form(flags: Namespace, told: Callable[[], Format]) -> None:
-    """Raises NotThisFormat if the form that --format names is not the one that the content shows."""
-    form = flags.format
-    if form is None:
-        return
-    with suppress(NotThisFormat):
-        form = told()
-    if form != flags.format:
-        raise NotThisFormat("has the form {form}, and not {other}; leave --format out.", form, flags.format)
-
-
-def _names(flags: Namespace) -> dict[str, str]:
-    """Who the user and the character are, as far as the options say it."""
-    return {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
-
-
-def _by_character(flags: Namespace) -> bool:
-    """Whether a chat goes into the conversation of its character, because no option names one."""
-    return not hasattr(flags, "conversation")
-
-
-async def _lorebook(
-    app: App, data: bytes, source: str, flags: Namespace, usual: str, names: Mapping[str, str]
-) -> Incoming:
-    """A lorebook, or a card with one: that goes into the conversation of its character."""
-    book = worldinfo.read_book(data)
-    if hasattr(flags, "conversation"):
-        names = {"char": usual, **names}  # the lorebook of a character usually goes into the one that has its name
-    elif book.character is not None:
-        usual, names = conversation_id_of(book.character), {"char": book.character, **names}
-    defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
-    with sandbox_errors():
-        invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
-    return worldinfo.read(book, Path(source).name, usual, invalid, defaults)
-
-
-def _folder(app: App, path: Path, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    files = read_folder(path, flags.encoding)
-    tree = read_tree(path) if not files and flags.format != "node" else Tree(files, {})
-    form: Format = flags.format or format_of_folder(tree.files, tree.others)
-    if form not in FOLDERS:
-        raise NotThisFormat("is a folder, but the form {form} is a file; give the file.", form)
-    try:
-        return _tree(app, tree, form, flags, usual), form
-    except NotThisFormat:
-        _refuse_other_form(flags, lambda: format_of_folder(tree.files, tree.others))
-        raise
-
-
-def _zip(app: App, source: Path | BinaryIO, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    form: Format = "chat-export"
-    if flags.format not in (None, form):
-        raise NotThisFormat(
-            "is a zip archive, but the form {form} is not; unpack it and give what is inside.", flags.format
-        )
-    return _tree(app, read_zip(source), form, flags, usual), form
-
-
-def _tree(app: App, tree: Tree, form: Format, flags: Namespace, usual: str) -> Incoming:
-    def folder_of(folder: str) -> str | None:
-        return folder_of_work(Path(folder))
-
-    def project_of(folder: str) -> str:
-        project = project_at(Path(folder), on_several_machines=app.home.on_several_machines)
-        return "" if project is None else project.key
-
-    zone = app.settings.zone
-    match form:
-        case "node":
-            found = folder_forms.read_node(tree.files, usual)
-        case "gentian":
-            found = folder_forms.read_gentian(tree.files, usual)
-        case "pages":
-            found = pages.read(tree.files, tree.times, zone)
-        case "codex":
-            found = codex.read(tree.files, usual, folder_of)
-        case "gemini-cli":
-            found = gemini_cli.read(tree.files, usual, folder_of)
-        case "chat":
-            found = chats.read_all(tree.files, usual, zone, _names(flags), by_character=_by_character(flags))
-            chats.count_others(found, tree.others)
-        case "chat-export":
-            found = chat_exports.read(tree.files, tree.others, usual, _names(flags))
-            found = _timed(found, max(tree.times.values(), default=0))
-        case _:
-            found = claude_code.read(tree.files, usual, tree.times, claude_code.WorkingFolders(folder_of, project_of))
-    found.skipped += tree.left_out
-    return found
-
-
-def _database(path: Path, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    there = foreign_tables.tables_of(path)
-    form: Format = flags.format or format_of_tables({name: table.columns for name, table in there.items()})
-    if form not in DATABASES:
-        raise NotThisFormat("is a database, but the form {form} is a file; give the file.", form)
-    wanted, read = DATABASES[form]
-    found = read(foreign_tables.rows_of(path, wanted), usual)
-    for name, table in sorted(there.items()):
-        if name not in wanted and not any(part in name for part in _OF_ITSELF):
-            found.lost[_("rows of the table {name}", name)] += table.rows
-    return _timed(found, round(path.stat().st_mtime * 1000)), form
-
-
-def _timed(found: Incoming, changed_ms: int) -> Incoming:
-    """With the time of the file for each entry that has none: so the same file is the same entries."""
-    for entries in found.entries.values():
-        entries[:] = (
-            entry if entry.updated_ms else replace(entry, created_ms=changed_ms, updated_ms=changed_ms)
-            for entry in entries
-        )
-    return found
-
-
-def _leave_out_expired(found: Incoming, now_ms: int) -> None:
-    """Without the entries that the other program would no longer give."""
-    for entries in found.entries.values():
-        live = [entry for entry in entries if entry.expires_ms is None or entry.expires_ms > now_ms]
-        found.lost[_("memories that have expired there")] += len(entries) - len(live)
-        entries[:] = live
-
-
-async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> set[str]:
-    """The expressions `/body/flags` that V8 does not compile."""
-    found: set[str] = set()
-    for key in dict.fromkeys(keys):
+    async def _data(self, data: bytes) -> tuple[Incoming, Format]:
+        """The memories of one file."""
+        names = incoming_lore.names_of(self.flags)
+        form: Format = self.flags.format or format_of(data, names.values())
         try:
-            await sandbox.match_texts(key, [])
-        except PatternError:
-            found.add(key)
-    return found
+            if form == "worldinfo":
+                incoming = await incoming_lore.lorebook(self.app, data, self.source, flags=self.flags, usual=self.usual)
+            else:
+                incoming = await asyncio.to_thread(self._file, data, form)
+        except NotThisFormat:
+            _refuse_other_form(self.flags, partial(format_of, data))
+            raise
+        return incoming, form
+
+    def _file(self, data: bytes, form: Format) -> Incoming:
+        """What one file holds, in any form but that of a lorebook."""
+        changed_ms = self.app.clock() if self.path is None else _changed_ms(self.path)
+        if form in FILES:
+            return _timed(FILES[form](data, self.usual), changed_ms)
+        if form == "chat":
+            return chats.read(data, incoming_lore.chat_options(self.app, self.flags, self.usual))
+        if form in DATABASES:
+            raise NotThisFormat("is a file, but the format {form} is a database; import the database.", form)
+        if form == "sillytavern":
+            raise NotThisFormat("is a file, but the format {form} is a folder; import the folder.", form)
+        usual_name = "page.md" if self.path is None else self.path.name
+        name = _NAMES.get(form) or usual_name
+        return self._tree(Tree({name: data}, {name: changed_ms}), form)
+
+    async def _folder(self, path: Path) -> tuple[Incoming, Format]:
+        if await self._may_be_sillytavern(path):
+            tree = await asyncio.to_thread(read_sillytavern, path)
+            folder = await incoming_lore.sillytavern_in(tree, named(self.source), self.flags, self.usual)
+            if folder.holds_something or self.flags.format is not None:
+                return await self._sillytavern(folder), "sillytavern"
+        return await asyncio.to_thread(self._other_folder, path)
+
+    async def _may_be_sillytavern(self, path: Path) -> bool:
+        """Whether the form of a folder is said or shown to be that of SillyTavern."""
+        if self.flags.format is not None:
+            return bool(self.flags.format == "sillytavern")
+        return await asyncio.to_thread(is_sillytavern, path)
+
+    async def _sillytavern(self, folder: incoming_lore.SillyTavernFolder) -> Incoming:
+        return await incoming_lore.sillytavern(self.app, folder, flags=self.flags, usual=self.usual)
+
+    def _other_folder(self, path: Path) -> tuple[Incoming, Format]:
+        """The memories of a folder in any form but that of SillyTavern."""
+        files = read_folder(path, self.flags.encoding)
+        tree = Tree(files, {})
+        if not files and self.flags.format != "node":
+            tree = read_tree(path)
+        form: Format = self.flags.format or format_of_folder(tree.files, tree.others)
+        if form not in FOLDERS:
+            raise NotThisFormat("is a folder, but the format {form} is a file; import the file.", form)
+        try:
+            return self._tree(tree, form), form
+        except NotThisFormat:
+            _refuse_other_form(self.flags, partial(format_of_folder, tree.files, tree.others))
+            raise
+
+    async def _zip(self, archive: Path | BinaryIO) -> tuple[Incoming, Format]:
+        content = await asyncio.to_thread(read_zip, archive)
+        form: Format = "chat-export"
+        if isinstance(content, ZippedCard):
+            form = "worldinfo"
+        elif isinstance(content, ZippedFolder):
+            form = "sillytavern"
+        if self.flags.format not in (None, form):
+            raise NotThisFormat(
+                "is a zip archive, but the format {form} is not; unpack it and import the files inside.",
+                self.flags.format,
+            )
+        match content:
+            case ZippedCard():
+                incoming = await incoming_lore.zipped_card(
+                    self.app, content, self.source, flags=self.flags, usual=self.usual
+                )
+            case ZippedFolder():
+                folder = await incoming_lore.sillytavern_in(content.tree, named(self.source), self.flags, self.usual)
+                incoming = await self._sillytavern(folder)
+            case _:
+                incoming = await asyncio.to_thread(self._tree, content, form)
+        return incoming, form
+
+    def _tree(self, tree: Tree, form: Format) -> Incoming:
+        """The memories of the files of a folder."""
+        match form:
+            case "node":
+                incoming = folder_forms.read_node(tree.files, self.usual)
+            case "gentian":
+                incoming = folder_forms.read_gentian(tree.files, self.usual)
+            case "pages":
+                incoming = pages.read(tree.files, tree.times, self.app.settings.zone)
+            case "codex":
+                incoming = codex.read(tree.files, self.usual, _folder_of)
+            case "gemini-cli":
+                incoming = gemini_cli.read(tree.files, self.usual, _folder_of)
+            case "chat":
+                incoming = chats.read_all(tree.files, incoming_lore.chat_options(self.app, self.flags, self.usual))
+                chats.count_others(incoming, tree.others)
+            case "chat-export":
+                names = incoming_lore.names_of(self.flags)
+                incoming = chat_exports.read(tree.files, others=tree.others, usual=self.usual, names=names)
+                incoming = _timed(incoming, max(tree.times.values(), default=0))
+            case "claude-code":
+                folders = claude_code.WorkingFolders(_folder_of, self._project_of)
+                incoming = claude_code.read(tree.files, usual=self.usual, times=tree.times, folders=folders)
+            case _:
+                raise AssertionError(f"no reader for a folder in the format {form}")
+        incoming.skipped += tree.left_out
+        return incoming
+
+    def _project_of(self, folder: str) -> str:
+        """The key of the project of a working folder; "": it has none."""
+        project = project_at(Path(folder), on_several_machines=self.app.home.on_several_machines)
+        if project is None:
+            return ""
+        return project.key
+
+    def _database(self, path: Path) -> tuple[Incoming, Format]:
+        tables = foreign_tables.tables_of(path)
+        columns = {name: table.columns for name, table in tables.items()}
+        form: Format = self.flags.format or format_of_tables(columns)
+        if form not in DATABASES:
+            raise NotThisFormat("is a database, but the format {form} is a file; import the file.", form)
+        database = DATABASES[form]
+        incoming = database.read(foreign_tables.rows_of(path, database.tables), self.usual)
+        for name, table in sorted(tables.items()):
+            if name not in database.tables and not any(part in name for part in _OF_ITSELF):
+                incoming.lost[_("rows of the table {name}", name)] += table.rows
+        return _timed(incoming, _changed_ms(path)), form
+
+
+def _folder_of(folder: str) -> str | None:
+    """How a memory names a working folder."""
+    return folder_of_work(Path(folder))
+
+
+def _changed_ms(path: Path) -> int:
+    """When a file was changed, in milliseconds since 1970."""
+    return round(path.stat().st_mtime * 1000)
+
+
+def _refuse_other_form(flags: Namespace, form_of_content: Callable[[], Format]) -> None:
+    """Raises NotThisFormat: the content has a known form, and --format names another one."""
+    named_form = flags.format
+    if named_form is None:
+        return
+    try:
+        form = form_of_content()
+    except NotThisFormat:
+        return  # the content has no known form, so there is none to advise
+    if form != named_form:
+        raise NotThisFormat("has the format {form}, not {other}; leave --format out.", form, named_form)
+
+
+def _is_zip(path: Path) -> bool:
+    """Whether a file is a zip archive, also one behind a picture, as RisuAI writes it."""
+    return starts_with(path, ZIP) or (starts_with(path, JPEG) and zipfile.is_zipfile(path))
+
+
+def _timed(incoming: Incoming, changed_ms: int) -> Incoming:
+    """With the time of the file for each entry that has none: so the same file is the same entries."""
+    for entries in incoming.entries.values():
+        for index, entry in enumerate(entries):
+            if not entry.updated_ms:
+                entries[index] = replace(entry, created_ms=changed_ms, updated_ms=changed_ms)
+    return incoming
+
+
+def _leave_out_expired(incoming: Incoming, now_ms: int) -> None:
+    """Without the entries that the other program would no longer give."""
+    for entries in incoming.entries.values():
+        live = [entry for entry in entries if entry.expires_ms is None or entry.expires_ms > now_ms]
+        incoming.lost[_("memories that have expired there")] += len(entries) - len(live)
+        entries[:] = live

@@ -5,13 +5,16 @@ from __future__ import annotations
 import secrets
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from textwrap import indent
 from typing import Any
 
 from rich.console import Console
 
-from memory_server.app import App
+from languages import N_, _, foreign
+from languages.command_line import padded
+from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
 from memory_server.cli.terminal import complain, console, escape, spoken, time_text, watched, write
@@ -19,94 +22,121 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
-from sandbox import padded
-from sandbox.locale import _, foreign, term
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
 SHOWN_NAMES = 10
 
 
-async def chosen(app: App, flags: Namespace) -> list[str]:
-    """The conversation that `-c` names, or all. Raises InvalidInput: there is no such conversation."""
-    names, only = await app.conversations.ids(), getattr(flags, "conversation", None)
+async def chosen(app: CallerView, flags: Namespace) -> list[str]:
+    """The ids of the conversation that `-c` names, or of all. Raises InvalidInput: there is no such conversation."""
+    conversation_ids = await app.conversations.ids()
+    only = getattr(flags, "conversation", None)
     if only is None:
-        return names
-    name = app.conversation(only).id
-    if name not in names:
-        raise InvalidInput("There is no conversation {name}; {whereabouts}", name, await whereabouts(app))
-    return [name]
+        return conversation_ids
+    conversation_id = app.conversation(only).id
+    if conversation_id not in conversation_ids:
+        raise InvalidInput("There is no conversation {name}; {whereabouts}", conversation_id, await whereabouts(app))
+    return [conversation_id]
 
 
-async def whereabouts(app: App) -> str:
-    """Where something would be, for an answer that is empty."""
+async def whereabouts(app: CallerView) -> str:
+    """A sentence for an empty answer: which places hold something."""
     names: list[str] = list(await app.conversations.ids())
-    for place, held in (await app.knowledge.overview(layers=True)).items():
-        names += [f"{place} ({held.count})"] if held.count else []
+    overview = await app.knowledge.overview(layers=True)
+    for scope_name, figures in overview.items():
+        if figures.count:
+            names.append(f"{scope_name} ({figures.count})")
     if names:
         return _("{place} holds {names}.", app.home.shown, shown_names(names))
     tenants = app.home.tenant_names()
     if tenants:
-        names_text = shown_names(tenants)
-        return _("{place} holds only tenants ({names}); --tenant NAME looks into one.", app.home.shown, names_text)
+        tenants_text = shown_names(tenants)
+        return _(
+            "{place} holds only tenants ({names}); use --tenant NAME for one of them.", app.home.shown, tenants_text
+        )
     return _("nothing is stored in {place} yet.", app.home.place)
 
 
 def shown_names(names: Sequence[str]) -> str:
     """The first names of a list, and how many more there are."""
-    first = ", ".join(names[:SHOWN_NAMES])
-    more = len(names) - SHOWN_NAMES
-    return _("{names} and {count} more", first, more) if more > 0 else first
+    first_names = ", ".join(names[:SHOWN_NAMES])
+    rest = len(names) - SHOWN_NAMES
+    if rest > 0:
+        return _("{names} and {count} more", first_names, rest)
+    return first_names
 
 
-async def not_copied(app: App, *, layers: bool) -> list[str]:
-    """Sentences about what a copy of this memory does not hold: tenants and, unless it takes them, `layers`."""
-    said: list[str] = []
-    held = {} if layers else await app.knowledge.overview(layers=True)
-    if places := [str(one.folder.place) for one in app.knowledge.layers.known if f"layers/{one.name}" in held]:
-        said.append(_("Not in it: the layers, which are files of their own in {places}", ", ".join(places)))
-    if tenants := app.home.tenant_names():
-        said.append(_("Not in it: the tenants {names}; --tenant NAME takes one", shown_names(tenants)))
-    return said
+async def not_copied(app: CallerView, *, layers: bool) -> list[str]:
+    """Sentences about what a copy of this memory does not hold: tenants and, unless the copy takes them, `layers`."""
+    sentences: list[str] = []
+    if not layers:
+        layer_folders = await _folders_of_filled_layers(app)
+        if layer_folders:
+            folders_text = ", ".join(layer_folders)
+            sentences.append(_("Not included: the layers, which are separate files in {places}", folders_text))
+    tenants = app.home.tenant_names()
+    if tenants:
+        sentences.append(
+            _("Not included: the tenants {names}; use --tenant NAME for one of them", shown_names(tenants))
+        )
+    return sentences
 
 
-async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, int]:
+async def _folders_of_filled_layers(app: CallerView) -> list[str]:
+    overview = await app.knowledge.overview(layers=True)
+    layers = [layer for layer in app.knowledge.layers.known if f"layers/{layer.name}" in overview]
+    return [str(layer.folder.place) for layer in layers]
+
+
+async def for_each_conversation(app: CallerView, flags: Namespace, doing: str, act: Act) -> tuple[int, int]:
     """Act on all conversations, or on the one that `-c` names; one of many that cannot be read or written is reported
     and skipped. Returns how many there were and how many failed. Raises StorageError if the one that was named cannot
     be read or written, InvalidInput if it does not exist."""
-    names, failed = await chosen(app, flags), 0
-    for name in watched(doing, names, len(names)):
+    conversation_ids = await chosen(app, flags)
+    failures = 0
+    for conversation_id in watched(doing, conversation_ids, len(conversation_ids)):
         try:
-            await act(app.conversation(name))
+            await act(app.conversation(conversation_id))
         except StorageError as error:
             if hasattr(flags, "conversation"):
                 raise
             complain(str(error))
-            failed += 1
-    return len(names), failed
+            failures += 1
+    return len(conversation_ids), failures
 
 
-def taken_text(place: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
+def taken_text(place_name: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
     """`tea: 3 new, 1 replaced (change 4-37a8)`: what a restore or an import did to a place, or would do, as markup."""
     if dry_run:
-        return _("[bold]{place}[/] would get {counts}", escape(place), counts)
-    change = _(" (change {change_id})", change_id) if change_id else ""
-    return _("[bold]{place}[/]: {counts}{change}", escape(place), counts, change)
+        return _("[bold]{place}[/] (dry run): {counts}", escape(place_name), counts)
+    change = ""
+    if change_id:
+        change = _(" (change {change_id})", change_id)
+    return _("[bold]{place}[/]: {counts}{change}", escape(place_name), counts, change)
 
 
-async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Conversation, ShortTermMemory]]:
+@dataclass(frozen=True, slots=True)
+class LocatedMemory:
+    """A short-term memory and the conversation that holds it."""
+
+    conversation: Conversation
+    memory: ShortTermMemory
+
+
+async def with_id(app: CallerView, flags: Namespace, begins: str) -> list[LocatedMemory]:
     """The short-term memories whose id begins like this, each with its conversation."""
-    found: list[tuple[Conversation, ShortTermMemory]] = []
+    matches: list[LocatedMemory] = []
 
     async def look(conversation: Conversation) -> None:
         memories = await conversation.short_term.memories()
-        found.extend((conversation, memory) for memory in memories if memory.id.startswith(begins))
+        matches.extend(LocatedMemory(conversation, memory) for memory in memories if memory.id.startswith(begins))
 
-    await each(app, flags, _("looking"), look)
-    return found
+    await for_each_conversation(app, flags, _("looking"), look)
+    return matches
 
 
-async def explain(app: App, flags: Namespace) -> None:
+async def explain(app: CallerView, flags: Namespace) -> None:
     """Explain the memory with an id that begins like this, as a search of its own conversation sees it, or the one that
     shares most with these words, as a search of all conversations does."""
     if flags.recall is not None:
@@ -114,94 +144,154 @@ async def explain(app: App, flags: Namespace) -> None:
         return
     if flags.memory is None or not flags.ask:
         raise InvalidInput("Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows.")
-    asked: dict[str, Any] = {"recentMessages": [{"role": "user", "content": text} for text in flags.ask]}
-    asked |= {} if flags.scope is None else {"scope": flags.scope}
-    asked |= {} if flags.other_words is None else {"otherWords": flags.other_words}
-    sought = flags.memory
-    known = await with_id(app, flags, sought) if len(sought) >= LEAST_ID_CHARS else []
-    if known:
-        asked |= {"memory_id": known[0][1].id, "conversation_id": known[0][0].id}
-    elif place := await _archived(app, flags, sought):
-        asked |= {"memory_id": place[1], "conversation_id": place[0]}
-    else:
-        names = await chosen(app, flags)
-        where = {"conversation_id": names[0]} if len(names) == 1 else {"scope": "all"} if names else {}
-        asked = {"text": sought} | where | asked
+    arguments = await _memory_arguments(app, flags)
+    arguments["recentMessages"] = [{"role": "user", "content": text} for text in flags.ask]
+    if flags.scope is not None:
+        arguments["scope"] = flags.scope
+    if flags.other_words is not None:
+        arguments["otherWords"] = flags.other_words
     # In a session of its own, as `recall` asks: otherwise it would hold back what `recall` brings.
-    answer = await called(app, "explain_recall", asked, flags.names, session=secrets.token_hex(8))
+    answer = await called(app, "explain_recall", arguments, flags.names, session=secrets.token_hex(8))
     if flags.json:
         write(answer.structured)
     else:
         console().print(escape(answer.text))
 
 
-async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] | None:
-    """The conversation and the id of a removed memory whose id begins like this."""
-    for name in await chosen(app, flags) if len(begins) >= LEAST_ID_CHARS else ():
-        for entry in await app.conversation(name).archive.entries():
+async def _memory_arguments(app: CallerView, flags: Namespace) -> dict[str, Any]:
+    """The arguments of `explain_recall` that name the memory: by the beginning of its id, in the store or in the
+    archive, or else by words and where to look for them."""
+    sought: str = flags.memory
+    if len(sought) >= LEAST_ID_CHARS:
+        matches = await with_id(app, flags, sought)
+        if matches:
+            return {"memory_id": matches[0].memory.id, "conversation_id": matches[0].conversation.id}
+        archived_arguments = await _archived_memory_arguments(app, flags, sought)
+        if archived_arguments is not None:
+            return archived_arguments
+    conversation_ids = await chosen(app, flags)
+    for conversation_id in conversation_ids:
+        await _refuse_trigger(app, conversation_id, sought)
+    if not conversation_ids:
+        return {"text": sought}
+    if len(conversation_ids) == 1:
+        return {"text": sought, "conversation_id": conversation_ids[0]}
+    return {"text": sought, "scope": "all"}
+
+
+async def _refuse_trigger(app: CallerView, conversation_id: str, name: str) -> None:
+    """Raises InvalidInput: it is the name of a memory with a trigger, which does not come by its words."""
+    for memory in await app.conversation(conversation_id).long_term.memories():
+        if memory.name == name:
+            raise InvalidInput(
+                "`{name}` comes by its trigger, and not by words; `memory-server web` shows under Triggers when it "
+                "fires, and `trigger-sandbox run` tries it with a chat.",
+                name,
+            )
+
+
+async def _archived_memory_arguments(app: CallerView, flags: Namespace, begins: str) -> dict[str, Any] | None:
+    """The arguments that name the first removed memory whose id begins like this."""
+    for conversation_id in await chosen(app, flags):
+        for entry in await app.conversation(conversation_id).archive.entries():
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
-                return name, entry.memory.id
+                return {"memory_id": entry.memory.id, "conversation_id": conversation_id}
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    """A list of the result of a search of short-term memories: its key there, its shown name and its colour."""
+
+    key: str
+    name: str
+    colour: str
+
+
 _TIERS = (
-    ("topRelevant", _("top"), "green"),
-    ("nextRelevant", _("next"), "cyan"),
-    ("randomFlashback", _("flashback"), "magenta"),
+    _Tier("topRelevant", N_("top"), "green"),
+    _Tier("nextRelevant", N_("next"), "cyan"),
+    _Tier("randomFlashback", N_("flashback"), "magenta"),
 )
 
 
 async def ask(
-    app: App, out: Console, conversation_id: str, messages: Sequence[Mapping[str, Any]], title: str, *, why: bool = True
+    app: CallerView,
+    out: Console,
+    conversation_id: str,
+    messages: Sequence[Mapping[str, Any]],
+    title: str,
+    *,
+    why: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Print what both searches give for these messages under a heading, and `why`; the results: short-term,
-    long-term."""
-    common = {"conversation_id": conversation_id}
-    short = await called(app, "search_short_term_memories", {**common, "recentMessages": messages})
-    long = await called(app, "search_long_term_memories", {**common, "messages": messages})
+    """Print what both searches give for these messages under a heading, and `why`; returns the results: of the
+    short-term search, then of the long-term search."""
+    short_arguments = {"conversation_id": conversation_id, "recentMessages": messages}
+    short = await called(app, "search_short_term_memories", short_arguments)
+    long_arguments = {"conversation_id": conversation_id, "messages": messages}
+    long = await called(app, "search_long_term_memories", long_arguments)
     out.print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
-        out.print(f"[bold]{escape(message.get('name') or term(message['role']))}:[/] {escape(message['content'])}")
-    _print_recall(out, short.structured, long.structured, app.settings.zone, why=why)
+        speaker = message.get("name") or _(message["role"])
+        out.print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
+    _print_recall(out, short=short.structured, long=long.structured, zone=app.settings.zone, why=why)
     return short.structured, long.structured
 
 
 def _print_recall(
-    out: Console, short: Mapping[str, Any], long: Mapping[str, Any], zone: tzinfo | None, *, why: bool
+    out: Console, *, short: Mapping[str, Any], long: Mapping[str, Any], zone: tzinfo | None, why: bool
 ) -> None:
-    """Both results, one block a memory: tier, time, `why`, text; without `why` only what comes unasked."""
-    tiers = {tier: [item for item in short[tier[0]] if why or not item.get("weak")] for tier in _TIERS}
-    for (_key, tier, colour), items in tiers.items():
-        for item in items:
-            moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
-            reason = f"  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]" if why else ""
-            out.print(f"  [{colour}]{padded(tier, 9)}[/] {moment}{reason}")
-            out.print(escape(indent(spoken(item["text"]), " " * 12)))
+    """Print both results; without `why` only what comes unasked."""
+    any_memory = False
+    for tier in _TIERS:
+        for item in short[tier.key]:
+            if why or not item.get("weak"):
+                any_memory = True
+                _print_memory(out, tier, item, zone, why=why)
     if short.get("note"):
         out.print(f"  [yellow]{escape(short['note'])}[/]")
-    searched, held = short["totalSearched"], short["heldBack"]
-    counts = _(
-        "  [dim]searched {total_searched}; held back {too_recent} too recent, {same_moment} of the same moment[/]",
-        searched,
-        held["tooRecent"],
-        held["sameMoment"],
-    )
     if why:
-        out.print(counts)
-    elif not any((*tiers.values(), long["activated"], long["random"])):
+        _print_search_counts(out, short)
+    elif not (any_memory or long["activated"] or long["random"]):
         out.print(_("  [dim]nothing comes to mind[/]"))
-    for memory in long["activated"]:
-        out.print(_("  [bold red]fired[/]     {name}: {prompt}", escape(memory["name"]), escape(memory["prompt"])))
-    for memory in long["random"]:
-        out.print(_("  [dim]by chance {name}[/]", escape(memory["name"])))
-    for failed in long["failed"]:
-        what = _(
-            "{name}: {kind}, {reason}",
-            escape(failed["name"]),
-            failed["kind"],
-            escape(foreign(failed["message"])),
-        )
-        out.print(f"  [yellow]{padded('failed', 9)} {what}[/]")
+    _print_triggers(out, long)
     if long.get("note"):
         out.print(f"  [yellow]{escape(long['note'])}[/]")
     out.print()
+
+
+def _print_memory(out: Console, tier: _Tier, item: Mapping[str, Any], zone: tzinfo | None, *, why: bool) -> None:
+    """Print one block: tier, time, `why`, and the text below."""
+    seconds = datetime.fromisoformat(item["timestamp"]).timestamp()
+    moment = time_text(round(seconds * 1000), zone)
+    reason = ""
+    if why:
+        reason = f"  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]"
+    out.print(f"  [{tier.colour}]{padded(tier.name, 9)}[/] {moment}{reason}")
+    out.print(escape(indent(spoken(item["text"]), " " * 12)))
+
+
+def _print_search_counts(out: Console, short: Mapping[str, Any]) -> None:
+    held_back = short["heldBack"]
+    counts = _(
+        "  [dim]searched {total_searched}; held back {too_recent} too recent, {same_moment} of the same moment[/]",
+        short["totalSearched"],
+        held_back["tooRecent"],
+        held_back["sameMoment"],
+    )
+    out.print(counts)
+
+
+def _print_triggers(out: Console, long: Mapping[str, Any]) -> None:
+    for trigger in long["activated"]:
+        out.print(_("  [bold red]fired[/]     {name}: {prompt}", escape(trigger["name"]), escape(trigger["prompt"])))
+    for trigger in long["random"]:
+        out.print(_("  [dim]by chance {name}[/]", escape(trigger["name"])))
+    for failure in long["failed"]:
+        failure_text = _(
+            "{name}: {kind}, {reason}",
+            escape(failure["name"]),
+            failure["kind"],
+            escape(foreign(failure["message"])),
+        )
+        out.print(f"  [yellow]{padded('failed', 9)} {failure_text}[/]")

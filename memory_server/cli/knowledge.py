@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.app import App
+from languages import _, counted
+from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.cleanup import cleanup_of_knowledge
 from memory_server.cli.families import history, nothing_text, print_items
@@ -18,80 +20,106 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.layers import LayerName, tool_name
+from memory_server.knowledge.notes.duplicates import Pair
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.storage.entries.pages import FOLDER, write_pages
 from memory_server.tools.sessions import deleted_result
-from sandbox.locale import _, counted
 
 
-async def knowledge(app: App, flags: Namespace) -> None:
-    """Run one action."""
-    run, takes, changes = ACTIONS[flags.action]
-    every = {name for _, names, _ in ACTIONS.values() for name in names} - {"words", "id"}
-    if wrong := sorted(name for name in every - set(takes) if getattr(flags, name)):
-        raise InvalidInput(
-            "`knowledge {action}` does not take --{wrong}; leave it out.", flags.action, wrong[0].replace("_", "-")
-        )
-    if "words" not in takes and len(flags.words) != ("id" in takes):
-        needs = _("the number or id of one entry") if "id" in takes else _("no words")
+async def knowledge(app: CallerView, flags: Namespace) -> None:
+    """Run one action. Raises InvalidInput: it does not take a flag or a word that was given, or needs one."""
+    action = ACTIONS[flags.action]
+    superfluous = sorted(name for name in _all_flags() - set(action.takes) if getattr(flags, name))
+    if superfluous:
+        flag = superfluous[0].replace("_", "-")
+        raise InvalidInput("`knowledge {action}` does not take --{wrong}; leave it out.", flags.action, flag)
+    takes_id = "id" in action.takes
+    if "words" not in action.takes and len(flags.words) != int(takes_id):
+        if takes_id:
+            needs = _("the number or id of one entry")
+        else:
+            needs = _("no words")
         raise InvalidInput(
             "`knowledge {action}` needs {needs}; `knowledge list` shows all entries.", flags.action, needs
         )
-    if changes and not flags.dry_run:
+    if action.changes and not flags.dry_run:
         app.settings.refuse_change(f"knowledge {flags.action}")
-    await run(app, flags)
+    await action.run(app, flags)
 
 
-async def _list(app: App, flags: Namespace) -> None:
-    sought = Sought(tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived)
+def _all_flags() -> set[str]:
+    """The names of the flags of all actions."""
+    names: set[str] = set()
+    for action in ACTIONS.values():
+        names.update(action.takes)
+    return names - {"words", "id"}
+
+
+async def _list(app: CallerView, flags: Namespace) -> None:
+    sought = Sought(words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived)
     items = await app.knowledge.lifecycle.find(sought)
     narrowed = bool(flags.words or flags.user)
-    print_items(app, items, flags, nothing_text(flags.space, archived=flags.archived, narrowed=narrowed))
+    nothing = nothing_text(flags.space, archived=flags.archived, narrowed=narrowed)
+    print_items(app, items, flags, nothing)
 
 
-async def _show(app: App, flags: Namespace) -> None:
-    console().print(entry_text(app, *await app.knowledge.found(flags.words[0])))
+async def _show(app: CallerView, flags: Namespace) -> None:
+    scope, entry = await app.knowledge.found(flags.words[0])
+    console().print(entry_text(app, scope, entry))
 
 
-async def _document(app: App, flags: Namespace) -> None:
+async def _document(app: CallerView, flags: Namespace) -> None:
     pages = await app.knowledge.notes.pages(stable=flags.stable)
-    chosen: dict[str, str] = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
-    for path in write_pages(Path(flags.output or FOLDER), chosen, force=flags.force):
+    chosen_pages: dict[str, str] = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
+    folder = Path(flags.output or FOLDER)
+    for path in write_pages(folder, chosen_pages, force=flags.force):
         console().print(escape(str(path)))
 
 
-async def _reindex(app: App, flags: Namespace) -> None:
-    done, out = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex"), console()
-    merged, removed = (_("Would merge"), _("Would remove")) if flags.dry_run else (_("Merged"), _("Removed"))
-    change = _(" (change {change_id})", done.change_id) if done.change_id else ""
-    out.print(
-        _(
-            "{merged} {pairs}{change}; {notes} left.",
-            merged,
-            counted(len(done.merged), "pair"),
-            change,
-            counted(done.remaining, "note"),
-        )
+async def _reindex(app: CallerView, flags: Namespace) -> None:
+    reindexed = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex")
+    if flags.dry_run:
+        merged = _("Would merge")
+        removed = _("Would remove")
+    else:
+        merged = _("Merged")
+        removed = _("Removed")
+    change = ""
+    if reindexed.change_id:
+        change = _(" (change {change_id})", reindexed.change_id)
+    pairs = counted(len(reindexed.merged), "pair")
+    notes = counted(reindexed.remaining, "note")
+    out = console()
+    out.print(_("{merged} {pairs}{change}; {notes} left.", merged, pairs, change, notes))
+    if flags.dry_run or flags.verbose:
+        for pair in (*reindexed.merged, *reindexed.kept_apart):
+            _print_pair(pair)
+    out.print(_("{removed} {notes} from the archive for good.", removed, counted(reindexed.removed, "note")))
+    if reindexed.copy is not None:
+        out.print(_("The database as it was: {copy}", escape(str(reindexed.copy))))
+
+
+def _print_pair(pair: Pair) -> None:
+    """Print two notes that are alike, and why they were merged or kept apart."""
+    if pair.differs:
+        reason = _("not merged: {differs}", pair.differs)
+    else:
+        reason = _("say the same")
+    line = _(
+        "  [bold]{id} and {id2}[/] ({dice:.0%} alike), {what}",
+        pair.older.id,
+        pair.newer.id,
+        pair.dice,
+        escape(reason),
     )
-    for pair in (*done.merged, *done.kept_apart) if flags.dry_run or flags.verbose else ():
-        what = _("kept apart: {differs}", pair.differs) if pair.differs else _("say the same")
-        out.print(
-            _(
-                "  [bold]{id} and {id2}[/] ({dice:.0%} alike), {what}",
-                pair.older.id,
-                pair.newer.id,
-                pair.dice,
-                escape(what),
-            )
-        )
-        for entry in (pair.older, pair.newer):
-            out.print(f"    {entry.id} {escape(entry.title)}: {escape(' '.join(entry.body.split()))}")
-    out.print(_("{removed} {notes} from the archive for good.", removed, counted(done.removed, "note")))
-    if done.copy is not None:
-        out.print(_("The database as it was: {copy}", escape(str(done.copy))))
+    out = console()
+    out.print(line)
+    for entry in (pair.older, pair.newer):
+        body = " ".join(entry.body.split())
+        out.print(f"    {entry.id} {escape(entry.title)}: {escape(body)}")
 
 
-async def _delete(app: App, flags: Namespace) -> None:
+async def _delete(app: CallerView, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
     match scope.space:
         case "layers":
@@ -100,54 +128,67 @@ async def _delete(app: App, flags: Namespace) -> None:
             await _print_answer(app, "memoryDelete", id=entry.ref)
         case "sessions":
             ids = SessionIds(scope.owner)
-            done = await app.knowledge.sessions.delete(ids, entry.id, by="knowledge delete")
-            print_result(app, deleted_result(done, ids))
+            deleted = await app.knowledge.sessions.delete(ids, entry.id, by="knowledge delete")
+            print_result(app, deleted_result(deleted, ids))
         case _:
             await _print_answer(app, "delete_note", memory_id=entry.ref)
 
 
-async def _restore(app: App, flags: Namespace) -> None:
+async def _restore(app: CallerView, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
     match scope.space:
         case "layers":
             await _print_answer(app, tool_name("restore", _layer_of(scope)), key=entry.key)
         case "notes":
             change = await app.knowledge.notes.restore(entry.ref, by="knowledge restore")
-            console().print(_("{name} is back. Change {change}.", escape(entry.title), change))
+            console().print(_("{name} was restored. Change {change}.", escape(entry.title), change))
         case _:
-            raise InvalidInput("It comes back by `memory-server undo`; `knowledge history` lists the changes.")
+            raise InvalidInput("`memory-server undo` brings it back; `knowledge history` lists the changes.")
 
 
 def _layer_of(scope: Scope) -> LayerName:
-    return "global" if scope.owner == "global" else "project"
+    if scope.owner == "global":
+        return "global"
+    return "project"
 
 
-async def _print_answer(app: App, tool: str, **arguments: str | None) -> None:
-    console().print(escape((await called(app, tool, arguments)).text))
+async def _print_answer(app: CallerView, tool: str, **arguments: str | None) -> None:
+    answer = await called(app, tool, arguments)
+    console().print(escape(answer.text))
 
 
-async def _promote(app: App, flags: Namespace) -> None:
+async def _promote(app: CallerView, flags: Namespace) -> None:
     entry = await app.knowledge.layers.promote(flags.words[0], by="knowledge promote")
     console().print(_("{title} is an entry of all projects now.", escape(entry.title)))
 
 
-async def _history(app: App, flags: Namespace) -> None:
-    every = Namespace(limit=flags.limit, json=flags.json, family=None, before=None, steps=None)
-    await history(app, every, "knowledge")
+async def _history(app: CallerView, flags: Namespace) -> None:
+    history_flags = Namespace(limit=flags.limit, json=flags.json, family=None, before=None, steps=None)
+    await history(app, history_flags, "knowledge")
 
 
-ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[str, ...], bool]] = {
-    "list": (_list, ("words", "space", "user", "archived", "json", "limit"), False),
-    "show": (_show, ("id",), False),
-    "document": (_document, ("type", "output", "stable", "force"), False),
-    "reindex": (_reindex, ("dry_run", "verbose"), True),
-    "cleanup": (cleanup_of_knowledge, ("dry_run",), True),
-    "delete": (_delete, ("id",), True),
-    "restore": (_restore, ("id",), True),
-    "promote": (_promote, ("id",), True),
-    "projects": (projects, ("json",), False),
-    "assign": (assign, ("words", "to", "dry_run"), True),
-    "words": (words_of_memories, ("dry_run",), True),
-    "history": (_history, ("json", "limit"), False),
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action, the names of the flags that it takes (`words`, `id`: its arguments), and whether it changes
+    something."""
+
+    run: Callable[[CallerView, Namespace], Awaitable[None]]
+    takes: tuple[str, ...]
+    changes: bool = False
+
+
+ACTIONS: Mapping[str, Action] = {
+    "list": Action(_list, ("words", "space", "user", "archived", "json", "limit")),
+    "show": Action(_show, ("id",)),
+    "document": Action(_document, ("type", "output", "stable", "force")),
+    "reindex": Action(_reindex, ("dry_run", "verbose"), changes=True),
+    "cleanup": Action(cleanup_of_knowledge, ("dry_run",), changes=True),
+    "delete": Action(_delete, ("id",), changes=True),
+    "restore": Action(_restore, ("id",), changes=True),
+    "promote": Action(_promote, ("id",), changes=True),
+    "projects": Action(projects, ("json",)),
+    "assign": Action(assign, ("words", "to", "dry_run"), changes=True),
+    "words": Action(words_of_memories, ("dry_run",), changes=True),
+    "history": Action(_history, ("json", "limit")),
 }
-"""Each action with what it takes, and whether it changes something."""
+"""The actions by name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from languages import _, counted, n_
 from memory_server.app import App
 from memory_server.cli import linked
 from memory_server.cli.inspection import not_copied
@@ -23,11 +24,12 @@ from memory_server.remote import Remote
 from memory_server.storage.data_dir import Home
 from memory_server.storage.link_files import Outbox, token_in
 from memory_server.storage.repositories import shared_key
-from sandbox.locale import _, counted, n_
 
 _ASK_SECONDS = 15.0
-_MUCH, _MANY = 1_000_000, 200
-"""Bytes of text, and memories, that are sent together: other requests of the server wait meanwhile."""
+_PORTION_BYTES = 1_000_000
+"""Bytes of text that are sent together: other requests of the server wait meanwhile."""
+_PORTION_MEMORIES = 200
+"""Memories that are sent together."""
 _MOST_BYTES = 4 * 1024 * 1024 - 16_384
 """Bytes that the server takes in a request (serving/http/middleware.py), without those around what is sent."""
 T = TypeVar("T")
@@ -41,8 +43,8 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     if flags.retry_refused:
         return await _retry_refused(settings, dry_run=flags.dry_run)
     settings.refuse_change("link")
-    made = _named(flags)
-    remote = Remote(made, token_in(made.token_file))
+    link_typed = _named(flags)
+    remote = Remote(link_typed, token_in(link_typed.token_file))
     try:
         me = await remote.ask("/v1/me", seconds=_ASK_SECONDS)
         if not isinstance(me.get("version"), str):
@@ -51,14 +53,14 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     finally:
         await remote.aclose()
     home = linked.home_of(settings)
-    home.link.write(made)
+    home.link.write(link_typed)
     out = console()
     out.print(
         escape(
             _(
                 "Linked to {url} as {name} (version {version}): from now on windows, hooks and commands use its "
                 "memory.",
-                made.url,
+                link_typed.url,
                 str(me.get("name") or _("a token without a name")),
                 str(me.get("version", "?")),
             )
@@ -66,18 +68,24 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     )
     _warn_of_turns(me, home)
     linked.warn_of_clock(remote)
-    hint(_("What was remembered here stays here; `memory-server link --send` gives it to the server."))
+    hint(_("The memories of this machine stay here; `memory-server link --send` sends them to the server."))
     return None
 
 
 def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
     """Say why turns of this machine would wait, and which ones were refused before."""
     if "write" not in str(me.get("scopes")):
-        complain(_("this token only reads, so turns of this machine wait here until it has another one"))
+        complain(
+            _("this token is read-only, so the turns of this machine are kept here until the machine has another token")
+        )
     elif me.get("read_only") is True:
-        complain(_("this server only reads, so turns of this machine wait here until `read_only` is off there"))
+        complain(
+            _("this server is read-only, so the turns of this machine are kept here until `read_only` is off there")
+        )
     elif "read_only" not in me:
-        complain(_("this server is of an older version, so turns of this machine wait here until it is updated"))
+        complain(
+            _("this server is of an older version, so the turns of this machine are kept here until it is updated")
+        )
     refused = len(home.outbox.refused())
     if refused:
         complain(
@@ -95,12 +103,14 @@ def _named(flags: Namespace) -> Link:
         raise InvalidInput(
             "Write the server and the file of the token: `memory-server link https://home.example --token-file F`."
         )
-    token_file, ca = (
-        None if one is None else Path(one).expanduser().absolute() for one in (flags.token_file, flags.ca)
-    )
-    if ca is not None and not ca.is_file():
-        raise InvalidInput("There is no certificate at {path}.", ca)
-    return Link(url_of(flags.url), str(token_file), None if ca is None else str(ca))
+    token_file = Path(flags.token_file).expanduser().absolute()
+    certificate: str | None = None
+    if flags.ca is not None:
+        certificate_file = Path(flags.ca).expanduser().absolute()
+        if not certificate_file.is_file():
+            raise InvalidInput("There is no certificate at {path}.", certificate_file)
+        certificate = str(certificate_file)
+    return Link(url_of(flags.url), str(token_file), certificate)
 
 
 async def _refuse_older(remote: Remote) -> None:
@@ -115,16 +125,17 @@ async def _refuse_older(remote: Remote) -> None:
 async def unlink(settings: Settings, flags: Namespace) -> None:
     """Use the memory of this machine again."""
     home = linked.home_of(settings)
-    known = home.link.read()
-    if known is None:
+    link_before = home.link.read()
+    if link_before is None:
         raise InvalidInput("This machine is not linked; `memory-server where` says which memory it uses.")
     settings.refuse_change("unlink")
     home.link.remove()
-    console().print(escape(_("{url} is not used any more; the memory of this machine is.", known.url)))
-    if waiting := len(home.outbox.waiting()):
+    console().print(escape(_("This machine uses its own memory again, and no longer that of {url}.", link_before.url)))
+    waiting = len(home.outbox.waiting())
+    if waiting:
         complain(
             _(
-                "{turns} were not delivered and wait here; they are when this machine is linked again",
+                "not delivered: {turns}; they are kept here, and sent when this machine is linked again",
                 counted(waiting, "turn"),
             )
         )
@@ -132,7 +143,7 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
 
 async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
     """Let the refused turns wait again, and deliver what waits; 1 if one of them is not delivered."""
-    known = _known_link(settings)
+    link_here = _link_here(settings)
     outbox = linked.home_of(settings).outbox
     numbers = outbox.may_retry()
     out = console()
@@ -145,7 +156,7 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
     if not numbers:
         out.print(_("There is no refused turn that could be sent again."))
         return 0
-    server = linked.LinkedServer(known, settings, lasts=False)
+    server = linked.LinkedServer(link_here, settings, lasts=False)
     try:
         delivery = await server.deliver(linked.COMMAND_SECONDS)
     finally:
@@ -180,55 +191,66 @@ def _say_what_stays(outbox: Outbox, count: int) -> None:
         )
 
 
-def _known_link(settings: Settings) -> Link:
+def _link_here(settings: Settings) -> Link:
     """The link of this machine. Raises InvalidInput: there is none."""
-    known = linked.link_of(settings)
-    if known is None:
+    link_here = linked.link_of(settings)
+    if link_here is None:
         raise InvalidInput("This machine is not linked; run `memory-server link` first.")
-    return known
+    return link_here
 
 
 async def _send(settings: Settings, flags: Namespace) -> int:
     """Let the server import what is here: first it only says what would change."""
-    known = _known_link(settings)
-    server = linked.LinkedServer(known, settings, lasts=False)
+    link_here = _link_here(settings)
+    server = linked.LinkedServer(link_here, settings, lasts=False)
     try:
-        async with App(settings, brief=True) as app:
-            held = [contents_of(await app.store.read(name)) for name in await app.conversations.ids()]
-            entries = await app.knowledge.lifecycle.live(None)
-            now_ms, not_sent = app.clock(), await not_copied(app, layers=True)
-        written = [_Written.of(part, now_ms) for part in _parts(held, entries)]
-        parts = [part.text for part in written if part.bytes_sent <= _MOST_BYTES]
-        too_large = len(written) - len(parts)
+        parts, sentences = await _written_here(settings)
+        texts = [part.text for part in parts if part.bytes_sent <= _MOST_BYTES]
+        too_large = len(parts) - len(texts)
         if too_large:
-            not_sent = [
-                *not_sent,
-                _(
-                    "Not sent, because a request cannot hold them: {memories}; `memory-server export` and `import` on "
-                    "the server take them there.",
-                    counted(too_large, "memory"),
-                ),
-            ]
-        if not written:
-            raise InvalidInput("Nothing is remembered here that could be sent.")
-
-        async def imported(*more: str) -> int:
-            arguments = ["import", "-", "--format", "native", *more]
-            statuses = [await linked.command(server, "import", arguments, None, part) for part in parts]
-            return max(statuses, default=0)
-
-        status = await imported("--dry-run")
-        for sentence in not_sent:
+            sentence = _(
+                "Not sent, because they are too long for one request: {memories}; move them with `memory-server "
+                "export` here and `import` on the server.",
+                counted(too_large, "memory"),
+            )
+            sentences = [*sentences, sentence]
+        if not parts:
+            raise InvalidInput("This machine has no memories to send.")
+        status = await _import_there(server, texts, "--dry-run")
+        for sentence in sentences:
             hint(sentence)
         if flags.dry_run or status:
             return status
-        without = _("Nothing was sent, because nobody is there to be asked; add --yes to send it.")
-        if not flags.yes and not confirmed(_("Send this to {url}?", known.url), otherwise=without):
+        without = _("Nothing was sent, because this is not a terminal; add --yes to send it.")
+        if not flags.yes and not confirmed(_("Send this to {url}?", link_here.url), otherwise=without):
             console().print(_("Nothing was sent."))
             return 0
-        return max(await imported(), 1 if too_large else 0)
+        status = await _import_there(server, texts)
+        return max(status, int(too_large > 0))
     finally:
         await server.end(linked.AFTER_SECONDS)
+
+
+async def _written_here(settings: Settings) -> tuple[list[_Written], list[str]]:
+    """What is remembered here, in parts as they are sent, and sentences about what is not in them."""
+    async with App.for_one_question(settings) as app:
+        conversation_ids = await app.conversations.ids()
+        conversations = [contents_of(await app.store.read(name)) for name in conversation_ids]
+        entries = await app.knowledge.lifecycle.live(None)
+        now_ms = app.clock()
+        sentences = await not_copied(app, layers=True)
+    parts = [_Written.of(part, now_ms) for part in _parts(conversations, entries)]
+    return parts, sentences
+
+
+async def _import_there(server: linked.LinkedServer, texts: Sequence[str], *more: str) -> int:
+    """Let the server import each text; returns the worst status."""
+    arguments = ["import", "-", "--format", "native", *more]
+    worst_status = 0
+    for text in texts:
+        status = await linked.command(server, "import", arguments, None, standard_input=text)
+        worst_status = max(worst_status, status)
+    return worst_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,17 +274,17 @@ class _Written:
         return cls(text, len(json_text.dumps(text)))
 
 
-def _parts(held: Sequence[Contents], entries: Sequence[tuple[str, Entry]]) -> Iterator[_Part]:
+def _parts(conversations: Sequence[Contents], entries: Sequence[tuple[str, Entry]]) -> Iterator[_Part]:
     """What is sent, in parts that a request can hold; folders have the names that they have on all machines. What is
     too large for a request is a part of its own."""
-    for contents in held:
+    for contents in conversations:
         memories = [replace(memory, folder=linked.shared_folder(memory.folder)) for memory in contents.short_term]
         for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):
             yield _Part([replace(contents, short_term=tuple(short), long_term=())])
         for long in _portions(contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)):
             yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
-    entries = [(place, replace(entry, project=shared_key(entry.project))) for place, entry in entries]
-    for portion in _portions(entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)):
+    shared_entries = [(scope, replace(entry, project=shared_key(entry.project))) for scope, entry in entries]
+    for portion in _portions(shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)):
         yield _Part(entries=portion)
 
 
@@ -271,14 +293,16 @@ def _bytes(*texts: str) -> int:
 
 
 def _portions(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """The items in order, in lists of at most `_MANY` and `_MUCH` bytes; an item that has more is alone."""
+    """The items in order, in lists of at most `_PORTION_MEMORIES` and `_PORTION_BYTES`; a larger item is alone."""
     portion: list[T] = []
     size = 0
     for item in items:
         item_size = size_of(item)
-        if portion and (len(portion) == _MANY or size + item_size > _MUCH):
+        is_full = len(portion) == _PORTION_MEMORIES or size + item_size > _PORTION_BYTES
+        if portion and is_full:
             yield portion
-            portion, size = [], 0
+            portion = []
+            size = 0
         portion.append(item)
         size += item_size
     if portion:

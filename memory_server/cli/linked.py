@@ -11,34 +11,40 @@ import os
 import secrets
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from languages import _, spoken
 from memory_server.cli.terminal import complain, confirmed, from_afar, write, write_errors
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
-from memory_server.kernel.messages import Message
+from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.private import to_keep
 from memory_server.knowledge.projects import named_by_user
 from memory_server.storage.data_dir import Home
 from memory_server.storage.homes import open_home
 from memory_server.storage.link_files import token_in
 from memory_server.storage.repositories import folder_of_work, project_at
-from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
+    from memory_server.cli.command_runner import Host
     from memory_server.cli.delivery import Delivery, TurnResult
     from memory_server.remote import Remote
 
-REMOTE_RECALL_SECONDS, COMMAND_SECONDS = 1.0, 60.0
-AFTER_SECONDS, AFTER_HOOK_SECONDS = 3.0, 0.5
-"""How long a command, or a hook, delivers what waits, after its own work."""
+REMOTE_RECALL_SECONDS = 1.0
+"""How long a recall waits for the server."""
+COMMAND_SECONDS = 60.0
+"""How long another command waits for the server."""
+AFTER_SECONDS = 3.0
+"""How long a command delivers what waits, after its own work."""
+AFTER_HOOK_SECONDS = 0.5
+"""The same for a hook, for which a user waits."""
 _kept: dict[tuple[Link, str], Remote] = {}
 """The connections of a process that lasts."""
 _delivering: set[asyncio.Task[None]] = set()
@@ -61,16 +67,20 @@ class LinkedServer:
     def __init__(self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None) -> None:
         from memory_server.remote import Remote
 
-        self.home, self.settings, self._lasts = home_of(settings), settings, lasts
+        self.home = home_of(settings)
+        self.settings = settings
+        self._lasts = lasts
         self._project = _sent_project(settings, Path(folder or ""))
-        key = link, token_in(link.token_file)
-        self.remote = _kept.get(key) or Remote(*key)
+        token = token_in(link.token_file)
+        key = (link, token)
+        self.remote = _kept.get(key) or Remote(link, token)
         if lasts:
             _kept[key] = self.remote
 
     def headers(self, **more: str | None) -> dict[str, str]:
-        named = {"conversation": self.settings.conversation, "project": self._project, **more}
-        return {f"x-memory-{name}": quote(value, safe="") for name, value in named.items() if value}
+        """The headers that say for which conversation and project something is asked, and `more` of this kind."""
+        values = {"conversation": self.settings.conversation, "project": self._project, **more}
+        return {f"x-memory-{name}": quote(value, safe="") for name, value in values.items() if value}
 
     async def ask_for(
         self,
@@ -126,7 +136,9 @@ def _sent_project(settings: Settings, folder: Path) -> str | None:
     if settings.knowledge.project:
         return named_by_user(settings.knowledge.project).key
     project = project_at(folder, on_several_machines=True)
-    return None if project is None or len(project.key) > MOST_FOLDER_CHARS else project.key
+    if project is None or len(project.key) > MOST_FOLDER_CHARS:
+        return None
+    return project.key
 
 
 async def keep(
@@ -141,27 +153,30 @@ async def keep(
 def shared_folder(folder: str | None) -> str | None:
     """The folder by the name that it has on all machines; None for a name that a server would refuse."""
     name = shared_name(folder, os.environ.get("HOME", ""))
-    return None if name is None or len(name) > MOST_FOLDER_CHARS else name
+    if name is None or len(name) > MOST_FOLDER_CHARS:
+        return None
+    return name
 
 
 # --- commands ------------------------------------------------------------------------------------------------
 
 
-async def run(link: Link, settings: Settings, flags: Namespace, folder: Path | None = None) -> int:
-    """Do a command with the memory of the server; `folder` is where it was typed in a shared process. Raises
-    MemoryServerError."""
+async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> int:
+    """Do a command with the memory of the server. Raises MemoryServerError."""
     name = flags.command.name
     if flags.command.linked not in ("sent", "tool"):
-        raise InvalidInput("`{name}` is done on the server: run it there, where {url} is served.", name, link.url)
-    server = LinkedServer(link, settings, lasts=folder is not None, folder=folder)
-    work = shared_folder(folder_of_work(folder or Path.cwd()))
+        raise InvalidInput(
+            "`{name}` works only on the server; run it on the machine that serves {url}.", name, link.url
+        )
+    server = LinkedServer(link, settings, lasts=host.lasts, folder=host.folder)
+    folder = shared_folder(folder_of_work(host.folder or Path.cwd()))
     try:
         if name == "remember":
-            return await _remember(server, flags, work)
+            return await _remember(server, flags, folder)
         if flags.command.linked == "tool":
-            await _tool(server, flags, work)
+            await _tool(server, flags, folder)
             return 0
-        return await _sent_command(server, flags, work)
+        return await _sent_command(server, flags, folder)
     finally:
         warn_of_clock(server.remote)
         await server.end(AFTER_SECONDS)
@@ -171,85 +186,105 @@ def warn_of_clock(remote: Remote) -> None:
     from memory_server.remote import WRONG_CLOCK_SECONDS
 
     if abs(remote.clock_off) > WRONG_CLOCK_SECONDS:
-        ahead = remote.clock_off / 3_600
-        complain(_("this machine's clock is {hours:+.1f} hours off; turns have the times that it says", ahead))
+        hours_ahead = remote.clock_off / 3_600
+        complain(_("this machine's clock is {hours:+.1f} hours off; turns are stored with its times", hours_ahead))
 
 
-async def window(
-    link: Link,
-    settings: Settings,
-    session: str,
-    descriptors: Sequence[int] = (),
-    stopped: Any = None,
-    control: Any = None,
-    folder: Path | None = None,
-) -> None:
-    """Serve a window: its messages go to the server. `folder`: where it is. `descriptors`, `stopped` and `control` as
-    for `runner.session`, which are given in a shared process."""
+async def window(link: Link, settings: Settings, session: Session) -> None:
+    """Serve a window over standard input and output: its messages go to the server."""
     from memory_server.serving.stdio import runner
+
+    server = LinkedServer(link, settings, lasts=False)
+    async with relay(server, session) as relaying:
+        await runner.serve(relaying, asyncio.Event().wait)  # it settles by itself
+
+
+@asynccontextmanager
+async def relay(server: LinkedServer, session: Session) -> AsyncIterator[Any]:
+    """What carries the messages of a window to the server, in the place of an MCP server."""
     from memory_server.serving.stdio.relay import Relay
 
-    server = LinkedServer(link, settings, lasts=bool(descriptors), folder=folder)
-    relay: Any = Relay(server.remote, server.headers(session=session))  # in the place of a server
     try:
-        if descriptors:
-            await runner.session(relay, asyncio.Event().wait, (descriptors[0], descriptors[1]), stopped, control)
-        else:
-            await runner.serve(relay, asyncio.Event().wait)  # it settles by itself
+        yield Relay(server.remote, server.headers(session=session.id))
     finally:
         await server.end(AFTER_SECONDS)
 
 
-async def _tool(server: LinkedServer, flags: Namespace, work: str | None) -> None:
-    from memory_server.cli import call_tool
-
-    headers = server.headers(folder=work)
+async def _tool(server: LinkedServer, flags: Namespace, folder: str | None) -> None:
+    """Ask a tool of the server: the one of `call`, or the one of `recall`."""
+    headers = server.headers(folder=folder)
     if flags.command.name == "call":
-        if flags.text:
-            raise InvalidInput("--text is done on the server; leave it out for the JSON.")
-        arguments = call_tool.arguments_of(flags.arguments)
-        show_answer(
-            await server.remote.ask(f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False)
-        )
-        return
-    arguments = {"session": call_tool.session_of(flags.session).id} | call_tool.messages_of(flags.words)
-    arguments |= {} if flags.chars is None else {"maxChars": flags.chars}
-    arguments |= {} if flags.flashbacks is None else {"flashbacks": flags.flashbacks}
-    answer = await server.ask_for("prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS)
-    if flags.json or answer["prompt"]:
-        show_answer(answer if flags.json else answer["prompt"])
-    note = answer.get("note")
-    if note:
-        complain(str(note))
+        await _call(server, flags, headers)
+    else:
+        await _recall(server, flags, headers)
 
 
-async def _remember(server: LinkedServer, flags: Namespace, work: str | None) -> int:
+async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
     from memory_server.cli import call_tool
 
-    # Each turn has an id, so that it may be delivered twice, and a time, because that may be later. Its names are in
-    # the body, because a head that is too large is refused before anybody reads it.
-    names = {"turn_id": flags.turn or secrets.token_hex(8), "session": call_tool.session_of(flags.session).id}
-    arguments = names | call_tool.messages_of(flags.words)
-    messages = arguments.get("messages")
-    now_ms = server.home.clock()
-    if isinstance(messages, list):
-        arguments["messages"] = [
-            {"timestamp": now_ms} | message if isinstance(message, dict) else message
-            for message in _without_private(messages)
-        ]
-        if messages and not arguments["messages"]:
-            raise InvalidInput("All of the text is marked as private, so nothing was stored.")
-    delivery = await keep(server, "/v1/remember_turn", arguments, server.headers(folder=work), AFTER_SECONDS)
+    if flags.text:
+        raise InvalidInput("--text works only on the server; leave it out to get the JSON.")
+    arguments = call_tool.arguments_of(flags.arguments)
+    answer = await server.remote.ask(f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False)
+    show_answer(answer)
+
+
+async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
+    from memory_server.cli import call_tool
+
+    arguments = {
+        "session": call_tool.session_of(flags.session).id,
+        **call_tool.messages_of(flags.words),
+        **call_tool.typed_for_recall(flags),
+    }
+    answer = await server.ask_for("prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS)
+    if flags.json:
+        show_answer(answer)
+    elif answer["prompt"]:
+        show_answer(answer["prompt"])
+    call_tool.tell_of_recall(answer, flags)
+
+
+async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
+    """Keep a turn and deliver it; the exit status."""
+    arguments = _turn_typed(flags, server.home.clock())
+    delivery = await keep(server, "/v1/remember_turn", arguments, server.headers(folder=folder), AFTER_SECONDS)
     waiting = len(server.home.outbox.waiting())
     if delivery.newest is not None:
         return _tell_result(server, delivery.newest, waiting, as_json=flags.json)
     if flags.json:
         write({"success": True, "stored": False, "waiting": waiting})
     else:
-        write(_("Kept here until the server answers: {count} waiting.", waiting))
+        write(_("Kept on this machine until the server answers; turns waiting: {count}.", waiting))
     if delivery.stopped is not None:
         complain(delivery.stopped)
     return 0
+
+
+def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
+    """The arguments of the tool for a turn that was typed. Raises InvalidInput: all of it is private."""
+    from memory_server.cli import call_tool
+
+    # Each turn has an id, so that it may be delivered twice, and a time, because that may be later. Its names are in
+    # the body, because a head that is too large is refused before anybody reads it.
+    arguments = {
+        "turn_id": flags.turn or secrets.token_hex(8),
+        "session": call_tool.session_of(flags.session).id,
+        **call_tool.messages_of(flags.words),
+    }
+    messages = arguments.get("messages")
+    if isinstance(messages, list):
+        arguments["messages"] = [_with_time(message, now_ms) for message in _without_private(messages)]
+        if messages and not arguments["messages"]:
+            raise InvalidInput("All of the text is marked as private, so nothing was stored.")
+    return arguments
+
+
+def _with_time(message: Any, now_ms: int) -> Any:
+    """A message with a time, if it has none and is an object at all: the server checks it."""
+    if isinstance(message, dict):
+        return {"timestamp": now_ms, **message}
+    return message
 
 
 def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
@@ -257,39 +292,47 @@ def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_j
     from memory_server.cli.delivery import Ending
 
     match result.ending:
+        case Ending.STORED if as_json:
+            write({"success": True, "stored": True, "waiting": waiting})
         case Ending.STORED:
-            answer: dict[str, Any] = {"success": True, "stored": True, "waiting": waiting}
-            write(answer if as_json else _("Remembered on {url}.", server.remote.link.url))
+            write(_("Remembered on {url}.", server.remote.link.url))
+        case Ending.NOTHING_KEPT if as_json:
+            show_answer({"success": True, "stored": False, "note": result.sentence})
         case Ending.NOTHING_KEPT:
-            show_answer({"success": True, "stored": False, "note": result.sentence} if as_json else result.sentence)
+            show_answer(result.sentence)
         case Ending.REFUSED:
             raise InvalidInput(result.sentence)
     return 0
 
 
-def _without_private(said: Sequence[Any]) -> list[Any]:
+def _without_private(messages: Sequence[Any]) -> list[Any]:
     """Messages as a program gives them, without private parts, as far as their form is known; the server checks it."""
-    if not all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in said):
-        return list(said)
-    kept = iter(
-        to_keep(Message(each.get("role", "user"), each["content"], extra={"n": n}) for n, each in enumerate(said))
-    )
-    return [{**said[each.extra["n"]], "content": each.content} for each in kept]
+    for message in messages:
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+            return list(messages)
+    numbered = [
+        Message(message.get("role", "user"), message["content"], extra={"number": number})
+        for number, message in enumerate(messages)
+    ]
+    return [{**messages[message.extra["number"]], "content": message.content} for message in to_keep(numbered)]
 
 
-async def _sent_command(server: LinkedServer, flags: Namespace, work: str | None) -> int:
+async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
+    """Let the server run the command as it was typed; its exit status. `forget` asks first."""
     arguments = sent_arguments(flags.typed)
     if flags.command.name == "forget" and not (flags.yes or flags.dry_run or flags.for_good):
-        await command(server, "forget", [*arguments, "--dry-run"], work)
-        without = _("Nothing was forgotten, because nobody is there to be asked; add --yes to forget it.")
+        await command(server, "forget", [*arguments, "--dry-run"], folder)
+        without = _("Nothing was forgotten, because this is not a terminal; add --yes to forget it.")
         if not confirmed(_("Forget this?"), otherwise=without):
             write(_("Nothing was forgotten."))
             return 0
         arguments = [*arguments, "--yes"]
-    return await command(server, flags.command.name, arguments, work)
+    return await command(server, flags.command.name, arguments, folder)
 
 
-async def command(server: LinkedServer, name: str, arguments: Sequence[str], work: str | None, given: str = "") -> int:
+async def command(
+    server: LinkedServer, name: str, arguments: Sequence[str], folder: str | None, *, standard_input: str = ""
+) -> int:
     """Let the server run a command, and print what it says; its exit status."""
     from memory_server.shared_process.entrance import terminal_of
 
@@ -298,21 +341,25 @@ async def command(server: LinkedServer, name: str, arguments: Sequence[str], wor
         terminal = dict(streams.terminal)
     else:
         terminal = dict(setting.split("=", 1) for setting in terminal_of(dict(os.environ)))
-    body = {"arguments": list(arguments), "folder": work, "language": spoken(), "terminal": terminal}
-    if given:
-        body["input"] = given
+    body = {"arguments": list(arguments), "folder": folder, "language": spoken(), "terminal": terminal}
+    if standard_input:
+        body["input"] = standard_input
     path = f"/v1/commands/{name}"
     answer = await server.ask_for("output", path, body, server.headers(), COMMAND_SECONDS, twice=False)
     if answer["output"]:
         show_answer(answer["output"].removesuffix("\n"))
     show_errors(answer)
     status = answer.get("status")
-    return status if status in (0, 1, 2) else 1
+    if status not in (0, 1, 2):
+        return 1
+    return int(status)
 
 
 def show_answer(answer: object) -> None:
     """Print what a server answered, a text or a JSON value: the only way in which a command shows it."""
-    write(from_afar(answer) if isinstance(answer, str) else answer)
+    if isinstance(answer, str):
+        answer = from_afar(answer)
+    write(answer)
 
 
 def show_errors(answer: Mapping[str, Any]) -> None:
@@ -321,16 +368,18 @@ def show_errors(answer: Mapping[str, Any]) -> None:
 
 def sent_arguments(typed: Sequence[str]) -> list[str]:
     """The typed command line without the settings of this machine."""
-    kept: list[str] = []
+    sent: list[str] = []
     words = iter(typed)
     for word in words:
         name, equals, _value = word.removeprefix("--").partition("=")
         if word == "--":
-            return [*kept, word, *words]
-        setting = SETTING_FLAGS.get(name) if word.startswith("--") else None
+            return [*sent, word, *words]
+        setting = None
+        if word.startswith("--"):
+            setting = SETTING_FLAGS.get(name)
         if setting is not None and setting.linked != "sent":
             if not equals:
                 next(words, None)
         elif word not in ("--no-daemon", "--read-only"):
-            kept.append(word)
-    return kept
+            sent.append(word)
+    return sent

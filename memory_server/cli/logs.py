@@ -8,8 +8,6 @@ import sys
 from datetime import UTC, datetime
 from io import TextIOWrapper
 
-from sandbox.locale import translated
-
 
 class JsonLines(logging.Formatter):
     """Time in UTC, level, logger, message, and a traceback if there is one. Always in ASCII."""
@@ -30,10 +28,7 @@ class Sentences(logging.Formatter):
     """What a person reads who typed a command; with `--log-level DEBUG` a traceback too."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = record.getMessage()
-        if record.msg == "%s" and isinstance(record.args, tuple) and isinstance(record.args[0], str):
-            said = record.args[0]  # a message of ours, which has its Chinese
-        line = f"memory-server: {translated(said)}"
+        line = f"memory-server: {record.getMessage()}"
         if record.exc_info and logging.getLogger().isEnabledFor(logging.DEBUG):
             return f"{line}\n{self.formatException(record.exc_info)}"
         return line

@@ -6,6 +6,7 @@ import asyncio
 import platform
 import re
 from argparse import Namespace
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -13,11 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from rich.text import Text
 
-from memory_server.app import NO_OPENCC, App
+from languages import N_, _, counted, n_
+from languages.command_line import cells, padded
+from memory_server.app import NO_OPENCC, App, CallerView
 from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import chosen, each, not_copied, shown_names, with_id
+from memory_server.cli.inspection import chosen, for_each_conversation, not_copied, shown_names, with_id
 from memory_server.cli.terminal import (
     complain,
     console,
@@ -33,74 +36,86 @@ from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.lifecycle import outdated_text
+from memory_server.conversations.short_term import Reindexed
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.lifecycle import Examine
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding
+from memory_server.kernel.text import Finding, Grade
+from memory_server.storage.json_store.repair import RepairPlan
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-from sandbox import cells, padded
-from sandbox.locale import N_, _, counted, n_, term, translated
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
 """Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
 _SUBJECT_CELLS = 20
-"""Columns of what a line of `doctor` is about; a longer name pushes its line to the right."""
+"""Columns for the subject of a line of `doctor`; a longer name pushes its line to the right."""
 _DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
 _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-async def pin(app: App, flags: Namespace) -> None:
+async def pin(app: CallerView, flags: Namespace) -> None:
     """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
-    await _change(app, flags, "unpin_memory" if flags.off else "pin_memory")
+    tool = "pin_memory"
+    if flags.off:
+        tool = "unpin_memory"
+    await _change(app, flags, tool)
 
 
-async def mute(app: App, flags: Namespace) -> None:
+async def mute(app: CallerView, flags: Namespace) -> None:
     """Let the memory whose id begins like this no longer come unasked here, or with --off let it come again."""
     await _change(app, flags, "mute_memory", where=flags.where)
 
 
-async def edit(app: App, flags: Namespace) -> None:
+async def edit(app: CallerView, flags: Namespace) -> None:
     """Put other words into the memory whose id begins like this."""
-    given = {"find": flags.find, "replace": flags.replacement, "otherWords": flags.other_words}
-    await _change(app, flags, "edit_memory", **{name: value for name, value in given.items() if value is not None})
+    arguments = {"find": flags.find, "replace": flags.replacement, "otherWords": flags.other_words}
+    named_arguments = {name: value for name, value in arguments.items() if value is not None}
+    await _change(app, flags, "edit_memory", **named_arguments)
 
 
-async def _change(app: App, flags: Namespace, tool: str, **given: object) -> None:
-    found = await with_id(app, flags, flags.memory)
-    if len(found) != 1:
-        ids = ", ".join(memory.id for _, memory in found[:SHOWN])
+async def _change(app: CallerView, flags: Namespace, tool: str, **arguments: object) -> None:
+    """Call a tool for the one memory whose id begins like `flags.memory`. Raises MemoryNotFound: none or several do."""
+    matches = await with_id(app, flags, flags.memory)
+    if not matches:
+        raise MemoryNotFound(
+            _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
+        )
+    if len(matches) > 1:
+        ids = ", ".join(match.memory.id for match in matches[:SHOWN])
         many = _(
             "{found} memories have an id that begins with `{memory}` ({ids}); write more of it.",
-            len(found),
+            len(matches),
             flags.memory,
             ids,
         )
-        none = _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
-        raise MemoryNotFound(many if found else none)
-    [(conversation, memory)] = found
-    arguments = {"id": memory.id, "conversation_id": conversation.id, **given}
-    answer = await called(
-        app, tool, arguments, {"find": "FIND", "replace": "REPLACEMENT", "otherWords": "--other-words"}
-    )
+        raise MemoryNotFound(many)
+    [match] = matches
+    arguments = {"id": match.memory.id, "conversation_id": match.conversation.id, **arguments}
+    names = {"find": "FIND", "replace": "REPLACEMENT", "otherWords": "--other-words"}
+    answer = await called(app, tool, arguments, names)
     console().print(escape(answer.text))
 
 
-async def pause(app: App, flags: Namespace) -> None:
-    made = _pause(flags.for_, app.clock())
-    app.home.pause.write(made)
-    console().print(_("Memory is {zone}: nothing is stored, and hooks do not recall.", made.text(app.settings.zone)))
+async def pause(app: CallerView, flags: Namespace) -> None:
+    new_pause = _pause(flags.for_, app.clock())
+    app.home.pause.write(new_pause)
+    pause_text = new_pause.text(app.settings.zone)
+    console().print(_("Memory is {zone}: nothing is stored, and hooks do not recall.", pause_text))
 
 
-async def resume(app: App, _flags: Namespace) -> None:
-    paused = app.paused()
+async def resume(app: CallerView, _flags: Namespace) -> None:
+    former_pause = app.paused()
     app.home.pause.remove()
-    console().print(_("Memory resumed.") if paused else _("Memory was not paused."))
+    if former_pause:
+        console().print(_("Memory resumed."))
+    else:
+        console().print(_("Memory was not paused."))
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
@@ -108,8 +123,10 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
     InvalidInput if that is not a duration, or longer than dates can show."""
     if duration is None:
         return Pause()
-    found = _DURATION.fullmatch(duration.strip())
-    until_ms = now_ms + int(found[1]) * _UNIT_MS[found[2]] if found else 0
+    until_ms = 0
+    match = _DURATION.fullmatch(duration.strip())
+    if match is not None:
+        until_ms = now_ms + int(match[1]) * _UNIT_MS[match[2]]
     if not now_ms < until_ms <= LAST_MS:
         raise InvalidInput(
             "`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.", duration
@@ -117,185 +134,256 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
     return Pause(until_ms)
 
 
-async def backup(app: App, flags: Namespace) -> int:
+async def backup(app: CallerView, flags: Namespace) -> int:
     """Make a backup; 1 if a conversation had to be left out."""
     if flags.all_tenants:
         return await tenant_backups.make(app, flags)
-    names = await chosen(app, flags)
+    conversation_ids = await chosen(app, flags)
     if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
-    only = names[0] if hasattr(flags, "conversation") else None
+    only = None
+    if hasattr(flags, "conversation"):
+        [only] = conversation_ids
     tenants = app.home.tenant_names()
-    if only is None and not names and tenants and not await app.knowledge.overview():
+    if only is None and not conversation_ids and tenants and not await app.knowledge.overview():
         raise InvalidInput(
-            "Only tenants have memories here ({names}); `memory-server backup --all-tenants` takes all of them.",
+            "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",
             shown_names(tenants),
         )
-    with progress(_("backing up"), len(names)) as advance:
-        made = await app.memories.backups.make(flags.name, only=only, advance=advance)
-    print_result(app, backup_result(made))
-    for sentence in await not_copied(app, layers=False) if only is None else ():
-        hint(sentence)
-    if tenants and only is None:
-        hint(_("`memory-server backup --all-tenants` takes the tenants too."))
-    return 1 if made.left_out else 0
+    with progress(_("backing up"), len(conversation_ids)) as advance:
+        new_backup = await app.memories.backups.make(flags.name, only=only, advance=advance)
+    print_result(app, backup_result(new_backup))
+    if only is None:
+        for sentence in await not_copied(app, layers=False):
+            hint(sentence)
+        if tenants:
+            hint(_("`memory-server backup --all-tenants` backs up the tenants too."))
+    return int(bool(new_backup.left_out))
 
 
-async def restore(app: App, flags: Namespace) -> int:
+async def restore(app: CallerView, flags: Namespace) -> int:
     """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
     backups = app.memories.backups
-    mode: Mode = "overwrite" if flags.overwrite else "merge"
+    mode: Mode = "merge"
+    if flags.overwrite:
+        mode = "overwrite"
     conversations = {backup.name: backup.conversations for backup in await backups.listed()}
     with progress(_("restoring"), conversations.get(flags.name, 0)) as advance:
-        only, dry_run = getattr(flags, "conversation", None), flags.dry_run
-        restored = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
-    print_result(app, restore_result(restored, dry_run=dry_run))
-    return 1 if any(place.left_out for place in restored) else 0
+        restored = await backups.restore(
+            flags.name,
+            mode,
+            dry_run=flags.dry_run,
+            only=getattr(flags, "conversation", None),
+            by="restore",
+            advance=advance,
+        )
+    print_result(app, restore_result(restored, dry_run=flags.dry_run))
+    return int(any(place.left_out for place in restored))
 
 
-async def delete(app: App, flags: Namespace) -> None:
-    console().print(escape((await called(app, "delete_backup", {"name": flags.name})).text))
+async def delete(app: CallerView, flags: Namespace) -> None:
+    answer = await called(app, "delete_backup", {"name": flags.name})
+    console().print(escape(answer.text))
 
 
-async def backups(app: App, _flags: Namespace) -> None:
+async def backups(app: CallerView, _flags: Namespace) -> None:
     answer = await called(app, "list_backups", {})
-    console().print(escape(answer.text if answer.structured["backups"] else app.home.without_backups))
+    if answer.structured["backups"]:
+        console().print(escape(answer.text))
+    else:
+        console().print(escape(_(app.home.without_backups)))
 
 
-async def _reindex(app: App, flags: Namespace) -> int:
+async def _reindex(app: CallerView, flags: Namespace) -> int:
     """Find the words of older memories again, with the present settings; with --dry-run only say what that would
-    change. 1 if a conversation cannot be read."""
-    out = console()
+    change. 1 if a conversation cannot be read. Raises InvalidInput: only tenants have conversations."""
 
     async def renew(conversation: Conversation) -> None:
-        done = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
-        change = _(", change {change_id}", done.change_id) if done.change_id else ""
-        # Where neither words nor weights change, only the record of the settings that found them does.
-        other = [
-            edit
-            for edit in done.changes
-            if (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
-        ]
-        would = _("would change {other} of {total}", len(other), done.total)
-        said = would if flags.dry_run else _("changed {other} of {total}", len(other), done.total)
-        out.print(f"[bold]{escape(conversation.id)}[/] {translated(said)}{translated(change)}")
-        if flags.dry_run:
-            for edit in other[:SHOWN]:
-                when = time_text(edit.memory.time_ms, app.settings.zone)
-                out.print(Text(f"  {edit.memory.id} {when} {_words(edit)}"))
-            if len(other) > SHOWN:
-                out.print(_("  … and {other} more", len(other) - SHOWN))
+        reindexed = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
+        _print_reindexed(app, conversation.id, reindexed, dry_run=flags.dry_run)
 
-    count, failed = await each(app, flags, _("reindexing"), renew)
+    count, failures = await for_each_conversation(app, flags, _("reindexing"), renew)
+    tenants = app.home.tenant_names()
+    if not count and tenants:
+        raise InvalidInput(
+            "Only tenants have conversations here ({names}); use --tenant NAME for one of them.", shown_names(tenants)
+        )
     if not count:
-        out.print(_("Nothing is stored yet."))
-    return 1 if failed else 0
+        console().print(_("Nothing is stored yet."))
+    elif not hasattr(flags, "conversation"):
+        for sentence in await not_copied(app, layers=True):
+            hint(sentence)
+    return int(failures > 0)
+
+
+def _print_reindexed(app: CallerView, conversation_id: str, reindexed: Reindexed, *, dry_run: bool) -> None:
+    """Print how many memories of a conversation get other words, and before a change also which."""
+    out = console()
+    edits = [edit for edit in reindexed.changes if _changes_words(edit)]
+    if dry_run:
+        counts = _("would change {other} of {total}", len(edits), reindexed.total)
+    else:
+        counts = _("changed {other} of {total}", len(edits), reindexed.total)
+    change = ""
+    if reindexed.change_id:
+        change = _(", change {change_id}", reindexed.change_id)
+    out.print(f"[bold]{escape(conversation_id)}[/] {counts}{change}")
+    if not dry_run:
+        return
+    for edit in edits[:SHOWN]:
+        when = time_text(edit.memory.time_ms, app.settings.zone)
+        out.print(Text(f"  {edit.memory.id} {when} {_words(edit)}"))
+    if len(edits) > SHOWN:
+        out.print(_("  … and {other} more", len(edits) - SHOWN))
+
+
+def _changes_words(edit: Edited) -> bool:
+    """Whether words or weights change; otherwise only the record of the settings that found them does."""
+    return edit.before.words != edit.memory.words or edit.before.weights != edit.memory.weights
 
 
 def _words(edit: Edited) -> str:
     """`+5月2日 -喜歡`: added and removed words; if there are none, a note that weights change."""
-    come = [f"+{word}" for word in edit.memory.words if word not in edit.before.words]
-    go = [f"-{word}" for word in edit.before.words if word not in edit.memory.words]
-    more = ["…"] if max(len(come), len(go)) > SHOWN_WORDS else []
-    return " ".join([*come[:SHOWN_WORDS], *go[:SHOWN_WORDS], *more]) or term("other weights")
+    added = [f"+{word}" for word in edit.memory.words if word not in edit.before.words]
+    removed = [f"-{word}" for word in edit.before.words if word not in edit.memory.words]
+    parts = added[:SHOWN_WORDS] + removed[:SHOWN_WORDS]
+    if max(len(added), len(removed)) > SHOWN_WORDS:
+        parts.append("…")
+    if not parts:
+        return _("other weights")
+    return " ".join(parts)
 
 
-async def _repair(app: App, flags: Namespace) -> int:
+async def _repair(app: CallerView, flags: Namespace) -> int:
     """Mend now what the next use of a conversation would mend, and report every step; 1 if one could not be mended."""
-    out, failed, mended = console(), 0, 0
-    [wanted] = await chosen(app, flags) if hasattr(flags, "conversation") else [None]
-    repairs = await asyncio.to_thread(app.home.repairs, wanted, dry_run=flags.dry_run)
-    for act in watched(_("repairing"), repairs, len(repairs)):
+    conversation_id = None
+    if hasattr(flags, "conversation"):
+        [conversation_id] = await chosen(app, flags)
+    repairs = await asyncio.to_thread(app.home.repairs, conversation_id, dry_run=flags.dry_run)
+    failures = 0
+    mended = 0
+    for repair in watched(_("repairing"), repairs, len(repairs)):
         try:
-            plan = await asyncio.to_thread(act)
+            plan = await asyncio.to_thread(repair)
         except StorageError as error:
             complain(str(error))
-            failed += 1
+            failures += 1
             continue
         if plan is None:
             continue
-        mended += bool(plan.steps)
-        unchanged = term(" (nothing is changed yet)") if flags.dry_run and plan.steps else ""
-        out.print(f"[bold]{escape(plan.conversation_id)}[/]{unchanged}")
-        for step in plan.steps:
-            out.print(f"  {escape(step)}")
-        if plan.steps and not flags.dry_run:
-            out.print(_("  The files as they were are in {kept_in}.", escape(str(plan.kept_in))))
-        for sentence in plan.set_aside:
-            out.print(f"  {escape(sentence)}", soft_wrap=True)
-    if not mended and not failed:
-        out.print(_("Nothing is broken."))
-    return 1 if failed else 0
+        if plan.steps:
+            mended += 1
+        _print_repair(plan, dry_run=flags.dry_run)
+    if not mended and not failures:
+        console().print(_("Nothing is broken."))
+    return int(failures > 0)
 
 
-async def doctor(app: App, flags: Namespace) -> int:
+def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:
+    out = console()
+    unchanged = ""
+    if dry_run and plan.steps:
+        unchanged = _(" (nothing is changed yet)")
+    out.print(f"[bold]{escape(plan.conversation_id)}[/]{unchanged}")
+    for step in plan.steps:
+        out.print(f"  {escape(step)}")
+    if plan.steps and not dry_run:
+        out.print(_("  The files as they were are in {kept_in}.", escape(str(plan.kept_in))))
+    for sentence in plan.set_aside:
+        out.print(f"  {escape(sentence)}", soft_wrap=True)
+
+
+async def doctor(app: CallerView, flags: Namespace) -> int:
     """Print what is found about the data folder, the disk, the clock and the sandbox; 1 if something is an error.
     Nothing is changed, except with --repair and --reindex."""
-    if work := _repair if flags.repair else _reindex if flags.reindex else None:
+    if flags.repair:
         if not flags.dry_run:
-            app.settings.refuse_change("doctor --repair" if flags.repair else "doctor --reindex")
-        return await work(app, flags)
-    found = [finding async for finding in _examined(app)]
-    failed = any(finding.grade == "error" for finding in found)
+            app.settings.refuse_change("doctor --repair")
+        return await _repair(app, flags)
+    if flags.reindex:
+        if not flags.dry_run:
+            app.settings.refuse_change("doctor --reindex")
+        return await _reindex(app, flags)
+    findings = [finding async for finding in _examined(app)]
+    any_error = any(finding.grade == "error" for finding in findings)
     if flags.json:
-        write({"ok": not failed, "findings": list(map(asdict, found))})
+        write({"ok": not any_error, "findings": [asdict(finding) for finding in findings]})
     else:
-        _print(found)
-    return 1 if failed else 0
+        _print(findings)
+    return int(any_error)
 
 
-async def _examined(app: App) -> AsyncIterator[Finding]:
-    system, found = _("Python {python_version} on {system}", platform.python_version(), platform.system()), list[str]()
+def _versions() -> Finding:
+    """The versions of this program, of Python and of the packages on which most depends."""
+    system = _("Python {python_version} on {system}", platform.python_version(), platform.system())
+    packages: list[str] = []
     for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
         with suppress(PackageNotFoundError):
-            found.append(f"{name} {version(name)}")
-    yield Finding(
-        "ok", _("versions"), _("memory-server {version}, {system}, {found}", __version__, system, ", ".join(found))
-    )
+            packages.append(f"{name} {version(name)}")
+    packages_text = ", ".join(packages)
+    sentence = _("memory-server {version}, {system}, {found}", __version__, system, packages_text)
+    return Finding("ok", _("versions"), sentence)
+
+
+async def _word_index_finding(app: CallerView) -> Finding | None:
+    """Whether the present settings found the words of all memories; None if there is no conversation."""
+    if not await app.conversations.ids():
+        return None
+    # Opening a conversation mends it; doctor must not change anything.
+    reading = app.settings.model_copy(update={"read_only": True})
+    async with App.for_one_question(reading) as reader:
+        outdated = await reader.conversations.outdated()
+    if outdated:
+        return Finding("note", _("words"), outdated_text(outdated))
+    if app.settings.words.simplified and not can_simplify():
+        return Finding("note", _("words"), _(NO_OPENCC))
+    return Finding("ok", _("words"), _("all memories were indexed with the current settings"))
+
+
+async def _examined(app: CallerView) -> AsyncIterator[Finding]:
+    """The findings of all examinations, in the order in which they are printed."""
+    yield _versions()
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
     yield await asyncio.to_thread(app.recalls.finding)
-    examinations = [examine for engine in app.memories.engines for examine in await engine.examinations()]
+    examinations: list[Examine] = []
+    for engine in app.memories.engines:
+        examinations += await engine.examinations()
     for examine in watched("examining", examinations, len(examinations)):
         for finding in await examine():
             yield finding
-    if await app.conversations.ids():
-        # Opening a conversation mends it; doctor must not change anything.
-        async with App(app.settings.model_copy(update={"read_only": True}), brief=True) as reader:
-            outdated = await reader.conversations.outdated()
-        if outdated:
-            yield Finding("note", _("words"), outdated_text(outdated))
-        elif app.settings.words.simplified and not can_simplify():
-            yield Finding("note", _("words"), NO_OPENCC)
-        else:
-            yield Finding("ok", _("words"), _("all memories were indexed with the present settings"))
-    if (finding_on_words := await words_finding(app)) is not None:
-        yield finding_on_words
+    for finding_on_words in (await _word_index_finding(app), await words_finding(app)):
+        if finding_on_words is not None:
+            yield finding_on_words
     for finding in await examine_sandbox(app.sandbox):
         yield finding
-    if tenants := app.home.tenant_names():
+    tenants = app.home.tenant_names()
+    if tenants:
         yield Finding("note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants)))
-    for place, known in await asyncio.to_thread(running_for, app.home.shown):
-        yield Finding("ok" if known else "warning", _("shared process"), describe(place, known))
+    for socket_path, facts in await asyncio.to_thread(running_for, app.home.shown):
+        grade: Grade = "ok"
+        if not facts:
+            grade = "warning"
+        yield Finding(grade, _("shared process"), describe(socket_path, facts))
 
 
-def _print(found: Sequence[Finding]) -> None:
+def _print(findings: Sequence[Finding]) -> None:
+    """Print one line a finding, aligned by what it is about, and the counts below."""
     out = console()
-    subjects = [translated(finding.about) for finding in found]
-    width = min(_SUBJECT_CELLS, max(map(cells, subjects), default=0))
-    for finding, subject in zip(found, subjects, strict=True):
+    widths = [cells(finding.about) for finding in findings]
+    width = min(_SUBJECT_CELLS, max(widths, default=0))
+    for finding in findings:
         grade = f"[{STYLES[finding.grade]}]{padded(finding.grade, 8)}[/]"
-        blanks = " " * max(0, width - cells(subject))
-        out.print(f"{grade} {escape(subject)}{blanks}  {escape(finding.what)}")
-    counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
-    errors, warnings = counted(counts["error"], "error"), counted(counts["warning"], "warning")
+        blanks = " " * max(0, width - cells(finding.about))
+        out.print(f"{grade} {escape(finding.about)}{blanks}  {escape(finding.what)}")
+    counts = Counter(finding.grade for finding in findings)
     # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.
     out.print(
         n_(
             "{errors}, {warnings}, {count} note.",
             "{errors}, {warnings}, {count} notes.",
             counts["note"],
-            errors,
-            warnings,
+            counted(counts["error"], "error"),
+            counted(counts["warning"], "warning"),
         )
     )

@@ -6,46 +6,44 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from languages import N_, _, speak, speaking
+from languages.command_line import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, cells, language_of
 from memory_server.cli.commands import GROUPS
-from memory_server.cli.terminal import ASKER, complain, refuse, say_if_waiting, show_all_characters
+from memory_server.cli.terminal import complain, refuse, say_if_waiting, show_all_characters
 from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
-from memory_server.version import __version__
-from sandbox import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, cells, language_of
-from sandbox.locale import _, speak, term, translated
+from memory_server.version import version_line
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
 
-ABOUT = _("A memory for chat companions, Claude and Cursor, served over MCP.")
+ABOUT = N_("A memory for chat companions, Claude and Cursor, served over MCP.")
 SETTINGS = {
-    "data-dir": ("DIR", _("folder of the memories")),
-    "config": ("FILE", _("settings file (TOML)")),
-    "tenant": ("NAME", _("the memories of this tenant of `serve --http`")),
-    "conversation": ("ID", _("this conversation; otherwise all, or the usual one")),
-    "timezone": ("ZONE", _("IANA time zone, such as Asia/Shanghai")),
-    "log-level": ("LEVEL", _("DEBUG, INFO, WARNING or ERROR")),
-    "now": ("TIME", _("start the clock at this ISO time, to try things out")),
-    "seed": ("N", _("seed of what comes by chance, to try things out")),
-    "toolsets": ("NAMES", _("toolsets offered over MCP, or all")),
-    "tools": ("NAMES", _("single tools offered as well")),
-    "exclude-tools": ("NAMES", _("tools never offered")),
+    "data-dir": ("DIR", N_("folder of the memories")),
+    "config": ("FILE", N_("settings file (TOML)")),
+    "tenant": ("NAME", N_("the memories of this tenant of `serve --http`")),
+    "conversation": ("ID", N_("this conversation; otherwise all, or the usual one")),
+    "timezone": ("ZONE", N_("IANA time zone, such as Asia/Shanghai")),
+    "log-level": ("LEVEL", N_("DEBUG, INFO, WARNING or ERROR")),
+    "now": ("TIME", N_("start the clock at this ISO time, to try things out")),
+    "seed": ("N", N_("seed of random recalls, to try things out")),
+    "toolsets": ("NAMES", N_("toolsets offered over MCP, or all")),
+    "tools": ("NAMES", N_("single tools offered as well")),
+    "exclude-tools": ("NAMES", N_("tools never offered")),
     "language": ("LANG", ABOUT_FLAG),
 }
 """The placeholder and the meaning of each row of `SETTING_FLAGS`."""
 _MEANT = MappingProxyType(dict.fromkeys(("delete", "erase", "remove", "rm"), "forget"))
 """Commands that people try, and which one they mean."""
-READ_ONLY = _("change nothing, offer only tools that read")
+READ_ONLY = N_("change nothing, offer only tools that read")
 
-PACKAGE = str(Path(__file__).parents[1])
-"""Where the catalogues of what the commands say are."""
+ABOUT_VERSION = "show program's version number and exit"
 
 
 class CommandParser(Parser):
@@ -56,31 +54,54 @@ class CommandParser(Parser):
     commands: argparse._SubParsersAction[Parser]
 
     def format_help(self) -> str:
-        lines = [translated(_("usage: {usage}  (COMMAND --help has an example)", self.usage)), translated(ABOUT)]
-        last = ""
+        lines = [_("usage: {usage}  (COMMAND --help has an example)", self.usage), _(ABOUT)]
+        last_group = ""
         for group, name, summary in self.rows:
-            title = "" if group == last else f"{term(group)}:"
-            lines.append(f"{title}{' ' * (10 - cells(title))}{name:<20}{translated(summary)}")
-            last = group
-        lines += ["", translated(_("settings, for every command:"))]
+            title = ""
+            if group != last_group:
+                title = f"{_(group)}:"
+            blanks = " " * (10 - cells(title))
+            lines.append(f"{title}{blanks}{name:<20}{summary}")
+            last_group = group
+        lines += ["", _("settings, for every command:")]
         for name, (metavar, about) in {**SETTINGS, "read-only": ("", READ_ONLY)}.items():
-            flag = f"{'-c, ' * (name == 'conversation')}--{name} {metavar}"
-            lines.append(f"  {flag:<27}{translated(about)}")
+            flag = f"--{name} {metavar}"
+            if name == "conversation":
+                flag = f"-c, {flag}"
+            lines.append(f"  {flag:<27}{_(about)}")
         return "\n".join([*lines, ""])
 
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
-        words = _with_one_name(sys.argv[1:] if args is None else list(args))
-        flags, left = self.parse_known_args(words, namespace)
-        if left and not any(each.startswith("-") for each in left):
+        if args is None:
+            args = sys.argv[1:]
+        words = _with_one_name(list(args))
+        flags, rest = self.parse_known_args(words, namespace)
+        if not rest:
+            return flags
+        if not any(word.startswith("-") for word in rest):
             if isinstance(getattr(flags, "words", None), list):
-                flags.words += left  # argparse takes no more words after an option: `knowledge list --json WORD`
+                flags.words += rest  # argparse takes no more words after an option: `knowledge list --json WORD`
                 return flags
-            if (first := getattr(flags, getattr(flags, "sentence", ""), None)) is not None:
-                typed = [first, *left]  # without quotation marks, if they stand side by side
-                if any(words[place : place + len(typed)] == typed for place in range(len(words))):
-                    setattr(flags, flags.sentence, " ".join(typed))
-                    return flags
-        return super().parse_args(words, namespace) if left else flags
+            sentence_name = getattr(flags, "sentence", "")
+            first = getattr(flags, sentence_name, None)
+            # A sentence without quotation marks, if its words stand side by side.
+            if first is not None and _has_in_order(words, [first, *rest]):
+                setattr(flags, sentence_name, " ".join([first, *rest]))
+                return flags
+        return super().parse_args(words, namespace)
+
+
+def _has_in_order(words: Sequence[str], part: Sequence[str]) -> bool:
+    """Whether the words of `part` stand side by side in `words`."""
+    return any(words[start : start + len(part)] == part for start in range(len(words)))
+
+
+class _ShowVersion(argparse.Action):
+    """The flag `--version`. The commit is looked up only when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> NoReturn:
+        print(version_line())
+        parser.exit()
 
 
 def parser() -> CommandParser:
@@ -91,7 +112,7 @@ def parser() -> CommandParser:
     _add_settings(top, shown=True)
     conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
-    top.add_argument("--version", action="version", version=f"memory-server {__version__}")
+    top.add_argument("--version", action=_ShowVersion, nargs=0, help=ABOUT_VERSION)
     top.rows = []
     top.set_defaults(command=COMMANDS["serve"])
     top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=Parser)
@@ -109,47 +130,61 @@ def parser() -> CommandParser:
     ) -> argparse.ArgumentParser:
         raw = argparse.RawDescriptionHelpFormatter
         epilog = _("example:\n  memory-server {example}", example)
-        made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw, parents=[common])
-        made.add_argument("-c", "--conversation", help=about_c, **conversation)
-        made.set_defaults(command=COMMANDS[name])
+        command_parser = top.commands.add_parser(
+            name, description=summary, epilog=epilog, formatter_class=raw, parents=[common]
+        )
+        command_parser.add_argument("-c", "--conversation", help=about_c, **conversation)
+        command_parser.set_defaults(command=COMMANDS[name])
         label, text = listed or (name, summary)
         if label:
             top.rows.append((group, label, text))
-        return made
+        return command_parser
 
     for group, fill in GROUPS.items():
         fill(partial(add, group))
     return top
 
 
-def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
+def _add_settings(parser: argparse.ArgumentParser, *, shown: bool) -> None:
+    """Add the flags of `SETTINGS`; where they are not `shown`, they work and the help leaves them out."""
     # SUPPRESS as the default: a flag before the command must not be overwritten by the default of the one after it.
     hidden = argparse.SUPPRESS
-    for name, (metavar, about) in SETTINGS.items():
-        if name != "conversation":
-            made.add_argument(f"--{name}", metavar=metavar, default=hidden, help=about if shown else hidden)
-    made.add_argument("--read-only", action="store_true", default=hidden, help=READ_ONLY if shown else hidden)
-    made.add_argument("--no-daemon", action="store_true", default=hidden, help=hidden)
+    for name, (metavar, about) in {**SETTINGS, "read-only": ("", READ_ONLY)}.items():
+        if name == "conversation":
+            continue
+        options: dict[str, Any] = {"default": hidden, "help": about if shown else hidden}
+        if name == "read-only":
+            options["action"] = "store_true"
+        else:
+            options["metavar"] = metavar
+        parser.add_argument(f"--{name}", **options)
+    parser.add_argument("--no-daemon", action="store_true", default=hidden, help=hidden)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    if arguments is None and sys.getfilesystemencoding() != "utf-8":
+    is_program = arguments is None
+    if is_program and sys.getfilesystemencoding() != "utf-8":
         begin_again_in_utf8_mode()
-    given = sys.argv[1:] if arguments is None else arguments
-    speak(language_of(given, os.environ), PACKAGE)
-    command = _command_in(given)
+    words = sys.argv[1:] if arguments is None else arguments
+    with speaking(language_of(words, os.environ)):
+        return _begun(words, is_program=is_program)
+
+
+def _begun(words: Sequence[str], *, is_program: bool) -> int:
+    """Run the command line in the language of its reader; returns the exit status."""
+    command = _command_in(words)
     if command != "hook":
-        if arguments is None and command in (None, "serve"):
+        if is_program and command in (None, "serve"):
             gc.disable()  # imports make no garbage; looking for it takes a fifth of the start. App ends this
-        return _main(given, owns_process=arguments is None)
+        return _main(words, owns_process=is_program)
     say_if_waiting(_("the event of a hook as JSON"))
     _hurry()
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
-        _main(given)
-    except SystemExit as left:
-        if left.code:
+        _main(words)
+    except SystemExit as end:
+        if end.code:
             _tell_user(_("the command line of its hook cannot be used; run `memory-server install` again"))
     except Exception as error:
         _tell_user(_failure(error))
@@ -163,29 +198,35 @@ def _tell_user(reason: str) -> None:
     tell_of_input(reason)
 
 
-def _command_in(given: Sequence[str]) -> str | None:
+def _command_in(words: Sequence[str]) -> str | None:
     """The typed command, found without the parser: errors in the other arguments must not matter here."""
-    place = _place_of_command(given)
-    return None if place is None else given[place]
+    position = _position_of_command(words)
+    if position is None:
+        return None
+    return words[position]
 
 
-def _place_of_command(given: Sequence[str]) -> int | None:
-    places = iter(range(len(given)))
-    for place in places:
-        if not given[place].startswith("-"):
-            return place
-        if given[place].removeprefix("--") in SETTINGS or given[place] == "-c":
-            next(places, None)  # its value
+def _position_of_command(words: Sequence[str]) -> int | None:
+    positions = iter(range(len(words)))
+    for position in positions:
+        word = words[position]
+        if not word.startswith("-"):
+            return position
+        if word.removeprefix("--") in SETTINGS or word == "-c":
+            next(positions, None)  # its value
     return None
 
 
 def _with_one_name(words: list[str]) -> list[str]:
     """The same arguments, with a command of two words as one, and `call TOOL --help` as `tools TOOL`."""
-    place = _place_of_command(words)
-    if place is not None and (name := " ".join(words[place : place + 2])) in COMMANDS:
-        words[place : place + 2] = [name]
-    if place is not None and words[place] == "call" and {"-h", "--help"} & set(words[place + 2 :]):
-        words[place:] = ["tools", words[place + 1]]
+    position = _position_of_command(words)
+    if position is None:
+        return words
+    two_words = " ".join(words[position : position + 2])
+    if two_words in COMMANDS:
+        words[position : position + 2] = [two_words]
+    if words[position] == "call" and {"-h", "--help"} & set(words[position + 2 :]):
+        words[position:] = ["tools", words[position + 1]]
     return words
 
 
@@ -199,7 +240,7 @@ def _hurry() -> None:
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio does without
 
 
-def _main(arguments: list[str], *, owns_process: bool = False) -> int:
+def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     show_all_characters()
     name = _command_in(arguments) or "serve"
     if sys.stdout is None and name != "serve":
@@ -213,15 +254,15 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
-            speak(settings.language, PACKAGE)
+            speak(settings.language)
         log_to_stderr(settings.log_level, serves=name in ("serve", "hook"))
         if settings.data_dir is not None:
             _refuse_file(settings.data_dir.expanduser())
         leaves = owns_process and command.name == "serve"
-        return asyncio.run(_run(command, settings, flags, leaves=leaves))
+        return asyncio.run(_run(settings, flags, leaves=leaves))
     except MemoryServerError as error:
         if name == "hook":
-            _tell_user(str(error))
+            _tell_user(str(error.sentence))
             return 0
         return refuse(error, flags)
     except BrokenPipeError:
@@ -250,9 +291,11 @@ def _failure(error: Exception) -> str:
 
 def _refuse_file(data_dir: Path) -> None:
     """Refuse a data folder that is a file, or would be inside one. Raises InvalidInput."""
-    for place in (data_dir, *data_dir.parents):
-        if place.is_file():
-            raise InvalidInput("{data_dir} is a file; memories are kept in a folder, give one as --data-dir.", place)
+    for path in (data_dir, *data_dir.parents):
+        if path.is_file():
+            raise InvalidInput(
+                "{data_dir} is a file, but memories are kept in a folder; name a folder with --data-dir.", path
+            )
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -268,15 +311,18 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     from memory_server import config
 
     names = {flag.setting for flag in SETTING_FLAGS.values()} - {"config", "tenant"} | {"read_only"}
-    given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
-    settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
+    typed = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    file = None
+    if hasattr(flags, "config"):
+        file = Path(flags.config)
+    settings = config.load(environ, typed, file)
     command: Command = flags.command
     if hasattr(flags, "tenant") and command.tenant != "its own":
         home = config.home_of(settings, lambda: 0)
         try:
             if command.tenant != "may be new" and not home.has_tenant(flags.tenant):
-                known = ", ".join(home.tenant_names()) or _("none")
-                raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", flags.tenant, known)
+                tenants = ", ".join(home.tenant_names()) or _("none")
+                raise InvalidInput("There is no tenant {tenant}; the tenants are: {known}.", flags.tenant, tenants)
             settings = settings.model_copy(update=home.settings_of(flags.tenant))
         finally:
             home.close()
@@ -291,31 +337,13 @@ def refuse_where_read_only(settings: Settings, flags: argparse.Namespace) -> Non
         settings.refuse_change(command.name)
 
 
-def function_of(command: Command) -> Callable[..., Coroutine[Any, Any, int | None]]:
-    """The function of a command, which is imported now."""
-    module, _, name = command.run.rpartition(".")
-    found: Callable[..., Coroutine[Any, Any, int | None]] = getattr(import_module(f"memory_server.cli.{module}"), name)
-    return found
+async def _run(settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+    from memory_server.cli.command_runner import OwnProcess, run_command
 
-
-async def _run(command: Command, settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
-    from memory_server.cli import linked
-    from memory_server.kernel.readers import AT_A_SHELL
-
-    AT_A_SHELL.set(not command.for_tools)
-    link = linked.link_of(settings) if command.linked != "here" else None
-    if link is not None:
-        return await linked.run(link, settings, flags)
-    run = function_of(command)
-    if command.opens == "settings":
-        status = await run(settings, flags) or 0
-        if leaves:
-            leave(status)  # here, because `asyncio.run` would wait for threads that work for nobody any more
-        return status
-    from memory_server.app import App
-
-    async with App(settings, asker=ASKER) as app:
-        return await run(app, flags) or 0
+    status = await run_command(settings, flags, OwnProcess())
+    if leaves:
+        leave(status)  # here, because `asyncio.run` would wait for threads that work for nobody any more
+    return status
 
 
 def leave(status: int) -> NoReturn:

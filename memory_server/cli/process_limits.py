@@ -11,14 +11,17 @@ _M_ARENA_MAX = -8
 
 
 _MOST_FILES = 10_240
-"""Open files at most; a window takes four. macOS allows no more."""
+"""Most open files; a window takes four. macOS allows no more."""
 
 
 def use_one_arena() -> None:
     """Let all threads share one arena of glibc's malloc; call it before threads start. By default each thread that
     works with files gets its own and keeps what it frees: 20 MiB after 20,000 calls. Other systems have no such
     arenas."""
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
         libc.mallopt(_M_ARENA_MAX, 1)
 
 
@@ -32,7 +35,10 @@ def use_more_files() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST_FILES
-    most = max(soft, _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES))
+    most = _MOST_FILES
+    if hard != resource.RLIM_INFINITY:
+        most = min(hard, _MOST_FILES)
+    most = max(soft, most)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         return most

@@ -12,16 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from languages import N_, _
 from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.projects import is_ours
-from sandbox.locale import _
 
 NAME = ".memory-server.toml"
 MOST_BYTES = 10_000
-_WANTED = _('write `conversation = "my-project"` into it, or remove it')
+_WANTED = N_('write `conversation = "my-project"` into it, or remove it')
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,11 @@ def project_at(folder: str | Path | None) -> ProjectFile | None:
         start = Path(folder or ".").absolute()
     except OSError:
         return None  # the working directory was removed
-    return next((read(path) for place in (start, *start.parents) if _counts(path := place / NAME)), None)
+    for parent in (start, *start.parents):
+        path = parent / NAME
+        if _counts(path):
+            return read(path)
+    return None
 
 
 def _counts(path: Path) -> bool:
@@ -58,7 +62,7 @@ def _counts(path: Path) -> bool:
         if path.parent == Path.home():
             return True
     if path.is_symlink():
-        raise InvalidInput("{path} is a link, which may come with a repository; {wanted}.", path, _WANTED)
+        raise InvalidInput("{path} is a link, which may come with a repository; {wanted}.", path, _(_WANTED))
     return True
 
 
@@ -85,14 +89,14 @@ def read(path: Path) -> ProjectFile:
     with reading(path), path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise InvalidInput("{path} has more than {bytes:,} bytes; {wanted}.", path, MOST_BYTES, _WANTED)
+        raise InvalidInput("{path} has more than {bytes:,} bytes; {wanted}.", path, MOST_BYTES, _(_WANTED))
     try:
         values = tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput("{path} is not valid TOML; {wanted}.", path, _WANTED) from error
+        raise InvalidInput("{path} is not valid TOML; {wanted}.", path, _(_WANTED)) from error
     conversation = values.pop("conversation", None)
     if not isinstance(conversation, str):
-        raise InvalidInput("{path} does not name a conversation; {wanted}.", path, _WANTED)
+        raise InvalidInput("{path} does not name a conversation; {wanted}.", path, _(_WANTED))
     try:
         return ProjectFile(path, conversation_id_of(conversation), tuple(values))
     except InvalidInput as error:

@@ -5,117 +5,195 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
+from rich.console import Console
 from rich.text import Text
 
-from memory_server.app import App
+from languages import N_, _, counted, joined
+from languages import spoken as spoken_language
+from memory_server.app import CallerView
 from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, spoken, time_text, write
+from memory_server.conversations.firing_texts import left_out_text, trigger_text
 from memory_server.conversations.recall import why
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
-from sandbox.locale import N_, _, counted, joined, term, translated
-from sandbox.locale import spoken as spoken_language
 
 _SESSION_START = N_("(session start)")
 
 
-async def recalls(app: App, flags: Namespace) -> None:
+async def recalls(app: CallerView, flags: Namespace) -> None:
+    """List the newest recalls; with --empty those to which nothing came."""
     if flags.n < 1:
         raise InvalidInput("-n must be at least 1 recall.")
-    conversation_id = app.conversation(flags.conversation).id if hasattr(flags, "conversation") else None
-    every = app.recalls.found(conversation_id)
-    quiet = [recall for recall in every if recall.is_quiet]
-    shown = (quiet if flags.empty else every)[-flags.n :]
+    conversation_id = None
+    if hasattr(flags, "conversation"):
+        conversation_id = app.conversation(flags.conversation).id
+    all_recalls = app.recalls.found(conversation_id)
+    quiet_recalls = [recall for recall in all_recalls if recall.is_quiet]
+    listed = all_recalls
+    if flags.empty:
+        listed = quiet_recalls
+    shown = listed[-flags.n :]
     if flags.json:
         for recall in shown:
             write(recall.line)
         return
-    rows = [(_("recall"), _("time"), _("asked by"), _("came"), _("last message"))]
-    rows += [(recall.id, _time(app, recall), _asker(recall), _came(recall), _question(recall)) for recall in shown]
     if shown:
-        print_columns(rows)
-    if every:
-        console().print(_("{empty} of {recalls} brought nothing.", len(quiet), counted(len(every), "recall")))
+        heading = (_("recall"), _("time"), _("asked by"), _("recalled"), _("last message"))
+        print_columns([heading, *(_row(app, recall) for recall in shown)])
+    if all_recalls:
+        total = counted(len(all_recalls), "recall")
+        console().print(_("{empty} of {recalls} found nothing.", len(quiet_recalls), total))
     else:
-        console().print(_("No recall is on record; the setting recalls.days says how long one is kept."))
+        console().print(_("No recalls are recorded; the setting recalls.days says how long they are kept."))
+
+
+def _row(app: CallerView, recall: RecordedRecall) -> tuple[str, ...]:
+    return recall.id, _time(app, recall), _asker(recall), _came(recall), _question(recall)
 
 
 def _asker(recall: RecordedRecall) -> str:
-    return ", ".join(filter(None, (term(recall.by), recall.client)))
+    return ", ".join(filter(None, (_(recall.by), recall.client)))
 
 
 def _came(recall: RecordedRecall) -> str:
     """How much came, and what it took of the context."""
     if recall.is_quiet:
-        return term("nothing came")
-    size = _("already in context") if recall.was_in_context else counted(recall.tokens, "token")
-    return translated(joined(", ", (counted(len(recall.came), "memory"), size)))
+        return _("nothing came")
+    if recall.was_in_context:
+        size = _("already in context")
+    else:
+        size = counted(recall.tokens, "token")
+    parts = [counted(len(recall.came), "memory"), size]
+    if recall.left_out:
+        parts.append(_("{count} left out", len(recall.left_out)))
+    return joined(", ", parts)
 
 
 def _question(recall: RecordedRecall) -> str:
-    return term(_SESSION_START) if recall.begins_session else recall.said
+    if recall.begins_session:
+        return _(_SESSION_START)
+    return recall.said
 
 
-def _time(app: App, recall: RecordedRecall) -> str:
+def _time(app: CallerView, recall: RecordedRecall) -> str:
     return time_text(recall.at_ms, app.settings.zone)
 
 
-async def receipt(app: App, flags: Namespace) -> None:
+async def receipt(app: CallerView, flags: Namespace) -> None:
     """Print why each memory of the recall came whose id begins so, and what nearly did."""
     recall = _named(app.recalls.found(), flags.recall)
     if flags.json:
         write(recall.line)
         return
-    texts, out = dict[str, str](), console()
-    for name in {item.conversation for item in (*recall.came, *recall.near)}:
-        texts |= {memory.id: memory.text for memory in await app.conversation(name).short_term.memories()}
-    about = ", ".join(filter(None, (term(recall.by), recall.client, recall.cwd, recall.conversation)))
-    # As `Text`, which is not translated: what users said stays as it is.
+    texts = await _texts_now(app, recall)
+    out = console()
+    about = ", ".join(filter(None, (_(recall.by), recall.client, recall.cwd, recall.conversation)))
+    # As `Text`, in which Rich finds no markup: users may have written some.
     out.print(Text(f"{recall.id} {_time(app, recall)} {about}"))
-    if recall.begins_session:
-        out.print(Text(_question(recall)))
-    elif recall.said:
-        out.print(Text(f"{term('last message')}: {clipped(recall.said, 3 * TEXT_CELLS)}"))
-    if recall.other_words:
-        out.print(Text(f"{term('other words')}: {clipped(', '.join(recall.other_words), 3 * TEXT_CELLS)}"))
-    if recall.is_quiet:
-        out.print(_("Nothing came to mind."))
-    elif recall.chars:
-        out.print(_("Given: {chars} characters, about {tokens}.", recall.chars, counted(recall.tokens, "token")))
-    else:
-        out.print(_("Given: nothing new; the session had it in its context, or there was no room."))
+    _print_question(out, recall)
+    out.print(_amount(recall))
     for item in recall.came:
-        spelt = spelling(texts.get(item.id, ""))
-        others = (_("given by the caller"), item.given), (_("kept with the memory"), item.kept)
-        named = [f"{term(origin)}: {why.words_text(words, spelt)}" for origin, words in others if words]
-        words = "; ".join(filter(None, (why.words_text(item.words, spelt), *named)))
-        out.print(Text(f"  {term(item.tier)} {_shown(item, texts)}{words and f': {words}'}"))
+        reason = ""
+        words = _words_of(item, texts.get(item.id, ""))
+        if words:
+            reason = f": {words}"
+        out.print(Text(f"  {_(item.tier)} {_shown(item, texts)}{reason}"))
+    if recall.left_out:
+        out.print(_("Left out:"))
+    for left_out in recall.left_out:
+        out.print(Text(f"  {left_out.id}: {left_out_text(left_out)}"))
     if recall.near:
-        out.print(_("Nearly came:"))
+        out.print(_("Nearly recalled:"))
     for item in recall.near:
-        lacked = translated(why.lacked(item, zh=spoken_language() == "zh"))
+        lacked = why.near_miss_text(item, zh=spoken_language() == "zh")
         out.print(Text(f"  {_shown(item, texts)}: {lacked}"))
     for rule, count in recall.held.items():
         out.print(why.held_back(rule, count))
-    if recall.used is not None:
-        used = ", ".join(recall.used)
-        out.print(_("The answer used {ids}.", used) if used else _("The answer used none of them."))
+    if recall.is_quiet:
+        await _print_books_off(app, out, recall)
+    if recall.used:
+        out.print(_("The answer used {ids}.", ", ".join(recall.used)))
+    elif recall.used is not None:
+        out.print(_("The answer used none of them."))
+
+
+async def _print_books_off(app: CallerView, out: Console, recall: RecordedRecall) -> None:
+    """Name the lorebooks of the conversation that are switched off now: none of their entries comes."""
+    for book in await app.conversation(recall.conversation).books.listed():
+        if not book.is_on:
+            out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
+
+
+async def _texts_now(app: CallerView, recall: RecordedRecall) -> dict[str, str]:
+    """The present texts of the memories, by id, of all conversations from which something came or nearly did."""
+    texts: dict[str, str] = {}
+    conversation_ids = {item.conversation for item in (*recall.came, *recall.near)}
+    for conversation_id in conversation_ids:
+        memories = await app.conversation(conversation_id).short_term.memories()
+        texts.update((memory.id, memory.text) for memory in memories)
+    return texts
+
+
+def _print_question(out: Console, recall: RecordedRecall) -> None:
+    """Print the last message, or that a session began, and the words that the caller gave beside it."""
+    if recall.begins_session:
+        out.print(Text(_question(recall)))
+    elif recall.said:
+        out.print(Text(f"{_('last message')}: {clipped(recall.said, 3 * TEXT_CELLS)}"))
+    if recall.other_words:
+        other_words = ", ".join(recall.other_words)
+        out.print(Text(f"{_('other words')}: {clipped(other_words, 3 * TEXT_CELLS)}"))
+
+
+def _amount(recall: RecordedRecall) -> str:
+    """How much text was given."""
+    if recall.is_quiet:
+        return _("Nothing came to mind.")
+    if recall.chars:
+        return _(
+            "Added to the prompt: {chars} characters, about {tokens}.", recall.chars, counted(recall.tokens, "token")
+        )
+    return _(
+        "Added to the prompt: nothing new. The session already had these memories in its context, or "
+        "there was no room for them."
+    )
+
+
+def _words_of(item: RecordedItem, text: str) -> str:
+    """The words that brought a memory with this text, also those that are not in both places; empty if there are
+    none."""
+    spelt = spelling(text)
+    parts = [why.words_text(item.words, spelt)]
+    if item.given:
+        parts.append(f"{_('given by the caller')}: {why.words_text(item.given, spelt)}")
+    if item.kept:
+        parts.append(f"{_('kept with the memory')}: {why.words_text(item.kept, spelt)}")
+    return "; ".join(filter(None, parts))
 
 
 def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:
     """The recall whose id begins so. Raises InvalidInput: there is none, or more than one."""
-    named = [recall for recall in recalls if begin and recall.id.startswith(begin)]
-    if len(named) == 1:
-        return named[0]
+    matches = [recall for recall in recalls if begin and recall.id.startswith(begin)]
+    if len(matches) == 1:
+        return matches[0]
     shows = _("`memory-server recalls` shows the ids")
-    if named:
+    if matches:
         raise InvalidInput("Several recalls have an id that begins with `{begin}`; {shows}.", begin, shows)
     raise InvalidInput("No recall has an id that begins with `{begin}`; {shows}.", begin, shows)
 
 
 def _shown(item: RecordedItem, texts: Mapping[str, str]) -> str:
     """The name; or the id of a memory, its relevance then, and its text now."""
-    if not item.is_memory:
-        return item.id
-    points = "" if item.relevance is None else f" {item.relevance:.1f}"
-    return f"{item.id}{points} {clipped(spoken(texts.get(item.id, '')) or term('no longer stored'), TEXT_CELLS)}"
+    if item.is_memory:
+        text = spoken(texts.get(item.id, "")) or _("no longer stored")
+        points = ""
+        if item.relevance is not None:
+            points = f" {item.relevance:.1f}"
+        return f"{item.id}{points} {clipped(text, TEXT_CELLS)}"
+    if item.tier == "trigger":
+        size = trigger_text(item)
+        if size:
+            return f"{item.id} ({size})"
+    return item.id

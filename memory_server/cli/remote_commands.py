@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from io import StringIO
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory_server.app import App, Shared
+from languages import _, speaking
+from memory_server.app import App
+from memory_server.cli.command_runner import ServerForOthers, run_command
 from memory_server.cli.families import USUAL_STEPS
 from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
 from memory_server.cli.hook.command import answer, remembered
-from memory_server.cli.parser import PACKAGE, function_of, parsed, refuse_where_read_only
-from memory_server.cli.terminal import ASKER, complain
+from memory_server.cli.parser import parsed, refuse_where_read_only
+from memory_server.cli.terminal import complain
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
@@ -35,13 +37,10 @@ from memory_server.kernel.text import shown
 from memory_server.knowledge.projects import Project
 from memory_server.serving.http.principals import Principal
 from memory_server.tools.base.shapes import Messages, Text
-from sandbox.locale import spoken_here, term, translated
 
 Name = Annotated[Text, Field(max_length=1_000)]
 _MOST_ROWS = 1_000
-"""Of an answer: other tenants wait while it is made."""
-
-
+"""Most rows of an answer: other tenants wait while it is made."""
 _MOST_STEPS = 20_000
 """Steps of all changes of an answer together, where the caller does not say how many of one change."""
 
@@ -78,49 +77,71 @@ class HookBody(_Body):
     flashbacks: Annotated[int, Field(ge=0, le=100)] = 0
 
 
-async def run(app: App, name: str, given: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
-    """What a command or hook says to `caller`, for `app`, which has its memories. Raises ValidationError,
-    MemoryServerError."""
+async def run(app: App, name: str, fields: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
+    """What a command or hook says to `caller`, for `app`, which has its memories. `fields` are those of the body.
+    Raises ValidationError, MemoryServerError."""
     command = COMMANDS.get(name)
     if command is None or not command.run_for_others:
         raise MemoryNotFound("The command {name} is not one that a server runs for other machines.", name)
+    settings = _settings_of(app, caller)
+    host: ServerForOthers
+    if name == "hook":
+        hook_body = HookBody.model_validate(dict(fields))
+        host = ServerForOthers(app, hook_body.folder)
+        work = partial(_hook, settings, hook_body, _project_of(caller), host)
+        return await _captured(work, CapturedIO(waiting=[]), hook_body.language)
+    body = CommandBody.model_validate(dict(fields))
+    host = ServerForOthers(app, body.folder)
+    streams = CapturedIO(body.input.encode(), terminal=body.terminal, waiting=[])
+    return await _captured(partial(_command, name, settings, body, host), streams, body.language)
+
+
+async def _captured(
+    work: Callable[[], Awaitable[dict[str, Any]]], streams: CapturedIO, language: str
+) -> dict[str, Any]:
+    """The result of `work`, and what it printed into `streams` for a reader at a shell in `language`, as "output" and
+    "errors"."""
+    streams_token = CAPTURED_IO.set(streams)
+    shell_token = AT_A_SHELL.set(True)
+    try:
+        with speaking(language):
+            result = await work()
+        # In a thread: laying out many rows takes seconds, and all other callers wait for the event loop.
+        await asyncio.to_thread(streams.write_all)
+    finally:
+        AT_A_SHELL.reset(shell_token)
+        CAPTURED_IO.reset(streams_token)
+    return {**result, "output": streams.output.decode(), "errors": streams.errors.decode()}
+
+
+def _settings_of(app: App, caller: Principal) -> Settings:
+    """The settings of `app`, with the conversation and the time zone of the caller."""
     settings = app.settings
     if caller.usual is not None:
         settings = settings.model_copy(update={"conversation": caller.usual})
-    project = None if caller.project is None else Project(caller.project)
-    form: type[_Body] = HookBody if name == "hook" else CommandBody
-    body = form.model_validate(dict(given))
-    given_input, terminal = getattr(body, "input", "").encode(), getattr(body, "terminal", {})
-    streams = CapturedIO(terminal=terminal, input=given_input, waiting=[])
-    captured = CAPTURED_IO.set(streams)
-    language = spoken_here.set((body.language, PACKAGE))
-    reader = AT_A_SHELL.set(True)
-    try:
-        result: dict[str, Any]
-        if isinstance(body, HookBody):
-            result = await _hook(app, settings, body, project)
-        else:
-            assert isinstance(body, CommandBody)
-            result = {"status": await _command(app, name, settings, body)}
-        # In the caller's own share of the threads, because all other callers wait for the event loop.
-        await asyncio.to_thread(streams.write_all)
-    finally:
-        AT_A_SHELL.reset(reader)
-        spoken_here.reset(language)
-        CAPTURED_IO.reset(captured)
-    return result | {"output": streams.output.decode(), "errors": streams.errors.decode()}
+    if caller.timezone is not None:
+        settings = settings.in_zone(caller.timezone)
+    return settings
 
 
-async def _hook(app: App, settings: Settings, body: HookBody, project: Project | None) -> dict[str, Any]:
+def _project_of(caller: Principal) -> Project | None:
+    """The project in which the caller works; None: it names none."""
+    if caller.project is None:
+        return None
+    return Project(caller.project)
+
+
+async def _hook(settings: Settings, body: HookBody, project: Project | None, host: ServerForOthers) -> dict[str, Any]:
     """What a hook says, as `text`; of a turn also whether it is `stored`, or as `note` why it is not. A machine removes
     a turn from its outbox only for this answer (cli/delivery.py). Raises MemoryServerError."""
-    context, shared = replace(_context_of(body), project=project), Shared(app, Path("/"))
+    context = replace(_context_of(body), project=project)
     if body.event != "Stop":
-        return {"text": await answer(settings, context, body.chars, body.flashbacks, shared)}
+        text = await answer(settings, context, host, max_chars=body.chars, flashbacks=body.flashbacks)
+        return {"text": text}
     if settings.read_only:
-        raise ReadOnly("The server stores no turn for this token, because the token only reads, or the server does.")
-    note = await remembered(settings, context, shared)
-    return {"text": "", "stored": note is None, "note": None if note is None else translated(note)}
+        raise ReadOnly("The server does not store turns for this token, because the token or the server is read-only.")
+    note = await remembered(settings, context, host)
+    return {"text": "", "stored": note is None, "note": note}
 
 
 def _context_of(body: HookBody) -> HookContext:
@@ -135,29 +156,44 @@ def _context_of(body: HookBody) -> HookContext:
     return HookContext(event, session, body.folder, messages, turn)
 
 
-async def _command(app: App, name: str, settings: Settings, body: CommandBody) -> int:
+async def _command(name: str, settings: Settings, body: CommandBody, host: ServerForOthers) -> dict[str, Any]:
+    """The exit status of a command. Raises MemoryServerError."""
     flags = _flags(body.arguments)
     if flags.command.name != name:
         raise InvalidInput("The arguments are not those of the command {name}.", name)
     refuse_where_read_only(settings, flags)
     if name in ("import", "undo"):
-        app.memories.services.refuse_where_full()
-    rows = max(getattr(flags, "limit", None) or 0, getattr(flags, "n", 0), getattr(flags, "steps", None) or 0)
-    if rows > _MOST_ROWS:
-        raise InvalidInput("A server shows at most {rows:,} rows to another machine; ask for fewer.", _MOST_ROWS)
-    if hasattr(flags, "steps") and flags.steps is None:
-        flags.steps = max(1, _MOST_STEPS // max(_MOST_STEPS // USUAL_STEPS, flags.limit or 0))
-    if name == "import" and flags.source != ["-"]:
-        raise InvalidInput("A server imports what is sent to it, and no file of its own.")
-    if name == "forget" and (flags.for_good or flags.in_backups):
-        raise InvalidInput("Erasing for good is done on the server: it searches the whole data folder for the text.")
+        host.app.memories.services.refuse_where_full()
+    _bound_rows(flags)
+    _refuse_what_is_done_elsewhere(flags)
     if getattr(flags, "timezone", None) is not None:
         settings = type(settings).model_validate(settings.model_dump() | {"timezone": flags.timezone})
     if hasattr(flags, "conversation"):
         settings = settings.model_copy(update={"conversation": flags.conversation})
-    async with App(settings, shared=Shared(app, Path("/")), asker=ASKER) as mine:
-        mine.call = replace(mine.call, asker={**mine.call.asker, "cwd": body.folder}, folder=body.folder)
-        return await function_of(flags.command)(mine, flags) or 0
+    return {"status": await run_command(settings, flags, host)}
+
+
+def _refuse_what_is_done_elsewhere(flags: Namespace) -> None:
+    """Raises InvalidInput: the command needs a file of this machine, or all of its memories."""
+    if flags.command.name == "import" and flags.source != ["-"]:
+        raise InvalidInput("A server imports only the content that is sent to it, not its own files.")
+    if flags.command.name == "forget" and (flags.for_good or flags.in_backups):
+        raise InvalidInput(
+            "Erasing for good works only on the server, because it searches the whole data folder for the text."
+        )
+
+
+def _bound_rows(flags: Namespace) -> None:
+    """Let the answer have at most `_MOST_ROWS` rows, and if no number of steps is named, about `_MOST_STEPS` of all
+    changes. Raises InvalidInput: more rows are asked for."""
+    limit = getattr(flags, "limit", None) or 0
+    messages = getattr(flags, "n", 0)
+    steps = getattr(flags, "steps", None) or 0
+    if max(limit, messages, steps) > _MOST_ROWS:
+        raise InvalidInput("A server shows at most {rows:,} rows to another machine; ask for fewer.", _MOST_ROWS)
+    if hasattr(flags, "steps") and flags.steps is None:
+        usual_rows = _MOST_STEPS // USUAL_STEPS
+        flags.steps = max(1, _MOST_STEPS // max(usual_rows, limit))
 
 
 def _flags(arguments: list[str]) -> Namespace:
@@ -167,7 +203,7 @@ def _flags(arguments: list[str]) -> Namespace:
             flags = parsed(arguments)
     except SystemExit as error:
         # argparse prints the usage first, which is that of this machine's command.
-        reason = printed.getvalue().rpartition(f": {term('error')}: ")[2] or " ".join(arguments)
+        reason = printed.getvalue().rpartition(f": {_('error')}: ")[2] or " ".join(arguments)
         raise InvalidInput("The arguments cannot be used: {reason}.", shown(one_line(reason)).rstrip(".")) from error
     if any(hasattr(flags, flag.setting) for flag in SETTING_FLAGS.values() if flag.linked == "refused"):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")

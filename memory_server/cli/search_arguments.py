@@ -3,32 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from languages import N_
 from memory_server.kernel.text import words_between_commas
-from sandbox.locale import _
 
 OF_TOOL = "argument "
 """The prefix of arguments of a tool, so that they differ from the settings of every command."""
-ABOUT_SCOPE = _("`conversation`, `all`, or a group of the settings; usually what they say")
-ABOUT_ARCHIVED = _("Look among what was forgotten or deleted and can still come back")
-_SORT = _("Usually relevance where there is something to look for, else timestamp")
-_MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
+ABOUT_SCOPE = N_("`conversation`, `all`, or a group of the settings; usually what they say")
+ABOUT_ARCHIVED = N_("Search the memories that were forgotten or deleted and can still be restored")
+_SORT = N_("usually relevance if you search for something, otherwise timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchArgument:
+    """An argument of `search_memories`: its name there, its flag, its meaning, the placeholder of its value (None:
+    argparse shows its choices, or it takes no value), and what else argparse is told of it."""
+
+    name: str
+    flag: str
+    about: str
+    metavar: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_MANY = {"action": "append"}
+_POINTS = {"type": float}
+_NUMBER = {"type": int}
 _TEXTS = {"type": words_between_commas}
-SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
-    ("keywords", "--word", "WORD", _MANY, _("Words to look for as they are; one is enough (may be repeated)")),
-    ("otherWords", "--other-words", "WORDS", _TEXTS, _("Other words for the same, which count less; commas between")),
-    ("date_from", "--since", "SINCE", {}, _("ISO date or time; in the server's time zone where it has none")),
-    ("date_to", "--until", "UNTIL", {}, _("The same, included")),
-    ("min_score", "--min-score", "N", _POINTS, _("Points; long-term memories have none and do not come")),
-    ("max_score", "--max-score", "N", _POINTS, _("The same, at most")),
-    ("tags", "--tag", "TAG", _MANY, _("All are needed: #words of the text, or tags of the record (may be repeated)")),
-    ("memory_type", "--kind", None, {"choices": ("short_term", "long_term", "both")}, _("Which kind")),
-    ("sort_by", "--sort", None, {"choices": ("relevance", "timestamp", "score")}, _SORT),
-    ("order", "--reverse", None, {"action": "store_const", "const": "asc"}, _("least, oldest or lowest first")),
-    ("limit", "--limit", "N", _NUMBER, _("Memories on a page")),
-    ("offset", "--offset", "N", _NUMBER, _("Memories passed over")),
-    ("scope", "--scope", "SCOPE", {}, ABOUT_SCOPE),
-    ("archived", "--archived", None, {"action": "store_true"}, ABOUT_ARCHIVED),
+SEARCH: Sequence[SearchArgument] = (
+    SearchArgument(
+        "keywords",
+        "--word",
+        N_("a word to search for exactly as it is; one match is enough (may be repeated)"),
+        "WORD",
+        _MANY,
+    ),
+    SearchArgument(
+        "otherWords",
+        "--other-words",
+        N_("other words for the same, which count less; separated by commas"),
+        "WORDS",
+        _TEXTS,
+    ),
+    SearchArgument(
+        "date_from", "--since", N_("from this ISO date or time on; in the server's time zone if it names none"), "SINCE"
+    ),
+    SearchArgument("date_to", "--until", N_("up to and including this ISO date or time"), "UNTIL"),
+    SearchArgument(
+        "min_score", "--min-score", N_("lowest score; long-term memories have no score and are left out"), "N", _POINTS
+    ),
+    SearchArgument("max_score", "--max-score", N_("highest score"), "N", _POINTS),
+    SearchArgument(
+        "tags",
+        "--tag",
+        N_("a #word of the text or a tag of the record; all are required (may be repeated)"),
+        "TAG",
+        _MANY,
+    ),
+    SearchArgument(
+        "memory_type", "--kind", N_("which kind of memory"), options={"choices": ("short_term", "long_term", "both")}
+    ),
+    SearchArgument("sort_by", "--sort", _SORT, options={"choices": ("relevance", "timestamp", "score")}),
+    SearchArgument(
+        "order",
+        "--reverse",
+        N_("show the least relevant, oldest or lowest first"),
+        options={"action": "store_const", "const": "asc"},
+    ),
+    SearchArgument("limit", "--limit", N_("how many memories to show"), "N", _NUMBER),
+    SearchArgument("offset", "--offset", N_("how many memories to skip"), "N", _NUMBER),
+    SearchArgument("scope", "--scope", ABOUT_SCOPE, "SCOPE"),
+    SearchArgument("archived", "--archived", ABOUT_ARCHIVED, options={"action": "store_true"}),
 )
-"""The arguments of `search_memories`, each with its flag, placeholder, kind and meaning."""
+"""The arguments of `search_memories` that `search` takes as flags."""

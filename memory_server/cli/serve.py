@@ -6,6 +6,7 @@ import secrets
 import sys
 from argparse import Namespace
 
+from languages import ENGLISH, _, speaking
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli import linked
 from memory_server.cli.process_limits import use_one_arena
@@ -14,7 +15,6 @@ from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
-from sandbox.locale import _
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
@@ -44,7 +44,8 @@ async def serve(settings: Settings, flags: Namespace) -> None:
             )
         )
     if link is not None:
-        await linked.window(link, in_folder(settings), secrets.token_hex(8))
+        with speaking(ENGLISH):
+            await linked.window(link, in_folder(settings), Session(secrets.token_hex(8)))
         return
     if not usual_offer(settings):
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
@@ -53,4 +54,5 @@ async def serve(settings: Settings, flags: Namespace) -> None:
     use_one_arena()
     # Each window of a client starts its own server. What is in a model's context is not known here.
     app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
-    await app.serve_stdio()
+    with speaking(ENGLISH):
+        await app.serve_stdio()

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from languages import ENGLISH, speaking
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.process_limits import use_more_files
 from memory_server.cli.terminal import complain
@@ -20,6 +21,7 @@ from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
+from memory_server.runtime import Runtime
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
 from memory_server.serving.http.middleware import PAGE, Enter
@@ -48,7 +50,8 @@ async def serve_http(settings: Settings, listen: str) -> None:
     )
     # Callers work elsewhere: the folder in which the server was started is not their project.
     knowledge = replace(settings.knowledge, project=settings.knowledge.project or NO_PROJECT)
-    app = App(settings.model_copy(update={"knowledge": knowledge}), turns=turns[None])
+    settings_there = settings.model_copy(update={"knowledge": knowledge})
+    app = App(settings_there, runtime=Runtime(settings_there, trigger_turns=turns[None]))
 
     async def warm() -> None:
         try:
@@ -61,21 +64,22 @@ async def serve_http(settings: Settings, listen: str) -> None:
     async with app:
         openings = _TenantOpener(app, turns)
         node = HttpServer(
-            settings.http,
-            _tokens(settings, app.home.place),
-            openings.open,
-            answered,
-            settings.results.max_bytes,
-            app.meter,
-            lambda: asyncio.to_thread(app.home.refuse_without_room),
-            warm,
-            complain,
-            any(tool.name in offered for tool in TOOLSETS["sessions"]),
-            use_more_files(),
-            settings.read_only,
-            partial(_page, app) if settings.http.web else None,
+            settings=settings.http,
+            tokens=_tokens(settings, app.home.place),
+            opener=openings.open,
+            tools=answered,
+            max_bytes=settings.results.max_bytes,
+            meter=app.meter,
+            look=lambda: asyncio.to_thread(app.home.refuse_without_room),
+            warm=warm,
+            say=complain,
+            sessions=any(tool.name in offered for tool in TOOLSETS["sessions"]),
+            files=use_more_files(),
+            read_only=settings.read_only,
+            page=partial(_page, app) if settings.http.web else None,
         )
-        upkeep = asyncio.create_task(app.keep_up(openings))
+        with speaking(ENGLISH):
+            upkeep = asyncio.create_task(app.keep_up(openings))
         try:
             await serve(node, address)
         finally:
@@ -89,49 +93,64 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
     from memory_server.web.app import page_app
     from memory_server.web.view import Site
 
-    known: dict[tuple[str | None, bool], Site] = {}
+    sites: dict[tuple[str | None, bool], Site] = {}
 
     @asynccontextmanager
     async def call(scope: Scope) -> AsyncIterator[Call]:
         caller = caller_of(scope)
         FOR.set(caller.tenant)
-        own = limits[caller.tenant]
+        limit = limits[caller.tenant]
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(own.request("calls"))
-                await stack.enter_async_context(own.turn(0))
+                await stack.enter_async_context(limit.request("calls"))
+                await stack.enter_async_context(limit.turn(0))
                 tenant = await stack.enter_async_context(tenants.used(caller))
             except HttpError as error:
-                raise InvalidInput("The server has much to do; wait a little, and open the page again.") from error
+                raise InvalidInput("The server is busy; wait a moment and open the page again.") from error
             yield tenant.call(caller)
 
     def site_of(scope: Scope) -> Site:
-        key = caller_of(scope).tenant, WRITE in caller_of(scope).scopes
-        if key not in known:
-            writable = key[1] and not app.settings.read_only
-            known[key] = Site(call, app.settings.storage.keep_ms, writable, app.sandbox, alone=False)
-        return known[key]
+        caller = caller_of(scope)
+        may_write = WRITE in caller.scopes
+        key = (caller.tenant, may_write)
+        if key not in sites:
+            sites[key] = Site(
+                call=call,
+                keep_ms=app.settings.storage.keep_ms,
+                writable=may_write and not app.settings.read_only,
+                sandbox=app.sandbox,
+                alone=False,
+            )
+        return sites[key]
 
     return page_app(site_of, TokenForm(enter, PAGE), None)
 
 
-def _tokens(settings: Settings, place: Path) -> TokenFile | None:
-    usual = tokens_at(place)
-    given = settings.http.tokens
-    return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
+def _tokens(settings: Settings, folder: Path) -> TokenFile | None:
+    """The tokens of the file that the settings name, or of the usual one in the data folder if it is there."""
+    if settings.http.tokens is not None:
+        return TokenFile(settings.http.tokens.expanduser())
+    usual_path = tokens_at(folder)
+    if usual_path.exists():
+        return TokenFile(usual_path)
+    return None
 
 
 def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
     """The memories for callers who have nothing to do with this machine."""
+    hidden = {str(app.home.place): "the data folder"}
     url = app.home.shown.partition("#")[0]
-    database = {url: "the database"} if "://" in url else {}
-    memories = replace(app.memories, hidden={str(app.home.place): "the data folder"} | database)
+    if "://" in url:
+        hidden[url] = "the database"
+    memories = replace(app.memories, hidden=hidden)
 
-    async def run(name: str, given: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
+    async def run(name: str, arguments: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
         from memory_server.cli.remote_commands import run  # only servers of linked machines need it
 
-        said = await run(app, name, given, caller)
-        return said | {stream: memories.for_callers(said[stream]) for stream in ("output", "errors")}
+        answer = dict(await run(app, name, arguments, caller))
+        for stream in ("output", "errors"):
+            answer[stream] = memories.for_callers(answer[stream])
+        return answer
 
     return TenantMemories(memories, app.server, room, run)
 
@@ -149,32 +168,44 @@ class _TenantOpener:
         if tenant is None and writable:
             yield _memories(self.app, lambda: inf)
             return
-        where = {} if tenant is None else self.app.home.settings_of(tenant)
-        made = self._app(where, tenant, read_only=not writable)
-        most_mb = self.app.settings.http.tenant_mb
+        where: Mapping[str, Any] = {}
+        if tenant is not None:
+            where = self.app.home.settings_of(tenant)
+        tenants_app = self._app(where, tenant, read_only=not writable)
+        most_bytes = inf
+        if self.app.settings.http.tenant_mb:
+            most_bytes = self.app.settings.http.tenant_mb * _MB
 
         def room() -> float:
-            left = most_mb * _MB - made.home.size() if most_mb else inf
-            made.full = left < 0
-            return left
+            if most_bytes == inf:
+                bytes_left = inf
+            else:
+                bytes_left = most_bytes - tenants_app.home.size()
+            tenants_app.runtime.full = bytes_left < 0
+            return bytes_left
 
-        async with made, self._counted(made):
-            yield _memories(made, room)
+        async with tenants_app, self._counted(tenants_app):
+            yield _memories(tenants_app, room)
         if tenant is not None and writable:
             with suppress(OSError):  # only the list of tenants is the poorer for it
                 await asyncio.to_thread(self.app.home.note_tenant, tenant)
 
     def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
-        given = self.app.settings
-        storage = replace(given.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES)
-        changed = {**where, "read_only": given.read_only or read_only, "storage": storage}
-        return App(
-            given.model_copy(update=changed),
-            sandbox=self.app.sandbox,
-            turns=self.turns[tenant],
-            apart=bool(where),
-            beside=self.app.home,
-        )
+        """The memories that the settings `where` name, beside those of this process."""
+        owners = self.app.settings
+        update = {
+            **where,
+            "read_only": owners.read_only or read_only,
+            "storage": replace(owners.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES),
+            "timezone": owners.http.timezones.get(tenant or "", owners.timezone),
+        }
+        settings = owners.model_copy(update=update)
+        turns = self.turns[tenant]
+        if where:
+            runtime = Runtime.for_tenant(settings, self.app.runtime, trigger_turns=turns)
+        else:  # the memories of the data folder itself, for callers who may only read them
+            runtime = Runtime(settings, neighbour=self.app.runtime, trigger_turns=turns)
+        return App(settings, runtime=runtime)
 
     @asynccontextmanager
     async def _counted(self, app: App) -> AsyncIterator[None]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any
 
 from rich.text import Text
 
-from memory_server.app import App
-from memory_server.cli.inspection import SHOWN_NAMES, each, whereabouts, with_id
+from languages import N_, _, joined
+from languages.command_line import padded
+from memory_server.app import CallerView
+from memory_server.cli.inspection import SHOWN_NAMES, for_each_conversation, whereabouts, with_id
 from memory_server.cli.terminal import console, escape, spoken, time_text, write
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
@@ -23,40 +27,24 @@ from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
 from nlp import is_kept
-from sandbox import padded
-from sandbox.locale import N_, _, joined, term, translated
 
 MOST = 100
-"""Memories at once: nobody reads more, and of a server other tenants wait meanwhile."""
+"""Most memories at once: nobody reads more, and the other tenants of a server wait meanwhile."""
 
 
-async def show(app: App, flags: Namespace) -> None:
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A memory, trigger or entry, as text with markup for people and as a row for programs."""
+
+    markup: str
+    row: Mapping[str, Any]
+
+
+async def show(app: CallerView, flags: Namespace) -> None:
     """Everything that is known about the memories, triggers and entries of this id or name."""
-    texts: list[str] = []
-    rows: list[dict[str, Any]] = []
-    if flags.family in (None, *OF_CONVERSATIONS):
-        found = await with_id(app, flags, flags.memory)
-        if len(found) > MOST:
-            ids = ", ".join(memory.id for _, memory in found[:SHOWN_NAMES])
-            raise InvalidInput(
-                "{found} memories have an id that begins with `{memory}` ({ids}); write more of it.",
-                len(found),
-                flags.memory,
-                ids,
-            )
-        for conversation, memory in found:
-            if flags.family != "triggers":
-                texts.append(_short_term(app, conversation.id, memory))
-                words = {"keywords": shown_words(memory, len(memory.words))}
-                rows.append(_whole("memories", conversation.id, codec.short_term_json(memory) | words))
-
-        async def look(conversation: Conversation) -> None:
-            for one in await conversation.long_term.memories():
-                if one.name == flags.memory and flags.family != "memories":
-                    texts.append(_long_term(app, conversation.id, one))
-                    rows.append(_whole("triggers", conversation.id, codec.long_term_json(one)))
-
-        await each(app, flags, _("looking"), look)
+    records: list[_Record] = []
+    if flags.family is None or flags.family in OF_CONVERSATIONS:
+        records += await _records_of_conversations(app, flags)
     if flags.family not in OF_CONVERSATIONS and not hasattr(flags, "conversation"):
         try:
             scope, entry = await app.knowledge.found(flags.memory)
@@ -64,84 +52,137 @@ async def show(app: App, flags: Namespace) -> None:
             pass
         else:
             if flags.family in (None, scope.space):
-                texts.append(entry_text(app, scope, entry))
-                rows.append(_whole(scope.space, place_text(scope), json_of(entry)))
-    if not texts:
+                row = _row(scope.space, place_text(scope), json_of(entry))
+                records.append(_Record(entry_text(app, scope, entry), row))
+    if not records:
         raise MemoryNotFound(
             "No memory has the id or name `{memory}`; {whereabouts}", flags.memory, await whereabouts(app)
         )
-    for text, row in zip(texts, rows, strict=True):
+    for record in records:
         if flags.json:
-            write(row)
+            write(record.row)
         else:
-            console().print(Text.from_markup(text))
+            console().print(Text.from_markup(record.markup))
 
 
-def _whole(family: str, place: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {"family": family, "place": place, **record}
-
-
-def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
-    age, pinned = age_text(age_of(memory.time_ms, app.clock())), _(", pinned") if memory.pinned else ""
-    pairs = zip(spelt_words(memory), memory.weights, strict=True)
-    words = ", ".join(f"{word} {weight:.1f}" for word, weight in pairs if not is_kept(word))
-    head = translated(
-        _(
-            "[bold]short-term memory {id}[/] in {conversation}\n"
-            "time      {time} ({age} ago)\n"
-            "score     {score:g}{pinned}\n"
-            "keywords  {words}",
-            memory.id,
-            escape(conversation_id),
-            time_text(memory.time_ms, app.settings.zone),
-            age,
-            memory.score,
-            pinned,
-            escape(words) or _("none"),
+async def _records_of_conversations(app: CallerView, flags: Namespace) -> list[_Record]:
+    """The memories whose id begins with `flags.memory`, then the triggers of this name. Raises InvalidInput: so many
+    memories match that nobody reads them."""
+    matches = await with_id(app, flags, flags.memory)
+    if len(matches) > MOST:
+        ids = ", ".join(match.memory.id for match in matches[:SHOWN_NAMES])
+        raise InvalidInput(
+            "{found} memories have an id that begins with `{memory}` ({ids}); write more of it.",
+            len(matches),
+            flags.memory,
+            ids,
         )
+    records: list[_Record] = []
+    if flags.family != "triggers":
+        for match in matches:
+            memory = match.memory
+            fields = codec.short_term_json(memory) | {"keywords": shown_words(memory, len(memory.words))}
+            row = _row("memories", match.conversation.id, fields)
+            records.append(_Record(_short_term(app, match.conversation.id, memory), row))
+
+    async def look(conversation: Conversation) -> None:
+        if flags.family == "memories":
+            return
+        for trigger in await conversation.long_term.memories():
+            if trigger.name == flags.memory:
+                row = _row("triggers", conversation.id, codec.long_term_json(trigger))
+                records.append(_Record(_long_term(app, conversation.id, trigger), row))
+
+    await for_each_conversation(app, flags, _("looking"), look)
+    return records
+
+
+def _row(family: str, place_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"family": family, "place": place_name, **fields}
+
+
+def _short_term(app: CallerView, conversation_id: str, memory: ShortTermMemory) -> str:
+    """The memory as markup, its text below."""
+    age = age_text(age_of(memory.time_ms, app.clock()))
+    pinned = ""
+    if memory.pinned:
+        pinned = _(", pinned")
+    weighted_words = zip(spelt_words(memory), memory.weights, strict=True)
+    words = ", ".join(f"{word} {weight:.1f}" for word, weight in weighted_words if not is_kept(word))
+    head = _(
+        "[bold]short-term memory {id}[/] in {conversation}\n"
+        "time      {time} ({age} ago)\n"
+        "score     {score:g}{pinned}\n"
+        "keywords  {words}",
+        memory.id,
+        escape(conversation_id),
+        time_text(memory.time_ms, app.settings.zone),
+        age,
+        memory.score,
+        pinned,
+        escape(words) or _("none"),
     )
-    others = translated(found_by_text(memory.other_words))
-    return "\n".join(filter(None, (head, escape(others), escape(spoken(memory.text)))))
+    other_words = found_by_text(memory.other_words)
+    return "\n".join(filter(None, (head, escape(other_words), escape(spoken(memory.text)))))
 
 
-def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
+def _long_term(app: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
+    """The trigger as markup."""
     zone = app.settings.zone
-    updated = _(", updated {time}", time_text(memory.updated_ms, zone)) if memory.updated_ms else ""
-    arose = f"\n{term('arose from')}\n{escape(memory.created_context)}" if memory.created_context else ""
-    head = translated(
-        _(
-            "[bold]long-term memory {name}[/] in {conversation}\ncreated   {time}{updated}",
-            escape(memory.name),
-            escape(conversation_id),
-            time_text(memory.created_ms, zone),
-            updated,
-        )
+    updated = ""
+    if memory.updated_ms:
+        updated = _(", updated {time}", time_text(memory.updated_ms, zone))
+    head = _(
+        "[bold]long-term memory {name}[/] in {conversation}\ncreated   {time}{updated}",
+        escape(memory.name),
+        escape(conversation_id),
+        time_text(memory.created_ms, zone),
+        updated,
     )
-    prompt = f"{padded('prompt', 9)} {escape(memory.prompt)}{arose}"
-    return f"{head}\n{padded('trigger', 9)} {escape(memory.trigger)}\n{prompt}"
+    lines = [head]
+    lines.append(f"{padded('trigger', 9)} {escape(memory.trigger)}")
+    lines.append(f"{padded('prompt', 9)} {escape(memory.prompt)}")
+    if memory.created_context:
+        lines.append(_("arose from"))
+        lines.append(escape(memory.created_context))
+    return "\n".join(lines)
 
 
 def place_text(scope: Scope, *more: str) -> str:
     return "/".join(filter(None, (scope.space, scope.owner, *more)))
 
 
-def entry_text(app: App, scope: Scope, entry: Entry) -> str:
-    zone = app.settings.zone
-    facts = {
-        _("number"): scope.space != "layers" and entry.id,
-        _("file") if scope.space == "layers" else _("id"): entry.ref,
-        _("where"): place_text(scope, entry.kind),
-        _("project"): entry.project,
-        _("tags"): ", ".join(entry.tags),
-        _("source"): entry.source,
-        _("used"): entry.uses and _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)),
-        _("confidence"): f"{entry.confidence:g}",
-        _("made"): time_text(entry.created_ms, zone),
-        _("changed"): _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version),
-        _("ends"): entry.expires_ms and time_text(entry.expires_ms, zone),
-        _("archived"): entry.archived_ms
-        and joined(", ", (time_text(entry.archived_ms, zone), _(entry.reason or N_("unused")))),
-    }
+def entry_text(app: CallerView, scope: Scope, entry: Entry) -> str:
+    """The entry as markup: its title, its facts that have a value, its text and its examples."""
     lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
-    lines += [f"{padded(name, 11)}{escape(str(value))}" for name, value in facts.items() if value]
-    return "\n".join([*lines, "", escape("\n\n".join((entry.body, *entry.examples)))])
+    for name, value in _facts(scope, entry, app.settings.zone).items():
+        if value:
+            lines.append(f"{padded(name, 11)}{escape(str(value))}")
+    text = "\n\n".join((entry.body, *entry.examples))
+    lines += ["", escape(text)]
+    return "\n".join(lines)
+
+
+def _facts(scope: Scope, entry: Entry, zone: tzinfo | None) -> dict[str, object]:
+    """The facts of an entry by their shown names; one without a value is not shown."""
+    facts: dict[str, object] = {}
+    if scope.space == "layers":
+        facts[_("file")] = entry.ref
+    else:
+        facts[_("number")] = entry.id
+        facts[_("id")] = entry.ref
+    facts[_("where")] = place_text(scope, entry.kind)
+    facts[_("project")] = entry.project
+    facts[_("tags")] = ", ".join(entry.tags)
+    facts[_("source")] = entry.source
+    if entry.uses:
+        facts[_("used")] = _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone))
+    facts[_("confidence")] = f"{entry.confidence:g}"
+    facts[_("made")] = time_text(entry.created_ms, zone)
+    facts[_("changed")] = _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version)
+    if entry.expires_ms:
+        facts[_("ends")] = time_text(entry.expires_ms, zone)
+    if entry.archived_ms:
+        reason = _(entry.reason or N_("unused"))
+        facts[_("archived")] = joined(", ", (time_text(entry.archived_ms, zone), reason))
+    return facts

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from rich.markup import escape
 
+from languages import _, counted, n_
 from memory_server.cli.terminal import complain, console, progress
 from memory_server.config import Settings, home_of
 from memory_server.conversations.contents import holds_erased
@@ -27,7 +28,6 @@ from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
 from memory_server.storage.data_dir import Home
 from memory_server.storage.token_file import TokenFile
-from sandbox.locale import _, counted, n_
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Copied:
     present: int = 0
     """Conversations that were there already, as they are here."""
     tenants: int = 0
-    left: list[str] = field(default_factory=list)
+    not_copied: list[str] = field(default_factory=list)
     """What was not copied and is not there as it is here, for people."""
 
 
@@ -53,7 +53,9 @@ class Route:
 
     def named(self, part: str) -> str:
         """A part of the source, such as a conversation, for people."""
-        return part if self.tenant is None else _("{part} of {tenant}", part, self.tenant)
+        if self.tenant is None:
+            return part
+        return _("{part} of {tenant}", part, self.tenant)
 
 
 async def copy(settings: Settings, flags: Namespace) -> int:
@@ -72,52 +74,56 @@ async def copy(settings: Settings, flags: Namespace) -> int:
         candidates = [*_tenants_of_tokens(settings), *target.tenant_names()]
         tenants = source.tenant_names(candidates)
         if tenant is None:
-            await _copy_home(Route(source, target, None, flags.dry_run), flags.conversations, copied)
+            owners_route = Route(source, target, tenant=None, dry_run=flags.dry_run)
+            await _copy_home(owners_route, flags.conversations, copied)
             if flags.conversations:
                 tenants = []  # a conversation without --tenant is the owner's
         elif source.has_tenant(tenant):
             tenants = [tenant]
         else:
-            known = ", ".join(tenants) or _("none")
-            raise InvalidInput("There is no tenant {tenant}; these are there: {known}.", tenant, known)
+            names = ", ".join(tenants) or _("none")
+            raise InvalidInput("There is no tenant {tenant}; the tenants are: {known}.", tenant, names)
         if tenants and target.is_of_a_tenant:
             complain(_("{place} is the home of a tenant, which cannot have tenants.", target.shown))
-            copied.left += tenants
+            copied.not_copied += tenants
             tenants = []
         for name in tenants:
             if not source.has_tenant(name):
                 complain(_("The whole name of the tenant {name} is not known; copy it with --tenant NAME.", name))
-                copied.left.append(name)
+                copied.not_copied.append(name)
                 continue
             async with AsyncExitStack() as closing:
-                here = await _tenants_home(settings, flags.from_, source, name, closing)
-                there = await _tenants_home(settings, flags.to, target, name, closing)
-                await _copy_home(Route(here, there, name, flags.dry_run), flags.conversations, copied)
+                tenants_source = await _tenants_home(settings, flags.from_, owners=source, tenant=name, stack=closing)
+                tenants_target = await _tenants_home(settings, flags.to, owners=target, tenant=name, stack=closing)
+                route = Route(tenants_source, tenants_target, tenant=name, dry_run=flags.dry_run)
+                await _copy_home(route, flags.conversations, copied)
             if not flags.dry_run:
                 target.note_tenant(name)
             copied.tenants += 1
     _print_sum(copied, dry_run=flags.dry_run)
-    return int(bool(copied.left))
+    return int(bool(copied.not_copied))
 
 
 def _print_sum(copied: Copied, *, dry_run: bool) -> None:
+    """Print how much was copied, and to standard error what was not."""
     conversations = counted(copied.conversations, "conversation")
     present = counted(copied.present, "conversation")
     out = console()
     if dry_run:
-        out.print(_("{conversations} would be copied; {present} already there.", conversations, present))
+        out.print(_("{conversations} would be copied; {present} already in the other store.", conversations, present))
     else:
-        out.print(_("{conversations} copied; {present} already there.", conversations, present))
+        out.print(_("{conversations} copied; {present} already in the other store.", conversations, present))
     if copied.tenants:
         out.print(_("The memories of {tenants} are included.", counted(copied.tenants, "tenant")))
-    if copied.left:
-        complain(_("Not copied: {names}.", ", ".join(copied.left)))
+    if copied.not_copied:
+        complain(_("Not copied: {names}.", ", ".join(copied.not_copied)))
 
 
 async def _copy_home(route: Route, conversations: Sequence[str], copied: Copied) -> None:
     """Copy the named `conversations`, or everything of a home if none is named. Raises InvalidInput: one of them is not
     there."""
-    source, target = route.source, route.target
+    source = route.source
+    target = route.target
     stored = await source.conversations.conversations()
     names = [conversation_id_of(name) for name in conversations] or stored
     missing = sorted(set(names) - set(stored))
@@ -131,11 +137,11 @@ async def _copy_home(route: Route, conversations: Sequence[str], copied: Copied)
     if conversations:
         return
     if not await _has_copied(route, _copy_knowledge(route)):
-        copied.left.append(route.named(_("the knowledge")))
+        copied.not_copied.append(route.named(_("the knowledge")))
     if not await _has_copied(route, asyncio.to_thread(_copy_recalls, route)):
-        copied.left.append(route.named(_("the record of recalls")))
+        copied.not_copied.append(route.named(_("the record of recalls")))
     if not route.dry_run and not await _has_copied(route, asyncio.to_thread(_copy_erased, source, target)):
-        copied.left.append(route.named(_("the record of what was erased")))
+        copied.not_copied.append(route.named(_("the record of erased texts")))
 
 
 async def _has_copied(route: Route, copying: Awaitable[bool]) -> bool:
@@ -149,34 +155,38 @@ async def _has_copied(route: Route, copying: Awaitable[bool]) -> bool:
 
 async def _copy_knowledge(route: Route) -> bool:
     """Copy notes and other entries with their past and their numbers; tell whether they are there now."""
-    here = route.source.entries(durability="full", cache_mb=16)
-    there = route.target.entries(durability="full", cache_mb=16)
+    source = route.source.entries(durability="full", cache_mb=16)
+    target = route.target.entries(durability="full", cache_mb=16)
     name = escape(route.named(_("knowledge")))
     try:
-        mine = await _contents(here)
-        theirs = await _contents(there)
-        count = counted(sum(len(entries) for entries in mine[0].values()), "entry")
-        if theirs == mine:
-            if any(mine[0].values()):
-                console().print(_("[bold]{name}[/] is already there", name))
+        source_contents = await _contents(source)
+        target_contents = await _contents(target)
+        source_entries, _operations = source_contents
+        target_entries, _operations = target_contents
+        count = counted(sum(len(entries) for entries in source_entries.values()), "entry")
+        if target_contents == source_contents:
+            if any(source_entries.values()):
+                console().print(_("[bold]{name}[/] is already in the other store", name))
             return True
-        if not theirs[0] and await erasing.holds_erased(here, route.target.erased.holds):
+        if not target_entries and await erasing.holds_erased(source, route.target.erased.holds):
             _complain_of_erased(route, route.named(_("the knowledge")))
             return False
-        if not theirs[0] and route.dry_run:
+        if not target_entries and route.dry_run:
             console().print(_("[bold]{name}[/] would be copied: {count}.", name, count))
             return True
         with TemporaryDirectory() as folder:
             path = Path(folder, "knowledge.sqlite3")
-            await here.copy_to(path)
-            if not theirs[0] and await there.adopt(path):
+            await source.copy_to(path)
+            if not target_entries and await target.adopt(path):
                 console().print(_("[bold]{name}[/] copied: {count}.", name, count))
                 return True
-        complain(_("The {name} was not copied: there is some already, and it differs; nothing is merged.", name))
+        complain(
+            _("The {name} was not copied: the other store already has some, and it differs; nothing is merged.", name)
+        )
         return False
     finally:
-        await here.aclose()
-        await there.aclose()
+        await source.aclose()
+        await target.aclose()
 
 
 async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list[tuple[Scope, Operation]]]:
@@ -189,20 +199,26 @@ async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list
 
 def _copy_recalls(route: Route) -> bool:
     """Copy the record of recalls, where there is none; tell whether all of it is there now."""
-    there = {json_text.dumps(line) for line in route.target.recalls.lines()}
+    present_lines = {json_text.dumps(line) for line in route.target.recalls.lines()}
     lines = route.source.recalls.lines()
     coming = _without_erased(lines, route.target)
-    if left_out := len(lines) - len(coming):
-        said = n_(
-            "{count} recall was left out: it tells of what was erased for good in {place}",
-            "{count} recalls were left out: they tell of what was erased for good in {place}",
+    left_out = len(lines) - len(coming)
+    if left_out:
+        sentence = n_(
+            "{count} recall was left out: it contains text that was erased for good in {place}",
+            "{count} recalls were left out: they contain text that was erased for good in {place}",
             left_out,
             route.target.shown,
         )
-        complain(said)
-    lacking = [line for line in coming if json_text.dumps(line) not in there]
-    if lacking and there:
-        complain(_("The record of recalls was not copied: there is one already, and it differs; nothing is merged."))
+        complain(sentence)
+    lacking = [line for line in coming if json_text.dumps(line) not in present_lines]
+    if lacking and present_lines:
+        complain(
+            _(
+                "The record of recalls was not copied: the other store already has one, and it differs; nothing "
+                "is merged."
+            )
+        )
         return False
     if not route.dry_run:
         for line in lacking:
@@ -230,7 +246,7 @@ def _copy_erased(source: Home, target: Home) -> bool:
         return True
     complain(
         _(
-            "What was erased in {place} is not known in {other}, which has erased something too.",
+            "The record of erased texts was not copied from {place} to {other}, which has one of its own.",
             source.shown,
             target.shown,
         )
@@ -238,55 +254,62 @@ def _copy_erased(source: Home, target: Home) -> bool:
     return False
 
 
+def _adopted_text(name: str, *, changes: int, dry_run: bool) -> str:
+    if dry_run:
+        return n_("{name} would be copied: {count} change.", "{name} would be copied: {count} changes.", changes, name)
+    return n_("{name} was copied: {count} change.", "{name} was copied: {count} changes.", changes, name)
+
+
 async def _copy_conversation(route: Route, name: str, copied: Copied, *, present: bool) -> None:
-    source, target = route.source, route.target
+    source = route.source
+    target = route.target
     shown = route.named(name)
     try:
         source.refuse_newer(name)
         commits = await source.conversations.history(name, limit=2**31)
         state = await source.conversations.read(name)
         past = [commit for commit in reversed(commits) if commit.version <= state.version]
-        there = await target.conversations.read(name) if present else ConversationState(name)
+        if present:
+            present_state = await target.conversations.read(name)
+        else:
+            present_state = ConversationState(name)
         changes = [change for commit in past for change in commit.changes]
         erased = not present and await asyncio.to_thread(holds_erased, state, changes, target.erased.holds)
         may_adopt = not present and not erased
         adopted = may_adopt and (route.dry_run or await target.conversations.adopt(name, state, past))
     except StorageError as error:
         complain(_("{name} was not copied: {reason}", shown, error))
-        copied.left.append(shown)
+        copied.not_copied.append(shown)
         return
     if adopted:
-        n = len(past)
-        would = n_("{name} would be copied: {count} change.", "{name} would be copied: {count} changes.", n, shown)
-        done = n_("{name} is copied: {count} change.", "{name} is copied: {count} changes.", n, shown)
-        console().print(escape(would if route.dry_run else done))
+        console().print(escape(_adopted_text(shown, changes=len(past), dry_run=route.dry_run)))
         copied.conversations += 1
         return
     if erased:
         _complain_of_erased(route, shown)
-        copied.left.append(shown)
+        copied.not_copied.append(shown)
         return
-    if there == state:
-        console().print(escape(_("{name} is already there.", shown)))
+    if present_state == state:
+        console().print(escape(_("{name} is already in the other store.", shown)))
         copied.present += 1
         return
     complain(
         _(
-            "{name} was not copied: one of this name is there already and differs (version {there} there, {here} "
-            "here); nothing is merged.",
+            "{name} was not copied: the other store has a different one of this name (version {there} there, "
+            "{here} here); nothing is merged.",
             shown,
-            there.version,
+            present_state.version,
             state.version,
         )
     )
-    copied.left.append(shown)
+    copied.not_copied.append(shown)
 
 
 def _complain_of_erased(route: Route, name: str) -> None:
     complain(
         _(
-            "{name} was not copied: it holds what was erased for good in {place}; export it and import it there, which "
-            "leaves that out.",
+            "{name} was not copied: it contains text that was erased for good in {place}. Export it and "
+            "import it there; the import leaves that text out.",
             name,
             route.target.shown,
         )
@@ -313,7 +336,9 @@ async def _tenants_home(
 
 
 def _at(settings: Settings, store: str | None) -> Settings:
-    return settings if store is None else settings.model_copy(update={"store": store})
+    if store is None:
+        return settings
+    return settings.model_copy(update={"store": store})
 
 
 def _now_ms() -> int:

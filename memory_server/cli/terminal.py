@@ -12,18 +12,18 @@ from functools import partial
 from io import TextIOBase, TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from languages import N_, _, counted
 from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.messages import with_roles
-from sandbox.locale import N_, _, counted, term, translated
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
 ASKER = N_("command")
-"""Who is noted in the record of recalls for what a command recalls."""
+"""The name under which the record of recalls has what a command recalls."""
 TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
 _OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
@@ -41,7 +41,7 @@ def console(*, stderr: bool = False) -> Console:
     class _Console(Console):
         def print(self, *objects: Any, **options: Any) -> None:
             if streams is None:
-                super().print(*map(_unobeyed, objects), **options)
+                self._print_now(objects, options)
             else:
                 streams.do(partial(self._print_now, objects, options))
 
@@ -54,40 +54,49 @@ def console(*, stderr: bool = False) -> Console:
 
     streams = CAPTURED_IO.get()
     options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
-    file: Any = sys.stderr if stderr else sys.stdout
     if streams is not None:
-        options |= {"file": (file := _Captured(streams, stderr=stderr)), "_environ": streams.terminal}
-    return _Console(width=None if file.isatty() else 10_000, **options)
+        file: Any = _Captured(streams, stderr=stderr)
+        options["file"] = file
+        options["_environ"] = streams.terminal
+    elif stderr:
+        file = sys.stderr
+    else:
+        file = sys.stdout
+    if not file.isatty():
+        options["width"] = 10_000
+    return _Console(**options)
 
 
-def _unobeyed(one: Any) -> Any:
-    """What is printed, without what a terminal would obey: it holds what others have said."""
+def _unobeyed(printed: Any) -> Any:
+    """An object to print, without the characters that a terminal obeys: it holds what others have said."""
     from rich.text import Text
 
-    if isinstance(one, str):
-        return translated(one).translate(_OBEYED)
-    if isinstance(one, Text):
-        one.plain = one.plain.translate(_OBEYED)  # of the same length, so that styles stay where they are
-    return one
+    if isinstance(printed, str):
+        return printed.translate(_OBEYED)
+    if isinstance(printed, Text):
+        printed.plain = printed.plain.translate(_OBEYED)  # of the same length, so that styles stay where they are
+    return printed
 
 
 def from_afar(text: str) -> str:
     """What a server has printed: it may have colours, and nothing else that a terminal obeys."""
-    return _COLOUR_OR_OBEYED.sub(lambda found: found[1] or "\ufffd", text)
+    return _COLOUR_OR_OBEYED.sub(lambda match: match[1] or "\ufffd", text)
 
 
 class _Captured(TextIOBase):
     """Standard output or error of the command whose `streams` these are."""
 
     def __init__(self, streams: CapturedIO, *, stderr: bool) -> None:
-        self._streams, self._errors = streams, stderr
+        self._streams = streams
+        self._stderr = stderr
 
     def isatty(self) -> bool:
-        return str(1 + self._errors) in self._streams.terminal.get("TERMINALS", "")
+        descriptor = "2" if self._stderr else "1"
+        return descriptor in self._streams.terminal.get("TERMINALS", "")
 
     def write(self, text: str) -> int:
         data = text.encode("utf-8", "backslashreplace")
-        if self._errors:
+        if self._stderr:
             self._streams.errors += data
         else:
             self._streams.output += data
@@ -95,7 +104,7 @@ class _Captured(TextIOBase):
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
+def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
     """A progress bar on standard error that disappears at the end; nothing if that is not a terminal of this process.
     Gives a function that advances it by one, or by its argument."""
     if CAPTURED_IO.get() is not None:
@@ -107,12 +116,13 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     out = Console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        yield partial(bar.advance, bar.add_task(term(what), total=total))
+        task_id = bar.add_task(_(title), total=total)
+        yield partial(bar.advance, task_id)
 
 
-def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
+def watched(title: str, steps: Iterable[T], total: int) -> Iterator[T]:
     """The same steps, with a progress bar that advances with each."""
-    with progress(what, total) as advance:
+    with progress(title, total) as advance:
         for step in steps:
             yield step
             advance()
@@ -120,14 +130,14 @@ def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
 
 def spoken(text: str) -> str:
     """A text of `role: content` lines with the roles in the reader's language."""
-    return translated(with_roles(text))
+    return with_roles(text)
 
 
 def escape(text: str) -> str:
     """A text or a message in the reader's language, which Rich shows as it is."""
     from rich.markup import escape
 
-    return escape(translated(text))
+    return escape(text)
 
 
 def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, cut: bool = True) -> None:
@@ -136,37 +146,47 @@ def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, 
     from rich.cells import cell_len
     from rich.text import Text
 
-    rows = [[*map(translated, rows[0])], *rows[1:]]
+    headings = [_(heading) for heading in rows[0]]
+    table = [headings, *rows[1:]]
     out = console()
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)][:-1]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)][:-1]
     room = max(20, out.width - sum(widths) - 2 * len(widths))
-    for number, (*cells, last) in enumerate(rows):
-        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
-        line = "  ".join([*padded, clipped(last, room) if cut else last]).rstrip()
-        shown = Text(line, style="" if number else "bold")
-        if number and marked:  # of no words each place is one, which takes seconds
-            shown.highlight_words(marked, "reverse", case_sensitive=False)
-        out.print(shown)
+    for number, (*cells, last) in enumerate(table):
+        padded_cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        if cut:
+            last = clipped(last, room)
+        line = Text("  ".join([*padded_cells, last]).rstrip())
+        if number == 0:
+            line.style = "bold"
+        elif marked:  # without words each position would be marked, which takes seconds
+            line.highlight_words(marked, "reverse", case_sensitive=False)
+        out.print(line)
 
 
 def size_text(size: int) -> str:
     """A size for people: `633 bytes`, `1.2 kB`."""
     from rich.filesize import decimal
 
-    return counted(size, "byte") if size < 1_000 else decimal(size)
+    if size < 1_000:
+        return counted(size, "byte")
+    return decimal(size)
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None) -> str:
     """A time for people, to the minute, in `zone` (None: the system's)."""
-    return "-" if time_ms is None else f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
+    if time_ms is None:
+        return "-"
+    return f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
 
 
 def clipped(text: str, cells: int) -> str:
-    """The first line of `text`, at most `cells` columns wide; a Chinese character takes two."""
+    """The text on one line, at most `cells` columns wide; a Chinese character takes two."""
     from rich.cells import cell_len, set_cell_size
 
     line = " ".join(text.split())
-    return line if cell_len(line) <= cells else set_cell_size(line, cells - 1).rstrip() + "…"
+    if cell_len(line) <= cells:
+        return line
+    return set_cell_size(line, cells - 1).rstrip() + "…"
 
 
 def show_all_characters() -> None:
@@ -181,19 +201,25 @@ def write(result: object) -> None:
     Windows in China would be GBK. A terminal keeps its own encoding."""
     from memory_server.kernel import json_text
 
-    text = (result if isinstance(result, str) else json_text.dumps(result).decode().translate(_ESCAPED)) + "\n"
+    if isinstance(result, str):
+        text = result
+    else:
+        text = json_text.dumps(result).decode().translate(_ESCAPED)
+    line = text + "\n"
     streams = CAPTURED_IO.get()
     if streams is not None:
-        streams.do(partial(_write_captured, streams, text, stderr=False))
+        streams.do(partial(_write_captured, streams, line, stderr=False))
         return
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
-    sys.stdout.write(text)
+    sys.stdout.write(line)
 
 
 def standard_input() -> bytes:
     streams = CAPTURED_IO.get()
-    return sys.stdin.buffer.read() if streams is None else streams.input
+    if streams is None:
+        return sys.stdin.buffer.read()
+    return streams.input
 
 
 @contextlib.contextmanager
@@ -209,13 +235,13 @@ def confirmed(question: str, *, otherwise: str) -> bool:
     """Whether a person at this terminal agrees. Raises InvalidInput with `otherwise`: nobody is there."""
     if CAPTURED_IO.get() is not None or sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput(otherwise)
-    sys.stderr.write(f"{translated(question)} [y/N] ")
+    sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
 def complain(sentence: str) -> None:
-    write_errors(f"memory-server: {translated(sentence).translate(_OBEYED)}\n")
+    write_errors(f"memory-server: {sentence.translate(_OBEYED)}\n")
 
 
 def write_errors(text: str) -> None:
@@ -231,14 +257,16 @@ def _write_captured(streams: CapturedIO, text: str, *, stderr: bool) -> None:
 
 
 def refuse(error: MemoryServerError, flags: Namespace) -> int:
-    """Say why a command failed, as JSON where its result would be; its exit status."""
+    """Say why a command failed, as JSON where its result would be; returns its exit status."""
     if flags.command.name in ("recall", "remember") and flags.json:
         from memory_server.serving.http.refusals import refused_for
 
-        write({"error": {"kind": refused_for(error).kind, "message": translated(str(error))}})
+        write({"error": {"kind": refused_for(error).kind, "message": str(error)}})
     else:
-        complain(str(error))
-    return 2 if isinstance(error, InvalidInput) else 1
+        complain(str(error.sentence))
+    if isinstance(error, InvalidInput):
+        return 2
+    return 1
 
 
 def hint(sentence: str) -> None:
@@ -246,7 +274,7 @@ def hint(sentence: str) -> None:
     console(stderr=True).print(escape(sentence))
 
 
-def say_if_waiting(what: str) -> None:
+def say_if_waiting(input_name: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
     if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():
-        complain(_("reading {what} from this terminal; Ctrl-D ends it, --help says more", what))
+        complain(_("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name))

@@ -8,7 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
-from memory_server.app import App
+from languages import _
+from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.families import USUAL_STEPS, engines_of, past_changes
 from memory_server.cli.inspection import chosen, whereabouts
@@ -23,52 +24,74 @@ from memory_server.kernel.times import iso
 from memory_server.memories import forgetting
 from memory_server.tools.archive import StepRow, UndoResult
 from memory_server.tools.base.shapes import moment_ms
-from sandbox.locale import _, joined
 
 _LOOKED_BACK = 200
 """Changes of each place that are looked at for the last one: a chat reinforces a few memories with each prompt."""
 _SHOWN_STEPS = 20
-_BY_ITSELF = ("reinforced", ASKED_FOR_WORDS)
+_BY_ITSELF = ("reinforced", "counted", ASKED_FOR_WORDS)
 """Steps that nobody would take back."""
 
 
-async def undo(app: App, flags: Namespace) -> None:
+async def undo(app: CallerView, flags: Namespace) -> None:
     brings_back = flags.memory is not None or flags.pattern or flags.since or flags.until
     if brings_back and flags.change is not None:
         raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
     if flags.family is not None and (brings_back or flags.change is not None):
-        raise InvalidInput("--family chooses whose last change is undone; leave it out here.")
+        raise InvalidInput("--family chooses the kind whose last change is undone; leave it out here.")
     if brings_back:
         await _bring_back(app, flags)
     elif flags.change is None:
         await _undo_last(app, flags)
     elif flags.dry_run:
-        raise InvalidInput(
-            "--dry-run works only with --memory. To reverse a change you have undone, undo the new change."
-        )
+        await _show_change(app, flags, flags.change)
     else:
         await _undo_change(app, flags, flags.change)
 
 
-async def _undo_change(app: App, flags: Namespace, change: str) -> None:
-    out = console()
-    conversation = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
-    undone = await forgetting.undo(app.memories.engines, change, conversation, by="undo_change")
+async def _undo_change(app: CallerView, flags: Namespace, change: str) -> None:
+    undone = await forgetting.undo(app.memories.engines, change, await _only(app, flags), by="undo_change")
     shown = Undone(undone.id, undone.steps[:USUAL_STEPS])
     print_result(app, UndoResult.of(shown, undone=change))
-    if len(undone.steps) > USUAL_STEPS:
-        out.print(_("- and {steps} more", len(undone.steps) - USUAL_STEPS))
+    hidden_steps = len(undone.steps) - USUAL_STEPS
+    if hidden_steps > 0:
+        console().print(_("- and {steps} more", hidden_steps))
     for reason in undone.refused:
         complain(reason)
 
 
-async def _undo_last(app: App, flags: Namespace) -> None:
+async def _only(app: CallerView, flags: Namespace) -> str | None:
+    """The conversation that `-c` names; None: it was left out."""
+    if not hasattr(flags, "conversation"):
+        return None
+    [conversation_id] = await chosen(app, flags)
+    return conversation_id
+
+
+async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
+    """Show a change that an undo would take back. Raises InvalidInput: it is not among the newest ones."""
+    conversation_id = await _only(app, flags)
+    engines = engines_of(app, flags)
+    changes = await past_changes(engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
+    parts = [past for past in changes if change in (past.id, _id_of(past))]
+    if not parts:
+        raise InvalidInput(
+            "`{change}` is not among the last {count} changes; `memory-server history` lists them.",
+            change,
+            _LOOKED_BACK,
+        )
+    first = parts[0]
+    heading = _("The change {change}, {when}, by {by}:", change, time_text(first.at_ms, app.settings.zone), first.by)
+    _show(heading, parts)
+
+
+async def _undo_last(app: CallerView, flags: Namespace) -> None:
     """Show the last change, ask, and undo it. Raises InvalidInput: there is no change, or the command cannot ask."""
     parts = await _last_change(app, flags)
     if not parts:
-        raise InvalidInput("No change is in the history; {whereabouts}", await whereabouts(app))
+        raise InvalidInput("The history has no changes; {whereabouts}", await whereabouts(app))
     change = _id_of(parts[0])
-    _show(app, change, parts)
+    when = time_text(parts[0].at_ms, app.settings.zone)
+    _show(_("The last change is {change}, {when}, by {by}:", change, when, parts[0].by), parts)
     if flags.dry_run:
         return
     otherwise = _(
@@ -80,67 +103,80 @@ async def _undo_last(app: App, flags: Namespace) -> None:
         console().print(_("Nothing was undone."))
 
 
-async def _last_change(app: App, flags: Namespace) -> Sequence[PastChange]:
+async def _last_change(app: CallerView, flags: Namespace) -> Sequence[PastChange]:
     """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one, and
     neither is a question to a model that gave nothing."""
-    conversation = (await chosen(app, flags))[0] if hasattr(flags, "conversation") else None
+    conversation_id = await _only(app, flags)
     engines = engines_of(app, flags)
-    changes = await past_changes(engines, flags, conversation, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
-    made = [change for change in changes if any(step.what not in _BY_ITSELF for step in change.steps)]
-    return [change for change in made if _id_of(change) == _id_of(made[0])]
+    changes = await past_changes(engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
+    deliberate = [change for change in changes if _is_deliberate(change)]
+    if not deliberate:
+        return []
+    last_id = _id_of(deliberate[0])
+    return [change for change in deliberate if _id_of(change) == last_id]
+
+
+def _is_deliberate(change: PastChange) -> bool:
+    return any(step.what not in _BY_ITSELF for step in change.steps)
 
 
 def _id_of(change: PastChange) -> str:
     """The id by which `undo` takes all parts of a change."""
     shared_id = change.by.rpartition(" ")[2]
-    return shared_id if forgetting.is_together(shared_id) else change.id
+    if forgetting.is_together(shared_id):
+        return shared_id
+    return change.id
 
 
-def _show(app: App, change: str, parts: Sequence[PastChange]) -> None:
+def _show(heading: str, parts: Sequence[PastChange]) -> None:
     out = console()
-    when = time_text(parts[0].at_ms, app.settings.zone)
-    out.print(escape(_("The last change is {change}, {when}, by {by}:", change, when, parts[0].by)))
-    steps = [(part.place, step) for part in parts for step in part.steps]
-    for place, step in steps[:_SHOWN_STEPS]:
-        out.print(escape(joined("", [f"- {place}: ", str(StepRow.of(step))])))
-    more = len(steps[_SHOWN_STEPS:]) + sum(part.more_steps for part in parts)
-    if more:
-        out.print(_("  … and {other} more", more))
+    out.print(escape(heading))
+    lines: list[str] = []
+    hidden_steps = 0
+    for part in parts:
+        lines += [f"- {part.place}: {StepRow.of(step)}" for step in part.steps]
+        hidden_steps += part.more_steps
+    for line in lines[:_SHOWN_STEPS]:
+        out.print(escape(line))
+    hidden_steps += len(lines[_SHOWN_STEPS:])
+    if hidden_steps:
+        out.print(_("  … and {other} more", hidden_steps))
 
 
-async def _bring_back(app: App, flags: Namespace) -> None:
+async def _bring_back(app: CallerView, flags: Namespace) -> None:
     """Bring back what was removed; each memory may be in another archive, and an id may be typed by its beginning."""
     zone = app.settings.zone
-    wanted = list(flags.memory or ())
-    since = moment_ms("--since", flags.since, zone)
-    until = moment_ms("--until", flags.until, zone)
-    names = await chosen(app, flags)
-    out = console()
-    matched: set[str] = set()
-    for name in names:
+    typed_ids: Sequence[str] = flags.memory or ()
+    since_ms = moment_ms("--since", flags.since, zone)
+    until_ms = moment_ms("--until", flags.until, zone)
+    conversation_ids = await chosen(app, flags)
+    matched_ids: set[str] = set()
+    for conversation_id in conversation_ids:
         ids: set[str] = set()
-        for entry in await app.conversation(name).archive.entries():
-            meant = {begins for begins in wanted if _is_meant(entry, begins)}
+        for entry in await app.conversation(conversation_id).archive.entries():
+            meant = {begins for begins in typed_ids if _is_meant(entry, begins)}
             if meant:
                 ids.add(name_of(entry))
-                matched |= meant
-        if wanted and not ids:
+                matched_ids |= meant
+        if typed_ids and not ids:
             continue
-        arguments: dict[str, Any] = {"ids": sorted(ids), "dry_run": flags.dry_run, "conversation_id": name}
-        if since is not None:
-            arguments["removedSince"] = iso(since)
-        if until is not None:
-            arguments["removedUntil"] = iso(until)
-        if not (ids or since or until) or flags.pattern:
+        arguments: dict[str, Any] = {"ids": sorted(ids), "dry_run": flags.dry_run, "conversation_id": conversation_id}
+        if since_ms is not None:
+            arguments["removedSince"] = iso(since_ms)
+        if until_ms is not None:
+            arguments["removedUntil"] = iso(until_ms)
+        if not (ids or since_ms or until_ms) or flags.pattern:
             arguments["pattern"] = flags.pattern or "/./"
         answer = await called(app, "restore_memories_from_archive", arguments)
-        if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
-            text = escape(answer.text)
-            out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
-    missing = [begins for begins in wanted if begins not in matched]
+        text = escape(answer.text)
+        if len(conversation_ids) == 1:
+            console().print(Text.from_markup(text))
+        elif answer.structured["restored"] or answer.structured["inTheWay"]:
+            console().print(Text.from_markup(f"[bold]{escape(conversation_id)}[/] {text}"))
+    missing = [begins for begins in typed_ids if begins not in matched_ids]
     if missing:
         raise MemoryNotFound(
-            "No archive has `{memory}`; `memory-server search --archived` lists what can come back.", missing[0]
+            "`{memory}` is not in an archive; `memory-server search --archived` lists what can be restored.", missing[0]
         )
 
 

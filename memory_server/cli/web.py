@@ -13,7 +13,8 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-from memory_server.app import App
+from languages import _, spoken
+from memory_server.app import App, CallerView
 from memory_server.cli import erasing
 from memory_server.cli.exchanged_files import write_file
 from memory_server.cli.process_limits import use_more_files
@@ -30,7 +31,6 @@ from memory_server.web.details import examined
 from memory_server.web.pages import home
 from memory_server.web.view import Site, request_of, viewed
 from memory_server.web.whole import whole
-from sandbox.locale import _, spoken
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -43,7 +43,7 @@ FIRINGS_SECONDS = 20.0
 half of this; one that never ends would take a quarter of an hour, and its row then has no next day."""
 
 
-def site_of(app: App) -> Site:
+def site_of(app: CallerView) -> Site:
     """The page of an open app."""
 
     @asynccontextmanager
@@ -52,12 +52,12 @@ def site_of(app: App) -> Site:
 
     writable = not app.settings.read_only
     return Site(
-        call,
-        app.settings.storage.keep_ms,
-        writable,
-        app.sandbox,
-        app.home.pause if writable else None,
-        str(Path.home()),
+        call=call,
+        keep_ms=app.settings.storage.keep_ms,
+        writable=writable,
+        sandbox=app.sandbox,
+        pauses=app.home.pause if writable else None,
+        user_home=str(Path.home()),
         eraser=_Eraser(app),
         repairs=app.home.repairs,
         tenants=app.home.tenant_names,
@@ -68,7 +68,7 @@ def site_of(app: App) -> Site:
 class _Eraser:
     """What `memory-server forget --for-good` does."""
 
-    app: App
+    app: CallerView
 
     async def backups_with(self, erasure: Erasure) -> list[str]:
         return await erasing.backups_with(self.app, erasure)
@@ -82,7 +82,8 @@ class _Eraser:
 
 async def web(settings: Settings, flags: Namespace) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the port is in use."""
-    app, stop = App(settings), asyncio.Event()
+    app = App(settings)
+    stop = asyncio.Event()
     async with app, serve_page(app, flags.port, stop) as link:
         console().print(_("The page is open; this link works once, within ten minutes:"))
         console().print(link, soft_wrap=True, markup=False, highlight=False)
@@ -93,7 +94,7 @@ async def web(settings: Settings, flags: Namespace) -> None:
 
 
 @asynccontextmanager
-async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
+async def serve_page(app: CallerView, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
     """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
     use."""
     listener = _listener(port)
@@ -114,27 +115,31 @@ async def serve_page(app: App, port: int | None, stop: asyncio.Event | None = No
         listener.close()
 
 
-def _listener(given: int | None) -> socket:
-    tried = [given] if given is not None else range(PORT, PORT + _TRIES)
-    for port in tried:
+def _listener(port: int | None) -> socket:
+    """A socket at this port of this machine, or at the first free one of the usual ports. Raises InvalidInput: there
+    is none."""
+    ports: Sequence[int] = range(PORT, PORT + _TRIES)
+    if port is not None:
+        ports = [port]
+    for candidate in ports:
         try:
-            return listening("127.0.0.1", port)
+            return listening("127.0.0.1", candidate)
         except InvalidInput:
-            if port == tried[-1]:
+            if candidate == ports[-1]:
                 raise
     raise AssertionError
 
 
-async def _prepare(app: App, site: Site) -> None:
+async def _prepare(app: CallerView, site: Site) -> None:
     """What the first pages would wait for."""
     await app.warm()
     with contextlib.suppress(Exception):
-        async with viewed(site, request_of("")) as view:
+        async with viewed(site, request_of(spoken())) as view:
             await home(view)
             await examined(view)
 
 
-async def view(app: App, flags: Namespace) -> None:
+async def view(app: CallerView, flags: Namespace) -> None:
     """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
     written."""
     site = site_of(app)

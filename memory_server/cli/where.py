@@ -6,94 +6,162 @@ import asyncio
 import os
 import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from languages import _
+from languages.command_line import padded
+from memory_server.cli.command_runner import Host
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.project_file import project_at
+from memory_server.cli.project_file import ProjectFile, project_at
 from memory_server.cli.terminal import console, escape, print_columns, write
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
-from sandbox import padded
-from sandbox.locale import _, joined
+
+if TYPE_CHECKING:
+    from memory_server.kernel.link import Link
+    from memory_server.kernel.private import Pause
+    from memory_server.knowledge.entry import Figures
+    from memory_server.storage.data_dir import Home
+    from memory_server.storage.link_files import RefusedTurn
 
 _MOST_REFUSED = 5
 """Refused turns that are named, the newest; --json names all."""
 
 
-async def where(settings: Settings, flags: Namespace, folder: Path | None = None) -> None:
-    """Print it; `folder` is the one in which the command was typed, by default the working directory."""
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """All that the command shows of a data folder. `figures`: by the names of families; `layers`: the folder of each.
+    `shared`: the sockets of shared processes, with their facts (empty: no answer)."""
+
+    home: Home
+    settings_file: Path
+    figures: Mapping[str, Figures]
+    conversation_ids: Sequence[str]
+    tenants: Sequence[str]
+    layers: Mapping[str, Path]
+    pause: Pause | None
+    project: ProjectFile | None
+    shared: Sequence[tuple[Path, dict[str, Any]]]
+    link: Link | None
+    waiting: int
+    refused: Sequence[RefusedTurn]
+
+
+async def where(settings: Settings, flags: Namespace, host: Host) -> None:
+    """Print which folder and process holds what, or with --json write it."""
+    places = await _places(settings, _settings_file(flags), host.folder)
+    if flags.json:
+        write(_json_of(places, settings))
+    else:
+        _print(places, settings)
+
+
+async def _places(settings: Settings, settings_file: Path, folder: Path | None) -> _Places:
     home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
     knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder or Path())
     try:
-        held = await knowledge.overview(layers=True)
-        names, tenants = await home.conversations.conversations(), home.tenant_names()
-        pause, project = home.pause.read(home.clock()), project_at(folder)
+        figures = await knowledge.overview(layers=True)
+        conversation_ids = await home.conversations.conversations()
+        tenants = home.tenant_names()
+        pause = home.pause.read(home.clock())
+        project = project_at(folder)
     finally:
         await knowledge.aclose()
         await home.aclose()
-    layers = {f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known}
-    # In a thread, because the process that answers may be this one.
-    shared = await asyncio.to_thread(running_for, home.shown)
-    link = home.link.read()
-    waiting, refused = len(home.outbox.waiting()), home.outbox.refused()
-    if flags.json:
-        write(
-            {
-                "linked": link and link.url,
-                "waiting": waiting,
-                "refused": [{"file": str(turn.path), "reason": turn.reason} for turn in refused],
-                "memories": home.shown,
-                "settings": str(_settings_file(flags)),
-                "conversation": project and project.conversation,
-                "paused": pause is not None,
-                "sentForWords": settings.llm.names if settings.gives_words else "",
-                "shared": [known for _place, known in shared if known],
-                "conversations": {name: home.place_of(name) for name in names},
-                "tenants": tenants,
-                "knowledge": {name: {"entries": one.count, "archived": one.archived} for name, one in held.items()},
-                "layers": {name: str(place) for name, place in layers.items()},
-            }
-        )
-        return
-    out, file = console(), _settings_file(flags)
-    known = str(file) if file.is_file() else _("{path} (no such file: defaults apply)", file)
-    if link is not None:
-        out.print(
-            _("linked    {url}: windows, hooks and commands use its memory, and not the one here", escape(link.url))
-        )
-    if waiting or refused:
-        out.print(_("outbox    {waiting} wait to be delivered, {refused} were refused", waiting, len(refused)))
-    for turn in refused[-_MOST_REFUSED:]:
-        out.print(_("refused   {path}: {reason}", escape(str(turn.path)), escape(turn.reason)))
-    if refused:
-        out.print(_("          `memory-server link --retry-refused` sends them again"))
-    out.print(_("memories  {place}\nsettings  {settings_file}", escape(home.shown), escape(known)))
+    return _Places(
+        home=home,
+        settings_file=settings_file,
+        figures=figures,
+        conversation_ids=conversation_ids,
+        tenants=tenants,
+        layers={f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known},
+        pause=pause,
+        project=project,
+        # In a thread, because the process that answers may be this one.
+        shared=await asyncio.to_thread(running_for, home.shown),
+        link=home.link.read(),
+        waiting=len(home.outbox.waiting()),
+        refused=home.outbox.refused(),
+    )
+
+
+def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
+    home = places.home
+    sent_for_words = ""
+    if settings.gives_words:
+        sent_for_words = settings.llm.names
+    return {
+        "linked": places.link and places.link.url,
+        "waiting": places.waiting,
+        "refused": [{"file": str(turn.path), "reason": turn.reason} for turn in places.refused],
+        "memories": home.shown,
+        "settings": str(places.settings_file),
+        "conversation": places.project and places.project.conversation,
+        "paused": places.pause is not None,
+        "sentForWords": sent_for_words,
+        "shared": [facts for _socket, facts in places.shared if facts],
+        "conversations": {name: home.place_of(name) for name in places.conversation_ids},
+        "tenants": places.tenants,
+        "knowledge": {
+            name: {"entries": figures.count, "archived": figures.archived} for name, figures in places.figures.items()
+        },
+        "layers": {name: str(path) for name, path in places.layers.items()},
+    }
+
+
+def _print(places: _Places, settings: Settings) -> None:
+    out = console()
+    _print_link_and_outbox(places)
+    file_text = str(places.settings_file)
+    if not places.settings_file.is_file():
+        file_text = _("{path} (no such file: defaults apply)", places.settings_file)
+    out.print(_("memories  {place}\nsettings  {settings_file}", escape(places.home.shown), escape(file_text)))
     if settings.gives_words and settings.llm.providers:
         out.print(_("words     the clean-up sends memories to {models} for other words", escape(settings.llm.names)))
-    if project is not None:
+    if places.project is not None:
         out.print(
             _(
                 "here      {conversation}, set by {path} for servers and hooks",
-                escape(project.conversation),
-                escape(str(project.path)),
+                escape(places.project.conversation),
+                escape(str(places.project.path)),
             )
         )
-    if pause is not None:
-        out.print(escape(pause.text(settings.zone)))
-    for place, told in shared:
-        out.print(f"{padded('shared', 10)}{escape(describe(place, told))}")
-    if tenants:
-        out.print(_("tenants   {names}; --tenant NAME looks into one", escape(joined(", ", tenants))))
-    if held:
-        rows = [(_("family"), _("entries"), _("archived"), _("folder"))]
-        for space, space_figures in held.items():
-            folder_of_layer = str(layers.get(space, ""))
-            rows.append((space, str(space_figures.count), str(space_figures.archived), folder_of_layer))
-        print_columns(rows, cut=False)
-    if names:
-        print_columns([(_("conversation"), _("folder")), *((name, home.place_of(name)) for name in names)], cut=False)
+    if places.pause is not None:
+        out.print(escape(places.pause.text(settings.zone)))
+    for socket_path, facts in places.shared:
+        out.print(f"{padded('shared', 10)}{escape(describe(socket_path, facts))}")
+    if places.tenants:
+        out.print(_("tenants   {names}; use --tenant NAME for one of them", escape(", ".join(places.tenants))))
+    if places.figures:
+        family_table = [(_("family"), _("entries"), _("archived"), _("folder"))]
+        for name, figures in places.figures.items():
+            layer_folder = str(places.layers.get(name, ""))
+            family_table.append((name, str(figures.count), str(figures.archived), layer_folder))
+        print_columns(family_table, cut=False)
+    if places.conversation_ids:
+        conversation_table = [(_("conversation"), _("folder"))]
+        conversation_table += [(name, places.home.place_of(name)) for name in places.conversation_ids]
+        print_columns(conversation_table, cut=False)
+
+
+def _print_link_and_outbox(places: _Places) -> None:
+    """Print to which server this machine is linked, and what its server has not taken yet."""
+    out = console()
+    if places.link is not None:
+        url = escape(places.link.url)
+        out.print(_("linked    {url}: windows, hooks and commands use its memory, not that of this machine", url))
+    if places.waiting or places.refused:
+        refused_total = len(places.refused)
+        out.print(_("outbox    {waiting} waiting to be delivered, {refused} refused", places.waiting, refused_total))
+    for turn in places.refused[-_MOST_REFUSED:]:
+        out.print(_("refused   {path}: {reason}", escape(str(turn.path)), escape(_(turn.reason))))
+    if places.refused:
+        out.print(_("          `memory-server link --retry-refused` sends them again"))
 
 
 def _settings_file(flags: Namespace) -> Path:
-    given = getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file()
-    return Path(given).absolute()
+    path = getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file()
+    return Path(path).absolute()

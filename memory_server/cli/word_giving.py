@@ -6,15 +6,15 @@ from argparse import Namespace
 from collections import Counter
 from dataclasses import dataclass, field
 
-from memory_server.app import App
+from languages import N_, _, counted
+from memory_server.app import CallerView
 from memory_server.cli.terminal import complain, console, escape
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS
 from memory_server.memories.word_giver import NO_MODEL, Asked
-from sandbox.locale import _, counted, joined
 
-NO_WORDS_WAIT = _("Every memory that may be sent has other words, or was sent before.")
+NO_WORDS_WAIT = N_("Every memory that may be sent has other words, or was sent before.")
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Sum:
             self.models[asked.model] = None
 
 
-async def words_of_memories(app: App, flags: Namespace) -> None:
+async def words_of_memories(app: CallerView, flags: Namespace) -> None:
     """Ask now for the words of all memories that wait for some, or with --dry-run say how many would be sent."""
     if flags.dry_run:
         await _say_what_waits(app, None)
@@ -42,7 +42,7 @@ async def words_of_memories(app: App, flags: Namespace) -> None:
         console().print(_("Nothing was sent."))
 
 
-async def words_after_cleanup(app: App, only: str | None, *, dry_run: bool) -> None:
+async def words_after_cleanup(app: CallerView, only: str | None, *, dry_run: bool) -> None:
     """The same after a clean-up, of one conversation or of all, where the settings want it."""
     if not app.settings.gives_words or not app.settings.llm.providers:
         return
@@ -52,32 +52,33 @@ async def words_after_cleanup(app: App, only: str | None, *, dry_run: bool) -> N
         await _give(app, only)
 
 
-async def words_finding(app: App) -> Finding | None:
+async def words_finding(app: CallerView) -> Finding | None:
     """What `doctor` says of memories that are sent for words; None: the settings do not want it."""
     settings = app.settings
     if not settings.gives_words:
         return None
     about = _("other words")
     if not settings.llm.providers:
-        return Finding("warning", about, _("llm.words_for_memories is on, but {reason}", NO_MODEL))
+        return Finding("warning", about, _("llm.words_for_memories is on, but {reason}", _(NO_MODEL)))
     waiting = await app.word_giver.waiting()
     now_ms = app.clock()
     used = await app.knowledge.store.tokens(now_ms - DAY_MS, now_ms)
-    what = _(
-        "the clean-up sends memories to {models} for other words; {memories} wait, and {used:,} tokens were used in 24 "
-        "hours",
+    sentence = _(
+        "the clean-up sends memories to {models} for other words; waiting: {memories}; tokens used in 24 "
+        "hours: {used:,}",
         settings.llm.names,
         counted(waiting.memories, "memory"),
         used,
     )
-    return Finding("ok", about, what)
+    return Finding("ok", about, sentence)
 
 
-async def _say_what_waits(app: App, only: str | None) -> None:
-    waiting, settings = await app.word_giver.waiting(only), app.settings
+async def _say_what_waits(app: CallerView, only: str | None) -> None:
+    waiting = await app.word_giver.waiting(only)
+    settings = app.settings
     out = console()
     if not waiting.memories:
-        out.print(NO_WORDS_WAIT)
+        out.print(_(NO_WORDS_WAIT))
         return
     text = _(
         "Would send {memories} in {requests} for other words, which takes about {tokens:,} tokens.",
@@ -87,18 +88,18 @@ async def _say_what_waits(app: App, only: str | None) -> None:
     )
     out.print(escape(text))
     if settings.llm.providers:
-        out.print(escape(_("They would go to {models}.", settings.llm.names)))
+        out.print(escape(_("They would be sent to {models}.", settings.llm.names)))
     if not settings.llm.providers or not settings.gives_words:
         out.print(
             escape(_("Nothing is sent until a model is named under `[llm]` and `words_for_memories` is true there."))
         )
 
 
-async def _give(app: App, only: str | None) -> int:
+async def _give(app: CallerView, only: str | None) -> int:
     """Ask, and say what came of it; the number of requests."""
     async with app.home.ledger.turn() as ours:
         if not ours:
-            raise InvalidInput("Another process is doing the upkeep of this folder; try again when it is done.")
+            raise InvalidInput("Another process is cleaning up this folder; try again when it has finished.")
         done = _Sum()
         async for asked in app.word_giver.give(only):
             done.add(asked)
@@ -113,7 +114,8 @@ def _print_request(asked: Asked) -> None:
         complain(_("{name}: {reason}", asked.place, asked.problem))
     elif asked.kept.memories:
         change = _(" (change {change_id})", asked.kept.change_id or "")
-        memories, words = counted(asked.kept.memories, "memory"), counted(asked.kept.words, "word")
+        memories = counted(asked.kept.memories, "memory")
+        words = counted(asked.kept.words, "word")
         console().print(
             _("[bold]{place}[/]: {memories}, {words}{change}", escape(asked.place), memories, words, change)
         )
@@ -122,11 +124,11 @@ def _print_request(asked: Asked) -> None:
 def _sum_text(done: _Sum, configured: str) -> str:
     counts = done.counts
     return _(
-        "Sent {memories} in {requests} to {models}: {worded} have other words now, {words} together. This took "
-        "{tokens:,} tokens.",
+        "Sent {memories} in {requests} to {models}: {worded} of them have other words now, {words} in "
+        "total. This took {tokens:,} tokens.",
         counted(counts["sent"], "memory"),
         counted(done.requests, "request"),
-        joined(", ", list(done.models)) or configured,
+        ", ".join(done.models) or configured,
         counts["memories"],
         counted(counts["words"], "word"),
         counts["tokens"],

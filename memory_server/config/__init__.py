@@ -18,12 +18,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from languages import N_, _, clause
 from memory_server.kernel.errors import InvalidInput
-from sandbox.locale import N_, _, clause
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from memory_server.config.settings import Settings as Settings
+    from memory_server.kernel.meter import Meter
     from memory_server.storage.data_dir import Home
+    from memory_server.storage.options import StoreParameters
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 _VARIABLES_OF_THE_ORIGINAL: Mapping[str, str] = {
@@ -42,57 +46,66 @@ def load(
 ) -> Settings:
     """The settings: file < environment < flags. A flag that is None was not given. Raises InvalidInput: a name is
     unknown, a value unusable, or the file unreadable; the message names the source."""
-    for name, value in (flags or {}).items():
+    typed_flags = {name: value for name, value in (flags or {}).items() if value is not None}
+    for name, value in typed_flags.items():
         if value == "":
             raise InvalidInput("--{name} is empty; give it a value or leave it out.", name.replace("_", "-"))
-    named = config_file or named_config_file(environment)
-    path = (named or default_config_file()).expanduser()
+    named_file = config_file or named_config_file(environment)
+    path = (named_file or default_config_file()).expanduser()
+    file_values: dict[str, Any] = {}
+    if named_file is not None or path.is_file():
+        file_values = _from_file(path)
     sources: dict[str, Mapping[str, Any]] = {
         **_of_the_original(environment),
-        _("the file {path}", path): _from_file(path) if named is not None or path.is_file() else {},
+        _("the file {path}", path): file_values,
         N_("the environment"): _from_environment(environment),
-        N_("the command line"): {name: value for name, value in (flags or {}).items() if value is not None},
+        N_("the command line"): typed_flags,
     }
     from pydantic import ValidationError
 
     from memory_server.config.settings import Settings
 
     values: dict[str, Any] = {}
-    for given in sources.values():
-        _merge(values, given)
+    for source_values in sources.values():
+        _merge(values, source_values)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        source = next(name for name, given in reversed(sources.items()) if _names(given, problem["loc"]))
-        if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            raise InvalidInput(
-                "There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings.",
-                place,
-                _(source),
-            ) from error
-        ours = problem["type"] == "value_error"
-        theirs = problem["msg"].replace("Input should", "it should").rstrip(".")
-        reason = clause(str(problem["ctx"]["error"])) if ours else theirs
-        if source == "the command line" and "." not in place:
-            flag = place.replace("_", "-")
-            if problem["type"].startswith("datetime"):
-                reason = _("write an ISO time such as 2026-05-03T12:00")
-            raise InvalidInput(
-                "The flag `--{flag}` cannot be {input!r}: {reason}.", flag, problem["input"], reason
-            ) from error
-        raise InvalidInput(
-            "The setting `{place}` (from {source}) cannot be {input!r}: {reason}.",
-            place,
+        first_problem = error.errors(include_url=False)[0]
+        raise _invalid_setting(first_problem, sources) from error
+
+
+def _invalid_setting(problem: ErrorDetails, sources: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
+    """The error about a setting, with the last of the `sources` that has it."""
+    location = problem["loc"]
+    setting = ".".join(map(str, location))
+    source = [name for name, values in sources.items() if _has_setting(values, location)][-1]
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return InvalidInput(
+            "There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings.",
+            setting,
             _(source),
-            problem["input"],
-            reason,
-        ) from error
+        )
+    reason = problem["msg"].replace("Input should", "it should").rstrip(".")
+    if problem["type"] == "value_error":
+        reason = clause(str(problem["ctx"]["error"]))
+    if source == "the command line" and "." not in setting:
+        if problem["type"].startswith("datetime"):
+            reason = _("write an ISO time such as 2026-05-03T12:00")
+        flag = setting.replace("_", "-")
+        return InvalidInput("The flag `--{flag}` cannot be {input!r}: {reason}.", flag, problem["input"], reason)
+    return InvalidInput(
+        "The setting `{place}` (from {source}) cannot be {input!r}: {reason}.",
+        setting,
+        _(source),
+        problem["input"],
+        reason,
+    )
 
 
 def _of_the_original(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What each variable of the program says that layers come from; an empty one counts as not set."""
+    """The settings in the variables of the program that layers come from, by variable; an empty variable counts as not
+    set."""
     return {
         variable: {"layers": {name: environment[variable]}}
         for variable, name in _VARIABLES_OF_THE_ORIGINAL.items()
@@ -102,8 +115,10 @@ def _of_the_original(environment: Mapping[str, str]) -> dict[str, dict[str, Any]
 
 def named_config_file(environment: Mapping[str, str]) -> Path | None:
     """The settings file that the environment names, if it does."""
-    named = environment.get("MEMORY_SERVER_CONFIG")
-    return Path(named) if named else None
+    path = environment.get("MEMORY_SERVER_CONFIG")
+    if not path:
+        return None
+    return Path(path)
 
 
 def default_config_file() -> Path:
@@ -112,12 +127,29 @@ def default_config_file() -> Path:
     return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
 
 
-def home_of(settings: Settings, clock: Callable[[], int], *more: Any, beside: Home | None = None) -> Home:
-    """The home that the settings name; `more` and `beside` as of `open_home`."""
+def home_of(
+    settings: Settings,
+    clock: Callable[[], int],
+    *,
+    parameters: StoreParameters | None = None,
+    meter: Meter | None = None,
+    beside: Home | None = None,
+) -> Home:
+    """The home that the settings name. `clock` gives milliseconds since 1970; the other arguments are those of
+    `open_home`."""
     from memory_server.storage.homes import open_home
 
-    folder, url = settings.folder, settings.store
-    return open_home(url or folder, clock, *more, folder=folder, postgres=settings.postgres, beside=beside)
+    folder = settings.folder
+    location = settings.store or folder
+    return open_home(
+        location,
+        clock,
+        parameters=parameters,
+        meter=meter,
+        folder=folder,
+        postgres=settings.postgres,
+        beside=beside,
+    )
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -138,32 +170,35 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG" or not text:
             continue
         *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-        place = values
+        section_values = values
         for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
+            section_values = section_values.setdefault(section, {})
+            if not isinstance(section_values, dict):
                 group = variable.partition("__")[0]
                 raise InvalidInput(
                     "The environment variables {group} and {variable} contradict each other; unset one of them.",
                     group,
                     variable,
                 )
-        place[name] = text
+        section_values[name] = text
     return values
 
 
-def _names(given: Any, place: Sequence[int | str]) -> bool:
-    """Whether a source gives the setting at `place`."""
-    for part in place:
-        if not isinstance(given, Mapping) or part not in given:
+def _has_setting(values: Any, location: Sequence[int | str]) -> bool:
+    """Whether the values of a source have the setting at `location`."""
+    for key in location:
+        if not isinstance(values, Mapping) or key not in values:
             return False
-        given = given[part]
+        values = values[key]
     return True
 
 
-def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
-    for name, value in other.items():
-        if isinstance(value, Mapping) and isinstance(into.get(name), dict):
-            _merge(into[name], value)
+def _merge(values: dict[str, Any], further_values: Mapping[str, Any]) -> None:
+    """Put `further_values` into `values`, section by section; of equal names they replace those in `values`."""
+    for name, value in further_values.items():
+        if not isinstance(value, Mapping):
+            values[name] = value
+        elif isinstance(values.get(name), dict):
+            _merge(values[name], value)
         else:
-            into[name] = dict(value) if isinstance(value, Mapping) else value
+            values[name] = dict(value)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from memory_server.config.section import GIVEN, Section
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, str):  # in the environment
+        return json.loads(value)
+    return value
 
 
 class ProviderSettings(Section):
@@ -22,24 +28,24 @@ class ProviderSettings(Section):
 
 
 class EmbeddingSettings(Section):
-    """A model that gives texts vectors, by which short-term memories and those of users are found by meaning."""
+    """A model that gives texts vectors. With it, short-term memories and those of users are found by meaning."""
 
     model: str = ""
     """Name of the model; without one, nothing is sent."""
     base_url: str = Field("", pattern=r"^(https?://\S+)?$")
-    """Where it is, up to `/embeddings`; by default that of OpenAI."""
+    """Its URL, up to `/embeddings`; by default that of OpenAI."""
     key_env: str = Field("", pattern=r"^\w*$")
     """Name of the variable that holds the key."""
     input_price: float = Field(0.0, ge=0)
-    """What a million tokens cost, for the statistics."""
+    """Price of a million tokens, for the statistics."""
 
 
 class LlmSettings(Section):
-    """Language models of others. Nothing is sent anywhere unless a provider is named here."""
+    """Language models. Nothing is sent anywhere unless a provider is named here."""
 
     providers: Annotated[
         tuple[ProviderSettings, ...],
-        BeforeValidator(lambda given: json.loads(given) if isinstance(given, str) else given),
+        BeforeValidator(_from_json),
         WithJsonSchema({"type": "array", "items": {"type": "object"}}),
     ] = ()
     """Models in the order in which they are asked, in the environment as JSON: `[{"kind": "openai", "model": "…",
@@ -52,14 +58,14 @@ class LlmSettings(Section):
     total_seconds: float = Field(20.0, gt=0, le=600)
     """Seconds for all models together."""
     tokens_per_day: int = Field(200_000, ge=0)
-    """Tokens that all processes on the data folder use in 24 hours; 0: no bound."""
+    """Tokens that all processes on the data folder use in 24 hours; 0: no limit."""
     words_for_memories: bool = False
-    """Whether the clean-up asks these models for other words by which memories are found; they then get the texts of
+    """Whether the clean-up asks these models for other words by which memories are found; they get the texts of
     short-term memories, each once. It uses at most half of `tokens_per_day`."""
     extraction_prompt: str | None = None
-    """What a model is told that looks for facts, in place of our prompt."""
+    """Instructions for a model that looks for facts, in place of ours."""
     merge_prompt: str | None = None
-    """What a model is told that changes a memory, in place of our prompt."""
+    """Instructions for a model that changes a memory, in place of ours."""
 
     @property
     def names(self) -> str:

@@ -22,55 +22,97 @@ from nlp.normal_forms import can_simplify
 
 def parameters(settings: Settings) -> Parameters:
     """The constants of recall that `settings` give."""
-    short, words, node = settings.short_term, settings.words, settings.compat == "node"
-    constants: dict[str, Any] = {
-        **short.model_dump(include={"top_count", "next_count", "flashback_count"}),
-        "sessions": short.sessions and not node,
-        "own_conversation_ms": round(short.own_conversation_minutes * MINUTE_MS),
-        "rarity": words.rarity and not node,
-    }
-    if short.threshold is not None:
-        constants["threshold" if node else "least_match"] = short.threshold
-    if short.half_life_days is not None:
-        constants["decay_per_ms"] = math.log(2) / (short.half_life_days * DAY_MS)
-    retention = NODE_RETENTION if node else RetentionParameters()
-    if short.keep_at_least is not None:
-        retention = replace(retention, always_kept=short.keep_at_least)
-    usual = RecallParameters() if node else USUAL
-    # What the Node original does not have stays off.
-    advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if not node or getattr(usual, n)}
-    factors = words.model_dump(include={"function_words", "relative_days", "pairs"})
-    emphasis = (
-        QueryWeights()
-        if node
-        else QueryWeights(
-            earlier=words.earlier_messages,
-            before_question=words.before_question,
-            given=words.other_words,
-            given_for_question=words.other_words_for_question,
-            kept=words.kept_words,
-            **factors,
-        )
-    )
+    if settings.compat == "node":
+        return _parameters_of_node(settings)
     return Parameters(
-        recall=replace(usual, **constants, **advanced),
-        retention=replace(retention, most_at_once=short.forget_at_most),
+        recall=replace(USUAL, **_recall_constants(settings), **_advanced_constants(settings)),
+        retention=_retention(settings, RetentionParameters()),
         wording=KeywordOptions(
             enrichment=enrichment(settings),
-            emphasis=emphasis,
+            emphasis=_query_weights(settings),
             zone=settings.zone,
-            names_of={} if node else settings.names_of,
+            names_of=settings.names_of,
         ),
-        same_turn_ms=0 if node else Parameters().same_turn_ms,
         random_long_term=settings.triggers.random_count,
     )
 
 
+def _parameters_of_node(settings: Settings) -> Parameters:
+    """The constants for `compat = "node"`: whatever the Node original does not have stays off."""
+    usual = RecallParameters()
+    constants = _recall_constants(settings)
+    constants |= {"sessions": False, "rarity": False}
+    if "least_match" in constants:
+        constants["threshold"] = constants.pop("least_match")
+    advanced = _advanced_constants(settings)
+    advanced_of_node = {name: value for name, value in advanced.items() if getattr(usual, name)}
+    return Parameters(
+        recall=replace(usual, **constants, **advanced_of_node),
+        retention=_retention(settings, NODE_RETENTION),
+        wording=KeywordOptions(
+            enrichment=enrichment(settings),
+            emphasis=QueryWeights(),
+            zone=settings.zone,
+            names_of={},
+        ),
+        same_turn_ms=0,
+        random_long_term=settings.triggers.random_count,
+    )
+
+
+def _recall_constants(settings: Settings) -> dict[str, Any]:
+    """The constants of recall that have a setting of their own."""
+    short_term = settings.short_term
+    constants: dict[str, Any] = {
+        "top_count": short_term.top_count,
+        "next_count": short_term.next_count,
+        "flashback_count": short_term.flashback_count,
+        "sessions": short_term.sessions,
+        "own_conversation_ms": round(short_term.own_conversation_minutes * MINUTE_MS),
+        "rarity": settings.words.rarity,
+    }
+    if short_term.threshold is not None:
+        constants["least_match"] = short_term.threshold
+    if short_term.half_life_days is not None:
+        constants["decay_per_ms"] = math.log(2) / (short_term.half_life_days * DAY_MS)
+    return constants
+
+
+def _advanced_constants(settings: Settings) -> dict[str, Any]:
+    return settings.short_term.advanced.model_dump(exclude_none=True)
+
+
+def _retention(settings: Settings, usual: RetentionParameters) -> RetentionParameters:
+    short_term = settings.short_term
+    retention = replace(usual, most_at_once=short_term.forget_at_most)
+    if short_term.keep_at_least is None:
+        return retention
+    return replace(retention, always_kept=short_term.keep_at_least)
+
+
+def _query_weights(settings: Settings) -> QueryWeights:
+    words = settings.words
+    return QueryWeights(
+        earlier=words.earlier_messages,
+        before_question=words.before_question,
+        pairs=words.pairs,
+        function_words=words.function_words,
+        relative_days=words.relative_days,
+        given=words.other_words,
+        given_for_question=words.other_words_for_question,
+        kept=words.kept_words,
+    )
+
+
 def enrichment(settings: Settings) -> Enrichment:
-    """What is done to words: nothing for `compat = "node"`; `simplified` only where OpenCC is installed."""
+    """The enrichment of words: none for `compat = "node"`; `simplified` only where OpenCC is installed."""
     if settings.compat == "node":
         return Enrichment()
     words = settings.words
-    names = dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))
+    names = [name.strip() for name in words.names.split(",")]
     switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "speakers", "long_texts"})
-    return Enrichment(simplified=words.simplified and can_simplify(), words=tuple(names), **switches)
+    return Enrichment(
+        simplified=words.simplified and can_simplify(),
+        words=tuple(dict.fromkeys(filter(None, names))),
+        **switches,
+    )

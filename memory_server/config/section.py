@@ -6,12 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Names = Annotated[
-    str | None, BeforeValidator(lambda value: ",".join(map(str, value)) if isinstance(value, list) else value)
-]
-"""With commas between; in the file a list is the natural form."""
+
+def _with_commas(value: Any) -> Any:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value
+
+
+Names = Annotated[str | None, BeforeValidator(_with_commas)]
+"""Names with commas between; in the file a list is the natural form."""
 GIVEN: Any = Field({}, validate_default=True)
-"""A section of which nothing is given: so it is made with the others, and costs nothing before."""
+"""A section of which nothing is set: so it is made with the others, and costs nothing before."""
 
 
 class Section(BaseModel):

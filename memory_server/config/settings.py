@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import fields
 from datetime import MAXYEAR, MINYEAR, datetime
 from functools import partial
 from pathlib import Path
@@ -13,26 +13,31 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, create_model, field_validator
 
+from languages import _
 from memory_server.config.http_settings import HttpSettings
 from memory_server.config.llm_settings import LlmSettings
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.recall.parameters import USUAL, Parameters, RecallParameters, RetentionParameters
 from memory_server.kernel.errors import InvalidInput, ReadOnly
-from memory_server.kernel.times import MINUTE_MS, is_zone
+from memory_server.kernel.times import MINUTE_MS, is_zone, zone_named
 from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
 from memory_server.storage.options import PostgresSettings, StorageSettings
 from sandbox import SandboxLimits
-from sandbox.locale import _
 
-LogLevel = Annotated[
-    Literal["DEBUG", "INFO", "WARNING", "ERROR"],
-    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
-]
+
+def _in_upper_case(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.upper()
+    return value
+
+
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_in_upper_case)]
 _Id = Annotated[str, AfterValidator(partial(normalize, "NFC"))]
 
 
 def _groups(value: Any) -> Any:
+    """The groups of a setting, where each is a list of names, or their names with commas between."""
     if isinstance(value, str):  # in the environment
         try:
             value = json.loads(value)
@@ -40,31 +45,54 @@ def _groups(value: Any) -> Any:
             raise ValueError(_('write it as JSON, such as {"family": ["小明", "小红"]}')) from error
     if not isinstance(value, dict):
         return value
-    return {
-        name: [id_ for part in given.split(",") if (id_ := part.strip())] if isinstance(given, str) else given
-        for name, given in value.items()
-    }
+    return {name: _members(members) for name, members in value.items()}
+
+
+def _members(members: Any) -> Any:
+    if not isinstance(members, str):
+        return members
+    stripped_names = [name.strip() for name in members.split(",")]
+    return [name for name in stripped_names if name]
 
 
 _ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
-_WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"}
-_WITH_A_NAME |= {"own_conversation_ms", "question_count", "sessions", "weak_too"}
+_WITH_A_NAME = {
+    "decay_per_ms",
+    "threshold",
+    "least_match",
+    "rarity",
+    "top_count",
+    "next_count",
+    "flashback_count",
+    "own_conversation_ms",
+    "question_count",
+    "sessions",
+    "weak_too",
+}
 """Constants that a setting of its own changes, or that callers set."""
-_KINDS: dict[Any, Any] = {"bool": bool | None, "int": int | None, "float": float | None}
-_CONSTANTS: dict[str, Any] = {
-    f.name: (
-        _KINDS[f.type],
-        None if f.type == "bool" else Field(None, gt=0) if f.name in _ABOVE_ZERO else Field(None, ge=0),
-    )
-    for f in fields(RecallParameters)
-    if f.name not in _WITH_A_NAME
+
+
+def _advanced_field(constant: dataclasses.Field[Any]) -> tuple[Any, Any]:
+    """The type and the default of the advanced setting for a constant of recall, as `create_model` wants them."""
+    if constant.type == "bool":
+        return bool | None, None
+    default = Field(None, gt=0) if constant.name in _ABOVE_ZERO else Field(None, ge=0)
+    if constant.type == "int":
+        return int | None, default
+    return float | None, default
+
+
+_ADVANCED_FIELDS: dict[str, Any] = {
+    constant.name: _advanced_field(constant)
+    for constant in dataclasses.fields(RecallParameters)
+    if constant.name not in _WITH_A_NAME
 }
 AdvancedSettings: Any = create_model(
     "AdvancedSettings",
     __base__=Section,
     __doc__="""Constants of recall by their names in `conversations/recall/parameters.py`, for those who measure
 what they change (`tests/bench/eval.py --beside short_term.advanced.spacing_ms=0`).""",
-    **_CONSTANTS,
+    **_ADVANCED_FIELDS,
 )
 
 
@@ -74,73 +102,68 @@ _AT_EVERY_PROMPT: Any = AdvancedSettings.model_construct(None, **_STRICT)
 
 
 class ShortTermSettings(Section):
-    """Recall and retention of short-term memories; `conversations/recall/parameters.py` names the source of each
-    default."""
+    """Recall and retention of short-term memories."""
 
     half_life_days: float | None = Field(None, gt=0)
-    """Days after which half of the decay has happened; by default 4.01, the Node original's 2e-9 per millisecond."""
+    """Days after which half of the decay has happened; by default 4.01."""
     threshold: float | None = None
-    """Points that a memory among 300 must share with the messages to come as top or next, by default 33; among fewer
-    memories it needs less, among more it needs more. With `compat = "node"`: the relevance it needs, by default 5."""
+    """Points that a memory among 300 must share with the messages to come as top or next, by default 33; fewer memories
+    need less, more need more. *Node*: the relevance that it needs, by default 5."""
     top_count: int = Field(USUAL.top_count, ge=0, le=100)
-    """Memories of the first tier."""
+    """Memories of the first tier, top."""
     next_count: int = Field(USUAL.next_count, ge=0, le=100)
-    """Memories of the second tier."""
+    """Memories of the second tier, next."""
     flashback_count: int = Field(USUAL.flashback_count, ge=0, le=100)
-    """Memories drawn by chance."""
+    """Random memories."""
     own_conversation_minutes: float = Field(USUAL.own_conversation_ms / MINUTE_MS, ge=0)
-    """Memories of the same conversation younger than this are held back, unless they come from another session."""
+    """Memories of the same conversation younger than this are held back, unless they are of another session."""
     sessions: bool = USUAL.sessions
-    """Whether sessions count: a memory of another session is never held back. With `compat = "node"` they do not count,
-    and the minutes alone decide."""
+    """Whether sessions count: a memory of another session is never held back. *Node*: they do not count."""
     keep_at_least: int | None = Field(None, ge=0)
-    """Memories per conversation up to which the clean-up forgets nothing; by default 20000. With `compat = "node"` 512,
-    and what is older than a year is forgotten all the same."""
+    """Memories per conversation up to which the clean-up forgets nothing; by default 20000. *Node*: 512, and memories
+    older than a year are forgotten all the same."""
     forget_at_most: int = Field(RetentionParameters().most_at_once, ge=1)
-    """Memories per conversation that one run of the clean-up forgets at most."""
+    """Memories per conversation that one clean-up forgets at most."""
     advanced: AdvancedSettings = GIVEN
 
 
 class WordSettings(Section):
-    """How messages become words, beyond the Node original; docs/explanation/recall-quality.md has the measured effect
-    of each. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server doctor
-    --reindex`."""
+    """How messages become words; docs/project/recall-quality.md has measurements. `compat = "node"` turns all of it
+    off. Older memories keep their words until `memory-server doctor --reindex`."""
 
     simplified: bool = True
-    """Whether Traditional characters count as Simplified ones; what is stored stays as it was written."""
+    """Whether Traditional characters count as Simplified ones; stored text stays as it is."""
     normal_forms: bool = True
     """Whether full-width and half-width forms, upper and lower case count as one."""
     scripts: bool = True
     """Whether kana, Hangul, Cyrillic, accented Latin and emoji make words."""
     dates: bool = True
-    """Whether days make words, however they are written (5月2日, 昨天, 7/17, last Friday), and a memory has the day on
-    which it was said."""
+    """Whether days make words in any form (5月2日, 昨天, 7/17, last Friday), and a memory has its own day."""
     stems: bool = True
     """Whether English and Russian words count by their stems: `websockets` finds `websocket`."""
     speakers: bool = True
-    """Whether a memory is found by the name of who spoke: 老王 finds what he said."""
+    """Whether a memory is found by the name of its speaker."""
     long_texts: bool = True
-    """Whether the weight of a word falls only with the square root of the length of its message, and no word is
-    dropped, so that what is said once in a long answer is found."""
+    """Whether the weight of a word falls only with the square root of the length of its message, so that a word of a
+    long answer is found."""
     rarity: bool = USUAL.rarity
     """Whether a word counts less if more of the searched memories hold it."""
     earlier_messages: float = Field(0.7, ge=0, le=1)
-    """How much the message before the last one counts in a search; each earlier message counts less by the same
-    factor."""
+    """How much the message before the last one counts in a search; each earlier one counts less by the same factor."""
     before_question: float = Field(0.1, ge=0, le=1)
-    """The same where the last message is a question, which is mostly complete by itself."""
+    """The same if the last message is a question."""
     pairs: float = Field(0.3, ge=0, le=1)
-    """How much pairs of characters, and single Chinese ones, count beside the words (阿黄, 猫, 피아노); 0: not."""
+    """How much pairs of characters, and single Chinese ones (阿黄, 猫, 피아노), count beside the words."""
     function_words: float = Field(0.5, ge=0, le=1)
-    """How much words that say little (我们, 什么, when, my) count; 0: not."""
+    """How much words that say little (我们, 什么, when, my) count."""
     relative_days: float = Field(0.3, ge=0, le=1)
-    """How much days named by their distance (今天, yesterday) count in a search that has other words."""
+    """How much days named by their distance (今天, yesterday) count in a search with other words."""
     other_words: float = Field(0.7, ge=0, le=1)
-    """How much the other words of a caller count in a search after a statement; 0: not."""
+    """How much the other words of a caller count in a search after a statement."""
     other_words_for_question: float = Field(0.15, ge=0, le=1)
     """The same after a question."""
     kept_words: float = Field(0.7, ge=0, le=1)
-    """How much the other words count that are kept with a memory; 0: not."""
+    """How much the other words that are kept with a memory count."""
     names: str = ""
     """Names and other words that are never cut, with commas between."""
 
@@ -149,20 +172,20 @@ _SANDBOX = SandboxLimits()
 
 
 class TriggerSettings(Section):
-    """The sandbox that runs triggers; docs/reference/trigger-api.md says what a trigger can do."""
+    """The sandbox that runs triggers."""
 
     trigger_seconds: float = Field(_SANDBOX.trigger_seconds, gt=0, le=60)
-    """Seconds that one trigger may take, after all quicker triggers are decided."""
+    """Seconds that one trigger may take, after all quicker ones are decided."""
     search_seconds: float = Field(_SANDBOX.search_seconds, gt=0, le=300)
     """Seconds that all triggers of one search may take together."""
     heap_mb: int = Field(_SANDBOX.heap_mb, ge=8, le=1024)
-    """Heap of the isolate in MB."""
+    """MB of the JavaScript heap."""
     workers: int | None = Field(None, ge=1, le=64)
     """Worker processes; by default as many as there are cores, at most 4."""
     require_all_layers: bool = False
-    """Whether to refuse to run triggers where a layer of protection is missing; `trigger-sandbox doctor` says which."""
+    """Whether no trigger runs where a layer of protection is missing; `trigger-sandbox doctor` says which."""
     random_count: int = Field(Parameters().random_long_term, ge=0, le=100)
-    """Long-term memories that did not fire and come by chance."""
+    """Random long-term memories that did not fire."""
 
 
 class UpkeepSettings(Section):
@@ -175,14 +198,14 @@ class UpkeepSettings(Section):
 
 
 class RecallRecordSettings(Section):
-    """The record of what was given to models, and why; `memory-server recalls` shows it."""
+    """The record of recalls and their reasons; `memory-server recalls` shows it."""
 
     days: float = Field(30, ge=0, le=36500)
     """Days for which a recall is kept; 0: nothing is recorded."""
 
 
 class DaemonSettings(Section):
-    """The process that the windows of a user share, on Linux and macOS."""
+    """The process that all windows of a user share, on Linux and macOS."""
 
     enabled: bool = True
     """Whether `serve` starts and uses a shared process; otherwise each window has a process of its own."""
@@ -195,7 +218,7 @@ class ResultSettings(Section):
 
     # In fewer bytes a result with one item could not be shown.
     max_bytes: int = Field(40_000, ge=2_000)
-    """Bytes of the JSON of a result; a longer one says `truncated`, and `next` where a list goes on."""
+    """Bytes of the JSON of a result; a longer one has `truncated`, and `next` if a list goes on."""
 
 
 class Settings(Section):
@@ -204,47 +227,47 @@ class Settings(Section):
     data_dir: Path | None = None
     """Folder of the memories; by default the user's data folder (`memory-server where` shows it)."""
     store: str | None = Field(None, repr=False)
-    """URL of a PostgreSQL database in which memories are kept instead of that folder, such as
-    `postgresql://user@host/name`; best set in the environment, where it holds a password."""
+    """URL of a PostgreSQL database that holds the memories instead of that folder, such as
+    `postgresql://user@host/name`. Set a URL with a password in the environment."""
     conversation: str = DEFAULT_CONVERSATION
     """Conversation of calls that name none."""
     groups: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
     """Groups of conversations for `recall_scope`: a name, and ids or patterns such as `小明*`. In the environment as
     JSON: `{"family": ["小明", "小红*"]}`."""
     names_of: Annotated[dict[_Id, tuple[str, ...]], BeforeValidator(_groups)] = {}
-    """Names and other words that are never cut, for some conversations: an id or a pattern, and its words, written as
+    """Names and other words that are never cut in some conversations: an id or pattern, and its words, written as
     `groups` are: `{"小明*": ["芝麻", "阿芙萝黛蒂"]}`. Those of `words.names` count everywhere."""
     recall_scope: str = "conversation"
-    """Conversations that a search of short-term memories looks at: `conversation` (the one it is made in), `all`, or a
-    group, whose members then recall from each other."""
+    """Conversations that a search of short-term memories looks at: `conversation` (its own), `all`, or a group, whose
+    members then recall from each other."""
     language: Literal["auto", "zh", "en"] = "auto"
-    """Language of what commands print, where `auto` is that of the locale, and of ages and roles in prompt lines, where
-    it is that of the memories."""
+    """Language of the output of commands, where `auto` is that of the locale, and of ages and roles in prompt lines,
+    where it is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: Names = None
-    """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
-    every conversation. `default` stands for the six usual ones, which come if neither this nor `tools` is set.
+    """Toolsets that a client gets over MCP, with commas between, or `all`. Each tool costs tokens in every
+    conversation. `default` stands for the six usual tools, which come if neither this nor `tools` is set.
     `memory-server call` can call all tools."""
     tools: Names = None
-    """Single tools that are offered as well, by name, with commas between."""
+    """Single tools that a client gets as well, with commas between."""
     exclude_tools: Names = None
-    """Tools that are never offered, by name, with commas between."""
+    """Tools that no client gets, with commas between."""
     read_only: bool = False
-    """Whether nothing is ever changed: only tools that read are offered, searches do not reinforce, and there is no
+    """Whether nothing is ever changed: clients get only tools that read, searches do not reinforce, and there is no
     clean-up."""
     hooks: bool = False
-    """Whether hooks of the client recall and remember by themselves, so that the model need not be asked to; set by
-    `install --with-hooks`."""
+    """Whether hooks of the client recall and remember, so that the model need not be asked to; set by `install
+    --with-hooks`."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: works as the Node original did, without the conversation that all others share, without `[words]`, with
-    each spelling a key of its own in triggers, and with its rule of forgetting."""
+    """`node`: works as the Node original, without a shared conversation, without `[words]`, with each spelling a key of
+    its own in triggers, and with its rule of forgetting."""
     now: datetime | None = None
-    """Time at which the clock starts, for demonstrations and tests; by default the real time."""
+    """Time at which the clock starts, for tests; by default the real time."""
     seed: int | None = None
-    """Seed of what comes by chance, for demonstrations and tests; by default a random one."""
+    """Seed of the random choices, for tests; by default a random one."""
     short_term: ShortTermSettings = GIVEN
     words: WordSettings = GIVEN
     triggers: TriggerSettings = GIVEN
@@ -273,9 +296,10 @@ class Settings(Section):
     @field_validator("groups")
     @classmethod
     def _usable_names(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        if taken := {"conversation", "all"} & set(value):
-            raise ValueError(_("`{taken}` is a scope of its own; give the group another name", min(taken)))
-        return {name: tuple(normalize("NFC", pattern) for pattern in patterns) for name, patterns in value.items()}
+        taken_names = {"conversation", "all"} & set(value)
+        if taken_names:
+            raise ValueError(_("`{taken}` is the name of a scope; give the group another name", min(taken_names)))
+        return {name: tuple(map(partial(normalize, "NFC"), patterns)) for name, patterns in value.items()}
 
     @field_validator("recall_scope")
     @classmethod
@@ -312,7 +336,8 @@ class Settings(Section):
 
     def names_toolset(self, name: str) -> bool:
         """Whether `toolsets` names this one."""
-        return name in (part.strip() for part in (self.toolsets or "").split(","))
+        toolset_names = (self.toolsets or "").split(",")
+        return name in map(str.strip, toolset_names)
 
     def with_flashbacks(self, count: int | None) -> Settings:
         """These settings with `count` memories of each kind that come by chance; None: unchanged."""
@@ -324,14 +349,15 @@ class Settings(Section):
 
     def in_zone(self, timezone: str) -> Settings:
         """These settings with another time zone. Raises InvalidInput: there is no such time zone."""
-        if not is_zone(timezone):
-            raise InvalidInput("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", timezone)
+        zone_named(timezone)
         return self.model_copy(update={"timezone": timezone})
 
     def unasked(self) -> Settings:
         """These settings for a search at every prompt, which most prompts do not need; what is set stays."""
-        strict = _AT_EVERY_PROMPT.model_copy(update=self.short_term.advanced.model_dump(exclude_none=True))
-        return self.model_copy(update={"short_term": self.short_term.model_copy(update={"advanced": strict})})
+        set_constants = self.short_term.advanced.model_dump(exclude_none=True)
+        strict = _AT_EVERY_PROMPT.model_copy(update=set_constants)
+        short_term = self.short_term.model_copy(update={"advanced": strict})
+        return self.model_copy(update={"short_term": short_term})
 
     @property
     def folder(self) -> Path:
@@ -345,12 +371,16 @@ class Settings(Section):
     @property
     def zone(self) -> ZoneInfo | None:
         """The time zone as a value; None for the system's."""
-        return None if self.timezone is None else ZoneInfo(self.timezone)
+        if self.timezone is None:
+            return None
+        return ZoneInfo(self.timezone)
 
     @property
     def now_ms(self) -> int | None:
         """`now` in milliseconds since 1970; a time without an offset is one of `timezone`."""
         if self.now is None:
             return None
-        moment = self.now if self.now.tzinfo else self.now.replace(tzinfo=self.zone).astimezone()
+        moment = self.now
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=self.zone).astimezone()
         return round(moment.timestamp() * 1000)

@@ -51,32 +51,41 @@ class Archived:
 def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
     """What was removed and has not come back, oldest removal first; one memory may have been removed several times. Of
     the commits `newest_first` no more are read than the `newest` last removals need (None: all)."""
-    found: dict[tuple[Key, int], Archived] = {}
-    back: defaultdict[Key, list[tuple[int, Memory | None]]] = defaultdict(list)
-    """What came back, and in which version; None: every earlier removal of that key is taken back."""
-
-    def put(entry: Archived) -> None:
-        key = _key(entry.memory)
-        came_back = any(entry.version <= version and known in (None, entry.memory) for version, known in back[key])
-        if not came_back:
-            found.setdefault((key, entry.version), entry)
-
+    entries: dict[tuple[Key, int], Archived] = {}
+    """What is still in the archive, by its key and the version that removed it."""
+    returns: defaultdict[Key, list[_Return]] = defaultdict(list)
     for commit in newest_first:
         for change in reversed(commit.changes):
             match change:
                 case Forgotten(memory, reason) | TriggerRemoved(memory, reason):
-                    put(Archived(memory, reason, commit.version, commit.at_ms, commit.by))
+                    entry = Archived(memory, reason, version=commit.version, at_ms=commit.at_ms, by=commit.by)
+                    key = _key(memory)
+                    if not any(a_return.takes_back(entry) for a_return in returns[key]):
+                        entries.setdefault((key, entry.version), entry)
                 case Restored(memory):
-                    back[_key(memory)].append((commit.version, None))
+                    returns[_key(memory)].append(_Return(commit.version, None))
                 case TriggerSet(memory):
                     # A new trigger under an old name takes a removal back only if it equals what was removed.
-                    back[_key(memory)].append((commit.version, memory))
+                    returns[_key(memory)].append(_Return(commit.version, memory))
                 case _:
                     pass
-        if newest is not None and len(found) >= newest:
+        if newest is not None and len(entries) >= newest:
             break
-    entries = sorted(found.values(), key=lambda entry: (entry.version, _key(entry.memory)))
-    return tuple(entries if newest is None else entries[max(0, len(entries) - newest) :])
+    oldest_first = sorted(entries.values(), key=lambda entry: (entry.version, _key(entry.memory)))
+    if newest is None:
+        return tuple(oldest_first)
+    return tuple(oldest_first[max(0, len(oldest_first) - newest) :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """The return of a removed memory, in a version; `memory` None: every earlier removal is taken back."""
+
+    version: int
+    memory: Memory | None
+
+    def takes_back(self, entry: Archived) -> bool:
+        return entry.version <= self.version and self.memory in (None, entry.memory)
 
 
 def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
 from memory_server.kernel.errors import InvalidInput
+from sandbox.firing.chat_state import MOST_CHATS, ChatState, ChatStep, firing_key, without_memory
 
-ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand", "restored_over"]
+ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand", "restored_over", "retired"]
 """Why a memory was removed: by the clean-up (`too_old`, `faded`), on demand (`deleted`), by undoing what stored it
-(`undone`), by a person who took it out of the JSON file (`hand`), or because a backup without it was restored with
-overwrite (`restored_over`)."""
+(`undone`), by a person who took it out of the JSON file (`hand`), because a backup without it was restored with
+overwrite (`restored_over`), or because its book has it no longer (`retired`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Unpinned:
 
 @dataclass(frozen=True, slots=True)
 class Muted:
-    """The places in which a short-term memory does not come unasked are other ones."""
+    """The places in which a short-term memory does not come unasked were changed."""
 
     id: str
     before: tuple[str, ...]
@@ -109,9 +110,26 @@ class CleanedUp:
     before_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class ChatMoved:
+    """Memories came in the chat of a session: what that did to its state, as `ChatStep` says it."""
+
+    session: str
+    before: ChatState | None
+    after: ChatState | None
+
+    @staticmethod
+    def of(session: str, step: ChatStep) -> ChatMoved:
+        return ChatMoved(session, step.before, step.after)
+
+    @property
+    def step(self) -> ChatStep:
+        return ChatStep(self.before, self.after)
+
+
 OfShortTerm = Reinforced | Pinned | Unpinned | Muted
 """Changes that name their memory by its id."""
-Change = Added | Edited | Forgotten | Restored | OfShortTerm | TriggerSet | TriggerRemoved | CleanedUp
+Change = Added | Edited | Forgotten | Restored | OfShortTerm | TriggerSet | TriggerRemoved | CleanedUp | ChatMoved
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +148,24 @@ def putting(memory: Memory, before: Memory | None) -> Change:
     """The change that stores `memory`; `before` is the memory of the same kind and key, if there is one."""
     if isinstance(memory, LongTermMemory):
         return TriggerSet(memory, before if isinstance(before, LongTermMemory) else None)
-    return Edited(memory, before) if isinstance(before, ShortTermMemory) else Added(memory)
+    if isinstance(before, ShortTermMemory):
+        return Edited(memory, before)
+    return Added(memory)
 
 
 def removing(memory: Memory, reason: ForgetReason) -> Change:
-    return Forgotten(memory, reason) if isinstance(memory, ShortTermMemory) else TriggerRemoved(memory, reason)
+    """The change that removes `memory`."""
+    if isinstance(memory, ShortTermMemory):
+        return Forgotten(memory, reason)
+    return TriggerRemoved(memory, reason)
 
 
 def memories_in(changes: Iterable[Change]) -> Iterator[Memory]:
     """The memories that these changes hold, as they were before and after."""
     for change in changes:
         for name in ("memory", "before"):
-            if isinstance(memory := getattr(change, name, None), ShortTermMemory | LongTermMemory):
+            memory = getattr(change, name, None)
+            if isinstance(memory, ShortTermMemory | LongTermMemory):
                 yield memory
 
 
@@ -155,21 +179,25 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
             case Edited(memory):
                 if memory.id in state.short_term:
                     state.short_term[memory.id] = memory
-            case Pinned(id=memory_id) | Unpinned(id=memory_id):
-                if (known := state.short_term.get(memory_id)) is not None:
-                    state.short_term[memory_id] = replace(known, pinned=isinstance(change, Pinned))
+            case Pinned(id=memory_id):
+                _rewrite(state, memory_id, pinned=True)
+            case Unpinned(id=memory_id):
+                _rewrite(state, memory_id, pinned=False)
             case Muted(id=memory_id, after=places):
-                if (known := state.short_term.get(memory_id)) is not None:
-                    state.short_term[memory_id] = replace(known, muted=places)
-            case Reinforced(id=memory_id, after=after):
-                if (known := state.short_term.get(memory_id)) is not None:
-                    state.short_term[memory_id] = replace(known, score=after)
+                _rewrite(state, memory_id, muted=places)
+            case Reinforced(id=memory_id, after=score):
+                _rewrite(state, memory_id, score=score)
             case Forgotten(memory):
                 state.short_term.pop(memory.id, None)
             case TriggerSet(memory):
                 state.long_term[memory.name] = memory
+                state.shelf = None
             case TriggerRemoved(memory):
                 state.long_term.pop(memory.name, None)
+                state.shelf = None
+                _forget_firings(state, memory)
+            case ChatMoved(session):
+                _move_chat(state, session, change.step)
             case CleanedUp(at_ms):
                 state.last_cleanup_ms = at_ms
             case _:
@@ -178,21 +206,57 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
             state.follower.follow(change)
 
 
+def _rewrite(state: ConversationState, memory_id: str, **fields: Any) -> None:
+    """Give a short-term memory other values, if it is still there."""
+    memory = state.short_term.get(memory_id)
+    if memory is not None:
+        state.short_term[memory_id] = replace(memory, **fields)
+
+
+def _forget_firings(state: ConversationState, memory: LongTermMemory) -> None:
+    """Forget when a memory that is gone came."""
+    key = firing_key(memory.name, state.conversation_id)
+    for session, chat in state.chats.items():
+        if key in chat.firings:
+            state.chats[session] = without_memory(chat, key)
+
+
+def _move_chat(state: ConversationState, session: str, step: ChatStep) -> None:
+    """Give a chat its state, and forget the chats that were recalled in least lately."""
+    after = step.applied(state.chats.pop(session, None))
+    if after is not None:
+        state.chats[session] = after
+    while len(state.chats) > MOST_CHATS:
+        oldest = min(state.chats, key=lambda name: state.chats[name].at_ms)
+        del state.chats[oldest]
+
+
 # --- taking a commit back, also after later changes: decided on the state as it is now ----------------------
 
 _MARK_CHARS = 4
+_MOST_DIGITS = 15
+"""Digits of a version in a change id."""
 
 
 def change_id(conversation_id: str, version: int) -> str:
     """The id of the commit that made `version`: `42-9f86`. The mark tells one conversation's ids from another's."""
-    return f"{version}-{hashlib.sha256(conversation_id.encode()).hexdigest()[:_MARK_CHARS]}"
+    mark = hashlib.sha256(conversation_id.encode()).hexdigest()[:_MARK_CHARS]
+    return f"{version}-{mark}"
+
+
+def version_in(change: str) -> int:
+    """The version that a change id names; 0: it has another form."""
+    number, dash, mark = change.partition("-")
+    is_number = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
+    if not (is_number and dash and mark):
+        return 0
+    return int(number)
 
 
 def version_of(conversation_id: str, text: str) -> int:
     """The version that a change id names. Raises InvalidInput: it is not a change id, or it is one of another
     conversation."""
-    number = text.partition("-")[0]
-    version = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+    version = version_in(text)
     if version < 1 or text != change_id(conversation_id, version):
         raise InvalidInput(
             "`{text}` is not a change id of the conversation {conversation}; give a changeId that a tool "
@@ -203,10 +267,14 @@ def version_of(conversation_id: str, text: str) -> int:
     return version
 
 
-def merged(base: ShortTermMemory, edited: ShortTermMemory, now: ShortTermMemory) -> ShortTermMemory:
-    """`now`, with each field that differs between `base` and `edited` set as in `edited`."""
-    names = (field.name for field in fields(ShortTermMemory))
-    return replace(now, **{n: getattr(edited, n) for n in names if getattr(base, n) != getattr(edited, n)})
+def merged(base: ShortTermMemory, edited: ShortTermMemory, present: ShortTermMemory) -> ShortTermMemory:
+    """`present`, with each field that differs between `base` and `edited` set as in `edited`."""
+    changed: dict[str, Any] = {}
+    for field in fields(ShortTermMemory):
+        value = getattr(edited, field.name)
+        if getattr(base, field.name) != value:
+            changed[field.name] = value
+    return replace(present, **changed)
 
 
 def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
@@ -214,61 +282,89 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     Raises InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back."""
     # A state of its own, on which what was taken back so far has happened.
     view = ConversationState(state.conversation_id, short_term=dict(state.short_term), long_term=dict(state.long_term))
-    made: list[Change] = []
+    view.chats = dict(state.chats)
+    reversals: list[Change] = []
     for change in reversed(commit.changes):
-        back = _back(view, change)
-        if back is not None:
-            apply(view, [back])
-            made.append(back)
-    if not made:
+        reversal = _reversal(view, change)
+        if reversal is not None:
+            apply(view, [reversal])
+            reversals.append(reversal)
+    if not reversals:
         raise InvalidInput("Nothing of this change is left to undo; the history lists the changes that were made.")
-    return tuple(made)
+    return tuple(reversals)
 
 
-def _back(view: ConversationState, change: Change) -> Change | None:
+def _reversal(view: ConversationState, change: Change) -> Change | None:
+    """The change that takes a change back; None: nothing of it is left."""
     match change:
         case CleanedUp():
             return None
+        case ChatMoved(session):
+            return _chat_reversal(view.chats.get(session), change)
         case TriggerSet(memory, before):
-            now = view.long_term.get(memory.name)
-            if now == memory:
-                return TriggerRemoved(memory, "undone") if before is None else TriggerSet(before, memory)
-            if now == before:
-                return None
-            raise _changed_since(memory.name)
+            return _trigger_set_reversal(view.long_term.get(memory.name), memory, before)
         case TriggerRemoved(memory):
-            now = view.long_term.get(memory.name)
-            if now is not None and now != memory:
+            present_trigger = view.long_term.get(memory.name)
+            if present_trigger is None:
+                return TriggerSet(memory, None)
+            if present_trigger != memory:
                 raise _changed_since(memory.name)
-            return TriggerSet(memory, None) if now is None else None
-        case Forgotten(gone, reason):
-            return None if gone.id in view.short_term else Restored(gone, reason)
-    known = view.short_term.get(change.id if isinstance(change, OfShortTerm) else change.memory.id)
-    if known is None:
+            return None
+        case Forgotten(memory, reason):
+            if memory.id in view.short_term:
+                return None
+            return Restored(memory, reason)
+    memory_id = change.id if isinstance(change, OfShortTerm) else change.memory.id
+    present = view.short_term.get(memory_id)
+    if present is None:
         return None
     match change:
         case Added():
-            return Forgotten(known, "undone")
+            return Forgotten(present, "undone")
         case Restored(reason=reason):
-            return Forgotten(known, reason)
+            return Forgotten(present, reason)
         case Edited(edited, original):
             # What was sent to a model stays sent: taking its words back must not send the memory again.
-            former = replace(merged(edited, original, known), word_tries=known.word_tries)
-            return Edited(former, known) if former != known else None
-        case Reinforced(before=score, after=after):
+            former = replace(merged(edited, original, present), word_tries=present.word_tries)
+            return Edited(former, present) if former != present else None
+        case Reinforced(before=former_score, after=score):
             # Only the difference is taken back: what later searches added stays.
-            return Reinforced(known.id, known.score, known.score - (after - score))
+            return Reinforced(present.id, present.score, present.score - (score - former_score))
         case Pinned():
-            return Unpinned(known.id) if known.pinned else None
+            return Unpinned(present.id) if present.pinned else None
         case Unpinned():
-            return None if known.pinned else Pinned(known.id)
-        case Muted(before=former, after=places):
+            return None if present.pinned else Pinned(present.id)
+        case Muted(before=former_places, after=places):
             # Only these places are taken back: those muted since stay muted.
-            kept = [place for place in known.muted if place in former or place not in places]
-            back = (*kept, *(place for place in former if place not in places and place not in kept))
-            return Muted(known.id, known.muted, back) if back != known.muted else None
+            muted = [place for place in present.muted if place in former_places or place not in places]
+            muted += [place for place in former_places if place not in places and place not in muted]
+            if tuple(muted) == present.muted:
+                return None
+            return Muted(present.id, present.muted, tuple(muted))
         case _:
             assert_never(change)
+
+
+def _trigger_set_reversal(
+    present: LongTermMemory | None, memory: LongTermMemory, before: LongTermMemory | None
+) -> Change | None:
+    """The change that takes back that `memory` was stored in place of `before`."""
+    if present == memory:
+        if before is None:
+            return TriggerRemoved(memory, "undone")
+        return TriggerSet(before, memory)
+    if present != before:
+        raise _changed_since(memory.name)
+    return None
+
+
+def _chat_reversal(present: ChatState | None, change: ChatMoved) -> ChatMoved | None:
+    if present is None:
+        return None
+    step = change.step.taken_back(present)
+    if step is None:
+        return None
+    return ChatMoved.of(change.session, step)
 
 
 def _changed_since(name: str) -> InvalidInput:

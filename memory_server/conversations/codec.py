@@ -13,20 +13,23 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import count
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from languages import Sentence
+from memory_server.conversations.firing_forms import book_json, taken_book
 from memory_server.conversations.model import MOST_MUTED, MOST_WORD_TRIES, LongTermMemory, ShortTermMemory, excess
 from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
-from memory_server.kernel.nesting import deeper
+from memory_server.kernel.nesting import DEEPEST, deeper
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
+from sandbox.firing.rule_fields import rules_json, taken_rules
 
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
-_WORD, _WEIGHT = itemgetter("word"), itemgetter("weight")
+_WORD = itemgetter("word")
+_WEIGHT = itemgetter("weight")
 _FLOATS = {float}
 _ROLE: dict[str, Role] = {role: role for role in ROLES}
 """One string for each role: a parsed one takes 60 bytes in each message."""
@@ -35,9 +38,11 @@ _ROLE: dict[str, Role] = {role: role for role in ROLES}
 
 
 def _unshared(text: str) -> str:
-    # orjson stores the UTF-8 of a text that is not ASCII in the string itself, for as long as the string lives: each
-    # memory would take half as much again.
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+    """A text for orjson, which stores the UTF-8 of a text that is not ASCII in the string itself, for as long as the
+    string lives: each memory would take half as much again."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
 
 
 def message_json(message: Message) -> Json:
@@ -55,34 +60,40 @@ def _message(record: Any) -> Message:
         raise NotARecord("a message is not an object")
     if len(record) == 2:
         # The usual case, and 10,000 memories have many messages.
-        known, text = record.get("role"), record.get("content")
-        if known in ROLES and isinstance(text, str):
-            return Message(_ROLE[known], text)
+        role = record.get("role")
+        content = record.get("content")
+        if role in ROLES and isinstance(content, str):
+            return Message(_ROLE[role], content)
     rest = dict(record)
-    role, content = rest.pop("role", "user"), rest.pop("content", "")
-    timestamp, name = rest.pop("timestamp", None), rest.pop("name", None)
+    role = rest.pop("role", "user")
+    content = rest.pop("content", "")
+    timestamp = rest.pop("timestamp", None)
+    name = rest.pop("name", None)
     # A value that is read as another one is written back as it came: `extra` wins in message_json.
     if role not in ROLES:
-        role, rest["role"] = "system", role
+        rest["role"] = role
+        role = "system"
     if not isinstance(content, str):
-        content, rest["content"] = dumps(content).decode(), content
+        rest["content"] = content
+        content = dumps(content).decode()
     if name is not None and not isinstance(name, str):
-        name, rest["name"] = None, name
+        rest["name"] = name
+        name = None
     time_ms = None
     if timestamp is not None:
         with contextlib.suppress(NotARecord):
             time_ms = milliseconds(timestamp)
         if time_ms != timestamp:
             rest["timestamp"] = timestamp
-    return Message(role=_ROLE[role], content=content, time_ms=time_ms, name=name, extra=_kept(rest))
+    return Message(role=_ROLE[role], content=content, time_ms=time_ms, name=name, extra=_extra(rest))
 
 
-def _kept(rest: Json) -> Mapping[str, Any]:
+def _extra(rest: Json) -> Mapping[str, Any]:
     """The unknown fields of a record, to be written back as they came."""
     if not rest:
         return NOTHING
     if deeper(rest):
-        raise NotARecord(TOO_DEEP)
+        raise NotARecord(TOO_DEEP, DEEPEST)
     return rest
 
 
@@ -95,19 +106,28 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "id": memory.id,
         "timestamp": times.iso(memory.time_ms),
         "text": _unshared(memory.text),
-        "keywords": _keywords_json(memory, beside=False),
+        "keywords": _keywords_json(memory),
         "score": memory.score,
         "conversation_id": memory.conversation_id,
         "messages": [message_json(message) for message in memory.messages],
     }
-    more: Json = {"pinned": memory.pinned, "indexedWith": memory.indexed_with, "roleWeights": dict(memory.role_weights)}
-    more |= {"session": memory.session, "folder": memory.folder, "turn": memory.turn, "muted": list(memory.muted)}
-    more["wordTries"] = memory.word_tries
+    optional: Json = {
+        "pinned": memory.pinned,
+        "indexedWith": memory.indexed_with,
+        "roleWeights": dict(memory.role_weights),
+        "session": memory.session,
+        "folder": memory.folder,
+        "turn": memory.turn,
+        "muted": list(memory.muted),
+        "wordTries": memory.word_tries,
+    }
     if memory.other_words:
-        more |= {"otherWords": list(memory.other_words), "otherKeywords": _keywords_json(memory, beside=True)}
-    record |= {name: value for name, value in more.items() if value}
+        optional["otherWords"] = list(memory.other_words)
+        optional["otherKeywords"] = _other_keywords_json(memory)
+    record |= {name: value for name, value in optional.items() if value}
     # What could not be read stays as it came, until this program has something to say in its place.
-    return record | {name: value for name, value in memory.extra.items() if name not in more or not more[name]}
+    record |= {name: value for name, value in memory.extra.items() if not optional.get(name)}
+    return record
 
 
 def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
@@ -125,20 +145,23 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     if not isinstance(messages, list):
         raise NotARecord("its messages are not a list")
     # A value that this program would not write stays as it came, among the unknown fields.
-    indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
-    session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
-    folder = sys.intern(rest.pop("folder")) if _is_text(rest.get("folder")) else None
-    turn = rest.pop("turn") if _is_text(rest.get("turn")) else None
-    muted, weights_given = places_of(rest.get("muted")), _role_weights(rest.get("roleWeights"))
-    other_words = _other_words(rest.get("otherWords"))
+    indexed_with = _taken_text(rest, "indexedWith") or ""
+    session = _taken_text(rest, "session")
+    folder = _taken_text(rest, "folder")
+    turn = _taken_text(rest, "turn")
     word_tries = rest.pop("wordTries") if _is_tries(rest.get("wordTries")) else 0
+    muted = places_of(rest.get("muted"))
+    if muted:
+        del rest["muted"]
+    role_weights = _role_weights(rest.get("roleWeights"))
+    if role_weights:
+        del rest["roleWeights"]
+    other_words = _other_words(rest.get("otherWords"))
     if other_words:
+        del rest["otherWords"]
         kept_words, kept_weights = _keywords(rest.pop("otherKeywords", None) or [])
         words += tuple(sys.intern(kept(word)) for word in kept_words)
         weights += kept_weights
-    for key, known in (("muted", muted), ("roleWeights", weights_given), ("otherWords", other_words)):
-        if known:
-            del rest[key]
     return ShortTermMemory(
         id=_text(rest.pop("id", None)),
         time_ms=milliseconds(time),
@@ -150,31 +173,47 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         messages=tuple(_message(message) for message in messages),
         pinned=bool(rest.pop("pinned", False)),
         indexed_with=sys.intern(indexed_with),
-        role_weights=weights_given or NOTHING,
-        session=session,
-        folder=folder,
+        role_weights=role_weights or NOTHING,
+        session=None if session is None else sys.intern(session),
+        folder=None if folder is None else sys.intern(folder),
         turn=turn,
         muted=muted,
         other_words=other_words,
         word_tries=word_tries,
-        extra=_kept(rest),
+        extra=_extra(rest),
     )
 
 
-def _keywords_json(memory: ShortTermMemory, *, beside: bool) -> list[Json]:
-    """The words of its text with their weights, or those that are kept with it."""
+def _keywords_json(memory: ShortTermMemory) -> list[Json]:
+    """The words of its text with their weights."""
     pairs = zip(memory.words, memory.weights, strict=True)
-    if not memory.other_words:  # as most memories
-        return [] if beside else [{"word": word, "weight": weight} for word, weight in pairs]
-    return [{"word": bare(word), "weight": weight} for word, weight in pairs if is_kept(word) == beside]
+    if not memory.other_words:  # Most memories have none, and are written in less time.
+        return [{"word": word, "weight": weight} for word, weight in pairs]
+    return [{"word": word, "weight": weight} for word, weight in pairs if not is_kept(word)]
+
+
+def _other_keywords_json(memory: ShortTermMemory) -> list[Json]:
+    """The words that are kept with a memory, with their weights."""
+    pairs = zip(memory.words, memory.weights, strict=True)
+    return [{"word": bare(word), "weight": weight} for word, weight in pairs if is_kept(word)]
 
 
 def _other_words(value: Any) -> tuple[str, ...]:
     """The other words of a memory; empty if this program would not write them."""
     if not isinstance(value, list) or len(value) > MOST_TEXTS:
         return ()
-    known = all(_is_text(text) and len(text) <= MOST_TEXT_CHARS for text in value)
-    return tuple(map(sys.intern, value)) if known else ()
+    if not all(_is_text(text) and len(text) <= MOST_TEXT_CHARS for text in value):
+        return ()
+    return tuple(map(sys.intern, value))
+
+
+def _taken_text(rest: Json, key: str) -> str | None:
+    """The text of a key, which is taken out of the record. None: the key has no text, and stays as it is."""
+    value = rest.get(key)
+    if not _is_text(value):
+        return None
+    text: str = rest.pop(key)
+    return text
 
 
 def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:
@@ -203,19 +242,28 @@ def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) 
     for number, record in enumerate(records, 1):
         try:
             memory = read(record)
-            if not ours and (reason := excess(memory)) is not None:
+            reason = None if ours else excess(memory)
+            if reason is not None:
                 raise NotARecord(reason)
         except (NotARecord, RecursionError) as error:
             raise NotARecord("record {number} cannot be read: {reason}", number, reason_of(error)) from error
         yield memory
 
 
-def reason_of(error: NotARecord | RecursionError) -> str:
-    return str(error) if isinstance(error, NotARecord) else TOO_DEEP
+def reason_of(error: NotARecord | RecursionError) -> Sentence:
+    """Why a record cannot be read."""
+    if isinstance(error, NotARecord):
+        return error.sentence
+    return Sentence(TOO_DEEP, DEEPEST)
 
 
 def _time_of(record: Json) -> Any:
-    return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
+    """The time of a record under any of its names; None: it has none."""
+    for key in _TIME_KEYS:
+        value = record.get(key)
+        if value is not None:
+            return value
+    return None
 
 
 def _is_tries(value: Any) -> bool:
@@ -228,15 +276,22 @@ def _is_text(value: Any) -> bool:
 
 def places_of(value: Any) -> tuple[str, ...]:
     """Places in which a memory is muted; empty if this program would not write them."""
-    known = isinstance(value, list) and len(value) <= MOST_MUTED and all(map(_is_text, value))
-    return tuple(map(sys.intern, value)) if known else ()
+    if not isinstance(value, list) or len(value) > MOST_MUTED or not all(map(_is_text, value)):
+        return ()
+    return tuple(map(sys.intern, value))
 
 
 def _role_weights(value: Any) -> dict[str, float]:
     """Weights by role; empty if one of them is not a number."""
-    numbers = {role: _number(weight) for role, weight in value.items()} if isinstance(value, dict) else {}
-    known = {role: weight for role, weight in numbers.items() if weight is not None}
-    return known if len(known) == len(numbers) else {}
+    weights: dict[str, float] = {}
+    if not isinstance(value, dict):
+        return weights
+    for role, number in value.items():
+        weight = _number(number)
+        if weight is None:
+            return {}
+        weights[role] = weight
+    return weights
 
 
 def _text(value: Any) -> str:
@@ -255,6 +310,7 @@ def _number(value: Any) -> float | None:
 
 
 def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The words of a record, and their weights."""
     if not isinstance(items, list):
         raise NotARecord("its keywords are not a list")
     try:
@@ -263,14 +319,16 @@ def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
             return tuple(map(sys.intern, map(_WORD, items))), weights
     except (TypeError, KeyError):
         pass  # not as this program writes them: each is checked
-    pairs = [
-        (sys.intern(item["word"]), weight)
-        for item in items
-        if isinstance(item, dict)
-        and isinstance(item.get("word"), str)
-        and (weight := _number(item.get("weight"))) is not None
-    ]
-    return tuple(word for word, _ in pairs), tuple(weight for _, weight in pairs)
+    checked_words: list[str] = []
+    checked_weights: list[float] = []
+    for item in items:
+        if not isinstance(item, dict) or not isinstance(item.get("word"), str):
+            continue
+        weight = _number(item.get("weight"))
+        if weight is not None:
+            checked_words.append(sys.intern(item["word"]))
+            checked_weights.append(weight)
+    return tuple(checked_words), tuple(checked_weights)
 
 
 # --- long-term memories ------------------------------------------------------------------------------------
@@ -289,6 +347,7 @@ def long_term_json(memory: LongTermMemory) -> Json:
         record["updatedAt"] = times.iso(memory.updated_ms)
     if memory.updated_context is not None:
         record["updatedContext"] = memory.updated_context
+    record |= rules_json(memory.rules) | book_json(memory.book)
     return record | dict(memory.extra)
 
 
@@ -296,11 +355,15 @@ def long_term(record: Json) -> LongTermMemory:
     """A long-term memory from its JSON form. Raises NotARecord if it has no name or no trigger; that or RecursionError
     if it is nested too deeply."""
     rest = dict(record)
-    name, trigger = rest.pop("name", None), rest.pop("trigger", None)
+    name = rest.pop("name", None)
+    trigger = rest.pop("trigger", None)
     if not isinstance(name, str) or not name or not isinstance(trigger, str):
         raise NotARecord("it has no name or no trigger")
-    created, updated = rest.pop("createdAt", None), rest.pop("updatedAt", None)
+    created = rest.pop("createdAt", None)
+    updated = rest.pop("updatedAt", None)
     updated_context = rest.pop("updatedContext", None)
+    rules = taken_rules(rest)
+    book = taken_book(rest)
     return LongTermMemory(
         name=name,
         prompt=_text(rest.pop("prompt", None)),
@@ -309,7 +372,9 @@ def long_term(record: Json) -> LongTermMemory:
         created_context=_text(rest.pop("createdContext", None)),
         updated_ms=None if updated is None else milliseconds(updated),
         updated_context=None if updated_context is None else str(updated_context),
-        extra=_kept(rest),
+        rules=rules,
+        book=book,
+        extra=_extra(rest),
     )
 
 
@@ -318,8 +383,10 @@ def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermM
     is raised: as in `short_terms`."""
     memories: dict[str, LongTermMemory] = {}
     for memory in _whole_file(records, long_term, ours):
-        if memory.name in memories:
-            names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
-            memory = replace(memory, name=next(name for name in names if name not in memories))
-        memories[memory.name] = memory
+        name = memory.name
+        ordinal = 1
+        while name in memories:
+            ordinal += 1
+            name = f"{memory.name} ({ordinal})"
+        memories[name] = memory if name == memory.name else replace(memory, name=name)
     return list(memories.values())

@@ -6,7 +6,7 @@ A restore and an import are the same decision, made before anything is written. 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from memory_server.conversations.changes import Change, CleanedUp, Restored, memories_in, putting, removing
@@ -17,14 +17,14 @@ from memory_server.kernel.erasure import left_out_text
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one conversation holds at one moment. Ids and names are unique in it. `left_out` names each memory that is
-    too large to be stored, and why; it is not brought back."""
+    """What one conversation holds at one moment. Ids and names are unique in it."""
 
     conversation_id: str
     short_term: tuple[ShortTermMemory, ...] = ()
     long_term: tuple[LongTermMemory, ...] = ()
     last_cleanup_ms: int | None = None
     left_out: tuple[str, ...] = ()
+    """A sentence for each memory that is too large to be stored, and so is not brought back."""
 
     @property
     def count(self) -> int:
@@ -34,24 +34,35 @@ class Contents:
 
 def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) -> Contents:
     """`contents` without what was erased for good, and with a sentence on that."""
-    place = contents.conversation_id
-    short = tuple(each for each in contents.short_term if not erased(marks_of(each, place)))
-    long = tuple(each for each in contents.long_term if not erased(marks_of(each, place)))
-    count = contents.count - len(short) - len(long)
-    said = (*contents.left_out, left_out_text(count)) if count else contents.left_out
-    return replace(contents, short_term=short, long_term=long, left_out=said)
+
+    def stays(memory: Memory) -> bool:
+        return not erased(marks_of(memory, contents.conversation_id))
+
+    short_term = tuple(filter(stays, contents.short_term))
+    long_term = tuple(filter(stays, contents.long_term))
+    left_out = contents.left_out
+    erased_count = contents.count - len(short_term) - len(long_term)
+    if erased_count:
+        left_out += (left_out_text(erased_count),)
+    return replace(contents, short_term=short_term, long_term=long_term, left_out=left_out)
 
 
 def holds_erased(state: ConversationState, changes: Iterable[Change], erased: Callable[[Iterable[str]], bool]) -> bool:
     """Whether something that was erased for good is in `state` or in the past `changes` of its conversation."""
     memories = (*state.short_term.values(), *state.long_term.values(), *memories_in(changes))
-    return erased({mark for memory in memories for mark in marks_of(memory, state.conversation_id)})
+    marks: set[str] = set()
+    for memory in memories:
+        marks.update(marks_of(memory, state.conversation_id))
+    return erased(marks)
 
 
 def contents_of(state: ConversationState) -> Contents:
     """A copy of what `state` holds now: call it before the next `await`."""
     return Contents(
-        state.conversation_id, tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms
+        state.conversation_id,
+        short_term=tuple(state.short_term.values()),
+        long_term=tuple(state.long_term.values()),
+        last_cleanup_ms=state.last_cleanup_ms,
     )
 
 
@@ -63,32 +74,50 @@ def restore_changes(
     it replaces, so that the whole can be undone; bringing the same contents again changes nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
-    for brought, known in (
-        (contents.short_term, dict[str, Memory](state.short_term)),
-        (contents.long_term, dict[str, Memory](state.long_term)),
-    ):
-        for memory in brought:
-            before = known.pop(memory.key, None)
-            if before == memory:
-                counts["unchanged"] += 1
-            elif before is not None and mode == "merge" and _changed_ms(memory) <= _changed_ms(before):
-                counts["kept_newer"] += 1
-            else:
-                counts["added" if before is None else "replaced"] += 1
-                if before is None and isinstance(memory, ShortTermMemory) and memory.id in archived:
-                    counts["forgotten"] += 1
-                    changes.append(Restored(memory, "undone"))
-                else:
-                    changes.append(putting(memory, before))
-        if mode == "overwrite":
-            counts["removed"] += len(known)
-            changes += (removing(memory, "restored_over") for memory in known.values())
-    cleaned, cleaned_before = contents.last_cleanup_ms, state.last_cleanup_ms
-    if cleaned is not None and cleaned != cleaned_before and (cleaned_before is None or mode == "overwrite"):
-        changes.append(CleanedUp(cleaned, cleaned_before))
+    changes += _restore_kind(contents.short_term, state.short_term, mode, archived=archived, counts=counts)
+    changes += _restore_kind(contents.long_term, state.long_term, mode, archived=archived, counts=counts)
+    cleanup_ms = contents.last_cleanup_ms
+    may_replace = state.last_cleanup_ms is None or mode == "overwrite"
+    if cleanup_ms is not None and cleanup_ms != state.last_cleanup_ms and may_replace:
+        changes.append(CleanedUp(cleanup_ms, state.last_cleanup_ms))
     return changes, MergeCounts(**counts)
 
 
+def _restore_kind(
+    memories: Iterable[Memory],
+    present: Mapping[str, Memory],
+    mode: Mode,
+    *,
+    archived: Collection[str],
+    counts: Counter[str],
+) -> Iterator[Change]:
+    """The changes that bring memories of one kind, of which those `present` are there by key; they are counted in
+    `counts`."""
+    not_brought = dict(present)
+    for memory in memories:
+        before = not_brought.pop(memory.key, None)
+        if before == memory:
+            counts["unchanged"] += 1
+        elif before is None:
+            counts["added"] += 1
+            if isinstance(memory, ShortTermMemory) and memory.id in archived:
+                counts["forgotten"] += 1
+                yield Restored(memory, "undone")
+            else:
+                yield putting(memory, None)
+        elif mode == "merge" and _changed_ms(memory) <= _changed_ms(before):
+            counts["kept_newer"] += 1
+        else:
+            counts["replaced"] += 1
+            yield putting(memory, before)
+    if mode == "overwrite":
+        counts["removed"] += len(not_brought)
+        for memory in not_brought.values():
+            yield removing(memory, "restored_over")
+
+
 def _changed_ms(memory: Memory) -> int:
-    updated_ms = memory.updated_ms if isinstance(memory, LongTermMemory) else None
-    return memory.made_ms if updated_ms is None else max(memory.made_ms, updated_ms)
+    """When a memory was made or changed last."""
+    if isinstance(memory, ShortTermMemory) or memory.updated_ms is None:
+        return memory.made_ms
+    return max(memory.made_ms, memory.updated_ms)

@@ -16,40 +16,52 @@ from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import StorageError
 
 if TYPE_CHECKING:
+    from memory_server.conversations.book_manager import BookManager
     from memory_server.conversations.history import ArchiveManager
     from memory_server.conversations.insight import InsightManager
     from memory_server.conversations.ports import Similarities
+    from memory_server.kernel.scopes import Scope
 
 log = logging.getLogger(__name__)
 
 
 class Conversation:
-    """The managers of one conversation. Each of their methods may raise `StorageError`: then nothing was changed. Those
-    that most processes do not use are made, and imported, at first use."""
+    """The managers of one conversation. Each method may raise `StorageError`; then nothing was changed.
+
+    Managers that most processes do not use are made, and imported, at first use.
+    """
 
     def __init__(self, name: str, services: Services, shared_conversation: str | None) -> None:
         self.id = name
         self.short_term = ShortTermManager(name, services)
         self.long_term = LongTermManager(name, services, shared_conversation)
         self._services = services
+        self._shared_conversation = shared_conversation
+
+    @cached_property
+    def books(self) -> BookManager:
+        """Its lorebooks."""
+        from memory_server.conversations.book_manager import BookManager
+
+        return BookManager(self.id, self._services, self._shared_conversation)
 
     @cached_property
     def archive(self) -> ArchiveManager:
-        """Its past."""
+        """Its removed memories and its history."""
         from memory_server.conversations.history import ArchiveManager
 
         return ArchiveManager(self.id, self._services)
 
     @cached_property
     def insight(self) -> InsightManager:
-        """Why memories come, and what they are like."""
+        """Why memories come, and figures about them."""
         from memory_server.conversations.insight import InsightManager
 
         return InsightManager(self.id, self._services, self.short_term)
 
 
 class Conversations:
-    """All conversations of the store. `usual` is the conversation of calls that name none; all conversations see
+    """All conversations of the store. `usual` is the conversation of calls that name none. All conversations see
     `shared_conversation`."""
 
     def __init__(
@@ -65,8 +77,8 @@ class Conversations:
         self._known: dict[str, Conversation] = {}
 
     def get(self, conversation_id: str | None = None) -> Conversation:
-        """The conversation called `conversation_id`, or the usual one; it need not exist yet. Raises InvalidInput:
-        the id cannot be used."""
+        """The conversation of this id, or the usual one; it need not exist yet. Raises InvalidInput: the id cannot be
+        used."""
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
             self._known[name] = Conversation(name, self._services, self._shared_conversation)
@@ -78,34 +90,48 @@ class Conversations:
         view._usual = conversation_id_of(usual)
         return view
 
+    def served_by(self, services: Services) -> Self:
+        """The same conversations with other services, such as those of readers in another time zone."""
+        view = copy(self)
+        view._services = services
+        view._known = {}
+        return view
+
     async def ids(self) -> list[str]:
         """The ids of all conversations that hold or held something, sorted."""
         return await self._services.store.conversations()
 
     async def version(self, conversation_id: str) -> int:
         """How many changes the conversation has had, also by other processes; 0 if it does not exist."""
-        return (await self._services.store.read(conversation_id_of(conversation_id))).version
+        state = await self._services.store.read(conversation_id_of(conversation_id))
+        return state.version
 
     async def outdated(self) -> int:
         """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
-        return sum([await self.get(state.conversation_id).short_term.outdated() async for state in self._readable()])
+        count = 0
+        async for state in self._readable():
+            count += await self.get(state.conversation_id).short_term.outdated()
+        return count
 
     async def tidy_vectors(self, meaning: Similarities) -> tuple[int, int, str]:
         """Forget the vectors of memories that are gone, and make those that memories lack: of how many texts, how many
         are left, and why."""
-        live = [
-            (vectors_of(state.conversation_id), memory.text)
-            async for state in self._readable()
-            for memory in state.short_term.values()
-        ]
+        live: list[tuple[Scope, str]] = []
+        async for state in self._readable():
+            scope = vectors_of(state.conversation_id)
+            live += [(scope, memory.text) for memory in state.short_term.values()]
         return await meaning.tidy(live, self._services.clock())
 
     async def most_frequent(self) -> str | None:
-        """The conversation with the most short-term memories, the first by name among equals; None if there is none.
-        Reads every conversation; unreadable ones are skipped."""
-        counts = {state.conversation_id: len(state.short_term) async for state in self._readable()}
-        best = max(counts, key=counts.__getitem__, default=None)
-        return best if best is not None and counts[best] else None
+        """The conversation with the most short-term memories, or None. It reads every conversation and skips unreadable
+        ones."""
+        most_frequent: str | None = None
+        most = 0
+        async for state in self._readable():
+            if len(state.short_term) > most:
+                most_frequent = state.conversation_id
+                most = len(state.short_term)
+        return most_frequent
 
     async def _readable(self) -> AsyncIterator[ConversationState]:
         for name in await self.ids():

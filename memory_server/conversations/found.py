@@ -14,8 +14,9 @@ NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A search, with the change ids of its reinforcements by conversation, the conversations with memories that came
-    but could not be written (locked, read-only), and those of the scope that could not be read, with the file."""
+    """The answer of a search. `changes`: the change ids of its reinforcements, by conversation. `unreinforced`:
+    conversations that could not be written (locked, read-only). `unread`: those that could not be read, with the
+    file."""
 
     recall: Recall
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -28,13 +29,16 @@ class Found:
 
     @property
     def reinforced(self) -> bool:
-        """Whether everything that should be reinforced was reinforced."""
+        """Whether every memory that should be reinforced was."""
         return not self.unreinforced
 
     @property
     def change_id(self) -> str | None:
         """The change id, if exactly one conversation was changed."""
-        return next(iter(self.changes.values())) if len(self.changes) == 1 else None
+        if len(self.changes) != 1:
+            return None
+        [change_id] = self.changes.values()
+        return change_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from languages import _
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Change, Commit, Restored, change_id, putting, taking_back, version_of
 from memory_server.conversations.model import ConversationState, ShortTermMemory
@@ -14,7 +15,6 @@ from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import HISTORY_PAGE, asked_to_forget
-from sandbox.locale import _
 
 RECALLED = 500
 """Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""
@@ -35,6 +35,21 @@ class BroughtBack(Done):
 
     entries: tuple[Archived, ...]
     in_the_way: tuple[Archived, ...]
+
+
+def _recallable(archived: Iterable[Archived], *, live_ids: Collection[str]) -> Collection[ShortTermMemory]:
+    """The short-term memories of the archive, each as its last removal left it, without those that are live again and
+    those whose last removal a person asked for. `archived`: oldest removal first."""
+    memories_by_id: dict[str, ShortTermMemory] = {}
+    for entry in archived:
+        memory = entry.memory
+        if not isinstance(memory, ShortTermMemory):
+            continue
+        # Only the last removal of a memory counts: it takes the place of an earlier one, or cancels it.
+        memories_by_id.pop(memory.id, None)
+        if not asked_to_forget(entry.by) and memory.id not in live_ids:
+            memories_by_id[memory.id] = memory
+    return memories_by_id.values()
 
 
 class ArchiveManager:
@@ -60,19 +75,17 @@ class ArchiveManager:
     async def recall(self, query: RecallQuery) -> Recall:
         """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`,
         without those that a person asked to be forgotten. Nothing is reinforced."""
-        entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
-        last = {entry.memory.key: entry for entry in entries if isinstance(entry.memory, ShortTermMemory)}
-        removed = [entry.memory for entry in last.values() if not asked_to_forget(entry.by)]
-        gone = [memory for memory in removed if isinstance(memory, ShortTermMemory)]
+        archived = await self._services.store.archive(self.conversation_id, newest=RECALLED)
         state = await self._services.store.read(self.conversation_id)
+        # No session has a removed memory in its context any more, and the search draws no flashbacks.
+        parameters = replace(self._services.parameters.recall, own_conversation_ms=0, flashback_count=0)
         return select(
-            [memory for memory in gone if memory.key not in state.short_term],
+            _recallable(archived, live_ids=state.short_term.keys()),
             query,
             conversation_id=self.conversation_id,
             now_ms=self._services.clock(),
             rng=Random(0),
-            # No session still has them in its context, and there are no flashbacks.
-            parameters=replace(self._services.parameters.recall, own_conversation_ms=0, flashback_count=0),
+            parameters=parameters,
             wording=self._services.parameters.wording.within(self.conversation_id),
         )
 
@@ -112,14 +125,15 @@ class ArchiveManager:
         given, or an id is not in the archive; InvalidPattern. Then nothing was changed."""
         if not ids and pattern is None and since_ms is None and until_ms is None:
             raise InvalidInput("Nothing says which memories to bring back; give ids, a pattern, or a time of removal.")
-        chosen = [
-            entry
-            for entry in await self.entries()
-            if (not ids or name_of(entry) in ids)
-            and (since_ms is None or entry.at_ms >= since_ms)
-            and (until_ms is None or entry.at_ms <= until_ms)
-        ]
-        if missing := set(ids) - {name_of(entry) for entry in chosen}:
+        chosen: list[Archived] = []
+        for entry in await self.entries():
+            is_named = not ids or name_of(entry) in ids
+            is_early = since_ms is not None and entry.at_ms < since_ms
+            is_late = until_ms is not None and entry.at_ms > until_ms
+            if is_named and not is_early and not is_late:
+                chosen.append(entry)
+        missing = set(ids) - set(map(name_of, chosen))
+        if missing:
             raise InvalidInput(
                 "The archive of {conversation} has no `{memory}` that was removed in that time; a dry run "
                 "with a pattern such as `/./` lists what it holds.",
@@ -127,24 +141,29 @@ class ArchiveManager:
                 min(missing),
             )
         if pattern is not None:
-            hits = await self._services.matching(pattern, [entry.memory.text for entry in chosen], _("brought back"))
-            chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
+            matches = await self._services.matching(pattern, [entry.memory.text for entry in chosen], _("brought back"))
+            chosen = [entry for entry, is_match in zip(chosen, matches, strict=True) if is_match]
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
-            free: list[Archived] = []
-            blocked: list[Archived] = []
+            brought_back: list[Archived] = []
+            in_the_way: list[Archived] = []
             for entry in last.values():
-                (blocked if name_of(entry) in state.like(entry.memory) else free).append(entry)
-            back = [
-                Restored(memory, entry.reason)
-                if isinstance(memory := entry.memory, ShortTermMemory)
-                else putting(memory, None)
-                for entry in free
-            ]
-            return back, BroughtBack(tuple(free), tuple(blocked))
+                if name_of(entry) in state.like(entry.memory):
+                    in_the_way.append(entry)
+                else:
+                    brought_back.append(entry)
+            changes = [_bringing_back(entry) for entry in brought_back]
+            return changes, BroughtBack(tuple(brought_back), tuple(in_the_way))
 
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+
+
+def _bringing_back(entry: Archived) -> Change:
+    """The change that brings a removed memory back."""
+    if isinstance(entry.memory, ShortTermMemory):
+        return Restored(entry.memory, entry.reason)
+    return putting(entry.memory, None)
 
 
 def name_of(entry: Archived) -> str:

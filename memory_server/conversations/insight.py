@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.found import Asking
 from memory_server.conversations.model import Memory, ShortTermMemory
-from memory_server.conversations.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
+from memory_server.conversations.recall.filters import (
+    Filtered,
+    MemoryFilter,
+    Overview,
+    SortBy,
+    Words,
+    filtered,
+    overview,
+)
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.words import RecallQuery
@@ -31,9 +39,9 @@ KINDS = ("short_term", "long_term", "both")
 
 @dataclass(frozen=True, slots=True)
 class ExplainedMemory:
-    """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there: then the
-    explanation is that of a search of all conversations. `archived`: its removal, if it was removed; then there is no
-    explanation. `alike`: how many other memories share words with the text that found this one."""
+    """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there; the
+    explanation then is that of a search of all conversations. `archived`: its removal; a removed memory has no
+    explanation. `alike`: how many other memories share words with the text."""
 
     conversation_id: str
     memory: ShortTermMemory
@@ -42,6 +50,15 @@ class ExplainedMemory:
     searched: bool = True
     archived: Archived | None = None
     alike: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearest:
+    """The memory, given by its id, or the removed memory that a text means, and how many others share words with the
+    text."""
+
+    memory: str | Archived
+    alike: int
 
 
 class InsightManager:
@@ -64,28 +81,31 @@ class InsightManager:
         session: Session | None = None,
         folder: str | None = None,
     ) -> ExplainedMemory:
-        """Why a search by the recent messages and `other_words`, made now in `session` and `folder`, brings a memory or
+        """Why a search by the recent messages and `other_words`, made now in `session` and `folder`, finds a memory or
         does not: the memory with `memory_id`, or the one that shares most with the words of `text`. Raises
         InvalidInput: both or neither was given, there is no message, there are too many other words, or there is no
         such scope; MemoryNotFound: no conversation has it, nor the archive of this one."""
         if (memory_id is None) == (text is None):
             raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
         query = await self._short_term.query_of(recent, role_weights=role_weights, other_words=other_words)
+        asking = Asking(scope, session=session, folder=folder)
         alike = 0
         if text is not None:
-            nearest, alike = await self._nearest(text, scope)
-            if isinstance(nearest, Archived):
-                return replace(self._gone(nearest, query), alike=alike)
-            memory_id = nearest
+            nearest = await self._nearest(text, scope)
+            alike = nearest.alike
+            if isinstance(nearest.memory, Archived):
+                return replace(self._explained_removed(nearest.memory, query), alike=alike)
+            memory_id = nearest.memory
         assert memory_id is not None
-        if found := await self._explained(memory_id, query, scope, session, folder):
-            return replace(found, alike=alike)
-        entries = await self._services.store.archive(self.conversation_id)
-        of_kind = (entry for entry in reversed(entries) if isinstance(entry.memory, ShortTermMemory))
-        if (gone := next((entry for entry in of_kind if entry.memory.key == memory_id), None)) is not None:
-            return self._gone(gone, query)
-        if found := await self._explained(memory_id, query, ALL, session, folder):
-            return replace(found, searched=False)
+        explained = await self._explained(memory_id, query, asking)
+        if explained is not None:
+            return replace(explained, alike=alike)
+        for entry in reversed(await self._services.store.archive(self.conversation_id)):
+            if isinstance(entry.memory, ShortTermMemory) and entry.memory.id == memory_id:
+                return self._explained_removed(entry, query)
+        explained = await self._explained(memory_id, query, replace(asking, scope=ALL))
+        if explained is not None:
+            return replace(explained, searched=False)
         raise MemoryNotFound(
             "No conversation has a short-term memory `{memory}`, and the archive of {conversation} does "
             "not have it either; give text with some of its words instead.",
@@ -107,123 +127,180 @@ class InsightManager:
         most: int | None = None,
         archived: bool = False,
     ) -> tuple[list[Filtered], int]:
-        """The first `most` memories that meet the filter, and how many meet it. If `text` or `keywords` are given, a
-        memory must also hold one of their words, or of `other_words`, which count less. `archived`: search the removed
-        memories that can come back, each in its last version. Unreadable conversations of a wider scope are left out.
-        Raises InvalidInput: there is no such scope, or there are too many other words."""
+        """The first `most` memories that meet the filter, and how many meet it. With `text` or `keywords`, a memory
+        must also hold one of their words, or of `other_words`, which count less. `archived`: search removed memories
+        that can come back. Raises InvalidInput: there is no such scope, or there are too many other words."""
+        conditions = wanted
         if text or keywords or other_words:
-            words = await self._other_weights(other_words) | dict(wanted.words) | await self._weights(text, keywords)
+            words = await self._other_weights(other_words)
+            words |= conditions.words
+            words |= await self._weights(text, keywords)
             if not words:  # 你来啦 has no word that says something: so it is found as it was typed
                 words = {typed.strip(): 1.0 for typed in (text, *other_words) if typed.strip()}
             if not words:
                 raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
-            wanted = replace(wanted, words=words)
+            conditions = replace(conditions, words=words)
         removals: dict[int, Archived] = {}
+        """The removals of removed memories, by the `id()` of each memory."""
         memories: list[tuple[str, list[Memory]]] = []
-        for name in await self._short_term.conversations_of(scope):
+        for conversation_id in await self._short_term.conversations_of(scope):
+            stored: list[Memory] = []
             try:
                 if archived:
-                    entries = await self._services.store.archive(name)
-                    last = {(type(entry.memory), entry.memory.key): entry for entry in entries}
-                    removals |= {id(entry.memory): entry for entry in last.values()}
-                    kept = [entry.memory for entry in last.values()]
+                    for entry in await self._last_removals(conversation_id):
+                        stored.append(entry.memory)
+                        removals[id(entry.memory)] = entry
                 else:
-                    state = await self._services.store.read(name)
-                    kept = [*state.short_term.values(), *state.long_term.values()]
+                    state = await self._services.store.read(conversation_id)
+                    stored += [*state.short_term.values(), *state.long_term.values()]
             except StorageError:
-                if name == self.conversation_id:
+                if conversation_id == self.conversation_id:
                     raise
                 continue
-            short = kinds == "short_term"
-            of_kind = kept if kinds == "both" else [m for m in kept if isinstance(m, ShortTermMemory) == short]
-            memories.append((name, of_kind))
-        found, count = await asyncio.to_thread(
+            memories.append((conversation_id, [memory for memory in stored if _is_of_kind(memory, kinds)]))
+        first, count = await asyncio.to_thread(
             filtered,
             memories,
-            wanted,
+            conditions,
             now_ms=self._services.clock(),
             parameters=self._services.parameters.recall,
             sort_by=sort_by,
             descending=descending,
             most=most,
         )
-        return [replace(hit, removal=removals.get(id(hit.memory))) for hit in found], count
+        return [replace(match, removal=removals.get(id(match.memory))) for match in first], count
+
+    async def _last_removals(self, conversation_id: str) -> list[Archived]:
+        """The last removal of each removed memory."""
+        entries = await self._services.store.archive(conversation_id)
+        last = {(type(entry.memory), entry.memory.key): entry for entry in entries}
+        return list(last.values())
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
         """What the short-term memories have in common, and the long-term ones."""
         state = await self._services.store.read(self.conversation_id)
-        short, long = tuple(state.short_term.values()), tuple(state.long_term.values())
-        prompts = [await self._weights(memory.prompt, ()) for memory in long]
-        now_ms, zone = self._services.clock(), self._services.zone
-        in_short = (tuple(zip(memory.words, memory.weights, strict=True)) for memory in short)
-        in_long = [tuple(words.items()) for words in prompts]
+        short_term = tuple(state.short_term.values())
+        long_term = tuple(state.long_term.values())
+        short_term_words = (tuple(zip(memory.words, memory.weights, strict=True)) for memory in short_term)
+        long_term_words: list[Words] = []
+        for memory in long_term:
+            weights = await self._weights(memory.prompt, ())
+            long_term_words.append(tuple(weights.items()))
+        now_ms = self._services.clock()
+        zone = self._services.zone
         return (
-            await asyncio.to_thread(overview, short, in_short, now_ms=now_ms, zone=zone, top=top),
-            await asyncio.to_thread(overview, long, in_long, now_ms=now_ms, zone=zone, top=top),
+            await asyncio.to_thread(overview, short_term, short_term_words, now_ms=now_ms, zone=zone, top=top),
+            await asyncio.to_thread(overview, long_term, long_term_words, now_ms=now_ms, zone=zone, top=top),
         )
 
-    async def _explained(
-        self, memory_id: str, query: RecallQuery, scope: str | None, session: Session | None, folder: str | None
-    ) -> ExplainedMemory | None:
+    async def _explained(self, memory_id: str, query: RecallQuery, asking: Asking) -> ExplainedMemory | None:
+        """Why a search brings a memory or not; None: it does not look at such a memory."""
         from memory_server.conversations.recall.explanation import explain
 
-        decision = await self._short_term.decision(query, Asking(scope, session=session, folder=folder))
+        decision = await self._short_term.decision(query, asking)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
-        told = explain(decision, row)
-        where = decision.columns.kept_in(row) or self.conversation_id
-        return ExplainedMemory(where, told.memory, told.receipt, told)
+        explanation = explain(decision, row)
+        conversation_id = decision.columns.kept_in(row) or self.conversation_id
+        return ExplainedMemory(conversation_id, explanation.memory, explanation.receipt, explanation)
 
-    def _gone(self, entry: Archived, query: RecallQuery) -> ExplainedMemory:
+    def _explained_removed(self, entry: Archived, query: RecallQuery) -> ExplainedMemory:
+        """A removed memory, with what it shares with the query."""
         assert isinstance(entry.memory, ShortTermMemory)
-        [made] = self._receipts([entry.memory], query)
-        return ExplainedMemory(self.conversation_id, entry.memory, made, None, archived=entry)
+        [receipt] = self._receipts([entry.memory], query)
+        return ExplainedMemory(self.conversation_id, entry.memory, receipt=receipt, explanation=None, archived=entry)
 
-    async def _nearest(self, text: str, scope: str | None) -> tuple[str | Archived, int]:
-        """The id of the memory (or the removed memory) that shares the heaviest words with `text`, or else contains it;
-        and how many others share a word with it."""
+    async def _nearest(self, text: str, scope: str | None) -> _Nearest:
+        """The memory or removed memory that shares the heaviest words with `text`, or else contains it."""
         query = await self._short_term.query_of([Message("user", text)])
         entries = await self._services.store.archive(self.conversation_id)
-        gone = [(entry, entry.memory) for entry in entries if isinstance(entry.memory, ShortTermMemory)]
         decision = await self._short_term.decision(replace(query, said=""), Asking(scope))
-        points, row, sharing = decision.nearest()
-        kept = None if row is None else decision.columns.memory(row).id
-        memories = tuple(decision.columns.memories()) if row is None else ()
+        points, row, sharing_count = decision.nearest()
+        memory_id: str | None = None
+        memories: Sequence[ShortTermMemory] = ()
+        if row is None:
+            memories = tuple(decision.columns.memories())
+        else:
+            memory_id = decision.columns.memory(row).id
         # The decision is not used from here on: the conversation may change meanwhile.
-        made = self._receipts([memory for _, memory in gone], query)
-        of_gone = ((receipt.match, entry.version, entry) for receipt, (entry, _) in zip(made, gone, strict=True))
-        shared, _, archived = max(of_gone, key=lambda item: item[:2], default=(0.0, 0, None))
-        if archived is not None and shared > points:
-            return archived, sharing
-        sought = seen_form(text).strip()
-        if kept is None and sought:
-            # The last memory whose text contains it, in whatever spelling.
-            holding = (memory.id for memory in reversed(memories) if sought in seen_form(memory.text))
-            kept = await asyncio.to_thread(next, holding, None)
-        if kept is None:
+        removed = self._nearest_removed(entries, query, least_points=points)
+        if removed is not None:
+            return _Nearest(removed, sharing_count)
+        if memory_id is None:
+            memory_id = await asyncio.to_thread(_last_holding, text, memories)
+        if memory_id is None:
             raise MemoryNotFound(
                 "No memory of {conversation} shares a word with that text; give more of its words, or its id.",
                 self.conversation_id,
             )
-        return kept, max(0, sharing - 1)
+        return _Nearest(memory_id, max(0, sharing_count - 1))
+
+    def _nearest_removed(
+        self, entries: Sequence[Archived], query: RecallQuery, *, least_points: float
+    ) -> Archived | None:
+        """The removed memory that shares most with the query, if that is more than these points; the last removal of
+        equal ones."""
+        removed: list[Archived] = []
+        memories: list[ShortTermMemory] = []
+        for entry in entries:
+            if isinstance(entry.memory, ShortTermMemory):
+                removed.append(entry)
+                memories.append(entry.memory)
+        nearest: Archived | None = None
+        best = (least_points, 0)
+        for entry, receipt in zip(removed, self._receipts(memories, query), strict=True):
+            rank = (receipt.match, entry.version)
+            if receipt.match > least_points and rank > best:
+                nearest = entry
+                best = rank
+        return nearest
 
     def _receipts(self, memories: Sequence[ShortTermMemory], query: RecallQuery) -> list[Receipt]:
+        """The receipts of memories, judged among these alone."""
         parameters = self._services.parameters
-        now_ms, wording = self._services.clock(), parameters.wording.within(self.conversation_id)
-        return receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
+        return receipts(
+            memories,
+            query,
+            now_ms=self._services.clock(),
+            parameters=parameters.recall,
+            wording=parameters.wording.within(self.conversation_id),
+        )
 
     async def _other_weights(self, texts: Sequence[str]) -> dict[str, float]:
         """The words of the texts that a caller gives beside what is looked for. Raises InvalidInput: there are too
         many."""
-        wanted = other_words_of(texts, ()).texts
+        usable_texts = other_words_of(texts, ()).texts
+        weights = await self._weights("\n".join(usable_texts), ())
         factor = self._services.parameters.wording.emphasis.given_for_question
-        return {word: weight * factor for word, weight in (await self._weights("\n".join(wanted), ())).items()}
+        return {word: weight * factor for word, weight in weights.items()}
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
         """The words of both with the weights of a user's words; a keyword that is not in the dictionary counts too."""
+        weights: dict[str, float] = {}
         joined = "\n".join((text, *keywords))
-        query = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else RecallQuery()
-        found = {word: sought.weight for word, sought in query.words.items()}
-        usual = sum(found.values()) / len(found) if found else 1.0
-        return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}
+        if joined.strip():
+            query = await self._short_term.query_of([Message("user", joined)])
+            weights = {word: term.weight for word, term in query.words.items()}
+        mean_weight = sum(weights.values()) / len(weights) if weights else 1.0
+        for keyword in filter(None, map(str.strip, keywords)):
+            weights.setdefault(keyword, mean_weight)
+        return weights
+
+
+def _is_of_kind(memory: Memory, kinds: str) -> bool:
+    """Whether a memory is of one of the `KINDS`."""
+    if kinds == "both":
+        return True
+    return isinstance(memory, ShortTermMemory) == (kinds == "short_term")
+
+
+def _last_holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:
+    """The id of the last memory whose text contains a text, in whatever spelling."""
+    seen_text = seen_form(text).strip()
+    if not seen_text:
+        return None
+    for memory in reversed(memories):
+        if seen_text in seen_form(memory.text):
+            return memory.id
+    return None

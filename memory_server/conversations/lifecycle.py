@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
+from languages import N_, Sentence, _, counted
 from memory_server.conversations.archive import Archived, archived_ids
 from memory_server.conversations.changes import (
     Change,
+    ChatMoved,
     CleanedUp,
     Commit,
     Edited,
@@ -27,6 +29,7 @@ from memory_server.conversations.changes import (
     change_id,
     memories_in,
     removing,
+    version_in,
 )
 from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversations
@@ -45,6 +48,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError, Storage
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
+    BlockingExamine,
     Cleaned,
     Copied,
     Examine,
@@ -54,17 +58,39 @@ from memory_server.kernel.lifecycle import (
     RestoredPlace,
     Undone,
 )
-from memory_server.kernel.messages import said_beginning
-from memory_server.kernel.text import Finding, beginning
-from sandbox.locale import N_, _
+from memory_server.kernel.messages import Message, said_beginning
+from memory_server.kernel.text import beginning
 
 log = logging.getLogger(__name__)
 
 
 def _past_change(place: str, commit: Commit) -> PastChange:
     """A commit as a change of the history; what was erased has no steps."""
-    steps = tuple(map(step_of, commit.changes)) or (HistoryStep(_("erased")),)
+    steps = _book_switched(commit.changes) or tuple(map(step_of, commit.changes)) or (HistoryStep(N_("erased")),)
     return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more)
+
+
+def _book_switched(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
+    """One step for changes that switch entries of one book, all of them on or all off; none for other changes."""
+    switched: set[tuple[str, bool]] = set()
+    book_name = ""
+    for change in changes:
+        if not isinstance(change, TriggerSet) or change.before is None or change.memory.book is None:
+            return ()
+        before = change.before
+        is_off = change.memory.rules.is_off
+        if (
+            change.memory != replace(before, rules=replace(before.rules, is_off=is_off))
+            or before.rules.is_off == is_off
+        ):
+            return ()
+        switched.add((change.memory.book.book_id, is_off))
+        book_name = change.memory.book.book_name
+    if len(switched) != 1:
+        return ()
+    [(_book_id, is_off)] = switched
+    what = N_("switched off") if is_off else N_("switched on")
+    return (HistoryStep(what, book_name, counted(len(changes), "entry")),)
 
 
 def outdated_text(count: int) -> str:
@@ -79,7 +105,8 @@ def outdated_text(count: int) -> str:
 
 
 class ConversationLifecycle:
-    """The past of all `conversations`. `examinations` gives a blocking call for the findings about each of them."""
+    """The past of all `conversations`. `examinations` lists a blocking call for each of them, which examines its files
+    and returns the findings; by default there are none."""
 
     keeps: Literal["conversations"] = "conversations"
 
@@ -87,65 +114,66 @@ class ConversationLifecycle:
         self,
         conversations: Conversations,
         services: Services,
-        examinations: Callable[[], Sequence[Callable[[], list[Finding]]]] = list,
+        examinations: Callable[[], Sequence[BlockingExamine]] = list,
     ) -> None:
-        self._conversations, self._services, self._examinations = conversations, services, examinations
+        self._conversations = conversations
+        self._services = services
+        self._examinations = examinations
 
     def made(self, change: str) -> bool:
-        return _version_in(change) > 0
+        return version_in(change) > 0
 
     async def places(self) -> list[str]:
         return await self._conversations.ids()
 
     async def find(self, sought: Sought) -> list[Item]:
-        found: list[Item] = []
-        for name in await self.places() if sought.user is None else ():
-            if sought.looks_in(name, "memories", "triggers"):
-                try:
-                    state = await self._services.store.read(name)
-                except StorageError as error:
-                    if sought.place is not None:
-                        raise
-                    log.warning("%s", _("{name} was passed over: {reason}", name, error))
-                    continue
-                gone = [] if sought.archived is False else await self._services.store.archive(name)
-                found += await asyncio.to_thread(_sought_in, sought, name, state, gone)
-        return sorted(found, key=lambda item: -item.at_ms)
+        items: list[Item] = []
+        if sought.user is not None:
+            return items
+        for place in await self.places():
+            if not sought.looks_in(place, "memories", "triggers"):
+                continue
+            try:
+                state = await self._services.store.read(place)
+            except StorageError as error:
+                if sought.place is not None:
+                    raise
+                log.warning("%s", _("{name} was passed over: {reason}", place, error))
+                continue
+            archive: Sequence[Archived] = []
+            if sought.archived is not False:
+                archive = await self._services.store.archive(place)
+            items += await asyncio.to_thread(_sought_in, sought, place, state, archive)
+        return sorted(items, key=lambda item: -item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
         count = 0
-        for place in sorted({item.place for item in items if item.family in ("memories", "triggers")}):
-            short, long = (
-                {i.id for i in items if i.place == place and i.family == f} for f in ("memories", "triggers")
-            )
-
-            def decide(state: ConversationState) -> tuple[Sequence[Change], _Gone]:
-                gone: list[Memory] = [each for key, each in state.short_term.items() if key in short]  # noqa: B023
-                gone += [each for key, each in state.long_term.items() if key in long]  # noqa: B023
-                return [removing(each, "deleted") for each in gone], _Gone(len(gone))
-
-            count += (await self._services.commit(place, decide, by=by)).count
+        for place, keys in sorted(_keys_by_place(items).items()):
+            removed = await self._services.commit(place, partial(_removal, keys), by=by)
+            count += removed.count
         return count
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
-        found: set[str] = set()
-        for place in {item.place for item in items if item.family in ("memories", "triggers")}:
-            names = {item.id for item in items if item.place == place}
+        texts: set[str] = set()
+        for place, keys in _keys_by_place(items).items():
+            names = {name for _family, name in keys}
             state = await self._services.store.read(place)
-            for known in (state.short_term, state.long_term):
-                found.update(text for key, memory in known.items() if key in names for text in texts_of(memory))
+            memories: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
             for commit in await self._services.store.history(place, limit=_ALL):
-                for memory in memories_in(commit.changes):
-                    found.update(texts_of(memory) if memory.key in names else ())
-        return found
+                memories += memories_in(commit.changes)
+            for memory in memories:
+                if memory.key in names:
+                    texts.update(texts_of(memory))
+        return texts
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
-        meant = Erasure((), (), words=tuple(words)).means
+        erasure = Erasure((), (), words=tuple(words))
         texts: set[str] = set()
         for place in await self.places():
             for commit in await self._services.store.history(place, limit=_ALL):
-                former = [memory for memory in memories_in(commit.changes) if meant(_item(place, memory))]
-                texts.update(text for memory in former for text in texts_of(memory))
+                for memory in memories_in(commit.changes):
+                    if erasure.means(_item(place, memory)):
+                        texts.update(texts_of(memory))
         return texts
 
     async def erase(self, erasure: Erasure) -> None:
@@ -156,16 +184,19 @@ class ConversationLifecycle:
                 log.warning("%s", _("{place} was not searched, and nothing of it is erased: {reason}", place, error))
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
-        def kept(contents: Contents) -> Contents:
+        def without_erased_memories(contents: Contents) -> Contents:
             def stays(memory: Memory) -> bool:
                 item = _item(contents.conversation_id, memory)
-                texts_held = erasure.held_in(texts_of(memory), said=False)
-                return not (item.key in erasure.keys or texts_held or erasure.means(item))
+                has_erased_text = erasure.held_in(texts_of(memory), said=False)
+                return not (item.key in erasure.keys or has_erased_text or erasure.means(item))
 
-            short = tuple(each for each in contents.short_term if stays(each))
-            return replace(contents, short_term=short, long_term=tuple(e for e in contents.long_term if stays(e)))
+            return replace(
+                contents,
+                short_term=tuple(filter(stays, contents.short_term)),
+                long_term=tuple(filter(stays, contents.long_term)),
+            )
 
-        await asyncio.to_thread(backups.rewrite, name, kept)
+        await asyncio.to_thread(backups.rewrite, name, without_erased_memories)
 
     async def history(
         self,
@@ -175,21 +206,25 @@ class ConversationLifecycle:
         limit: int = HISTORY_PAGE,
         most_steps: int | None = None,
     ) -> list[PastChange]:
-        names = await self._among(place) if before is None else [await self._place_of(before, place)]
-        if before is not None and _version_in(before) > await self._conversations.version(names[0]):
-            raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
-        pages = [await self._history(name, before, limit, most_steps) for name in names]
+        if before is None:
+            places = await self._among(place)
+        else:
+            place_of_change = await self._place_of(before, place)
+            if version_in(before) > await self._conversations.version(place_of_change):
+                raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
+            places = [place_of_change]
+        pages = [await self._history(each_place, before, limit, most_steps) for each_place in places]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
-    async def _history(self, name: str, before: str | None, limit: int, most_steps: int | None) -> list[PastChange]:
-        archive = self._conversations.get(name).archive
+    async def _history(self, place: str, before: str | None, limit: int, most_steps: int | None) -> list[PastChange]:
+        archive = self._conversations.get(place).archive
         commits = await archive.history(before=before, limit=limit, most_changes=most_steps)
-        return await asyncio.to_thread(lambda: [_past_change(name, commit) for commit in commits])
+        return await asyncio.to_thread(lambda: [_past_change(place, commit) for commit in commits])
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))
-        done = await conversation.archive.undo(change, by=by)
-        return Undone(done.change_id, tuple(map(step_of, done.changes)))
+        undone = await conversation.archive.undo(change, by=by)
+        return Undone(undone.change_id, tuple(map(step_of, undone.changes)))
 
     async def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
@@ -204,11 +239,12 @@ class ConversationLifecycle:
                     raise
                 yield Cleaned(name, problem=str(error))
             else:
-                left = tuple(map(_leaving, removed.forgotten))
-                yield Cleaned(name, left, removed.remaining, removed.due)
+                leaving = tuple(map(_leaving, removed.forgotten))
+                yield Cleaned(name, leaving, removed.remaining, removed.due)
 
     async def keep_up(self, seen_from_ms: int) -> int:
-        forgotten = outdated = 0
+        forgotten = 0
+        outdated = 0
         # Nothing of the others can be forgotten, so they are not opened.
         for name in await self._services.store.larger(self._services.parameters.retention.always_kept):
             try:
@@ -226,39 +262,44 @@ class ConversationLifecycle:
         return forgotten
 
     async def examinations(self) -> list[Examine]:
-        return [partial(asyncio.to_thread, examine) for examine in await asyncio.to_thread(self._examinations)]
+        blocking_examinations = await asyncio.to_thread(self._examinations)
+        return [partial(asyncio.to_thread, examine) for examine in blocking_examinations]
 
     async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
         left_out: list[str] = []
         for name in await self.places():
-            if only in (None, name):
-                try:
-                    contents = contents_of(await self._services.store.read(name))
-                except StorageError as error:
-                    # A broken conversation must not prevent a backup of the others, and the user must hear of it.
-                    log.warning("left out of the backup: %s", error)
-                    left_out.append(str(error))
-                else:
-                    await asyncio.to_thread(backup.add, contents)
-                advance()
+            if only not in (None, name):
+                continue
+            try:
+                contents = contents_of(await self._services.store.read(name))
+            except StorageError as error:
+                # A broken conversation must not prevent a backup of the others, and the user must hear of it.
+                log.warning("left out of the backup: %s", error)
+                left_out.append(str(error))
+            else:
+                await asyncio.to_thread(backup.add, contents)
+            advance()
         return Copied(left_out=tuple(left_out))
 
     async def _among(self, place: str | None) -> list[str]:
-        return await self.places() if place is None else [conversation_id_of(place)]
+        """The ids of all conversations, or that of the one that is named."""
+        if place is None:
+            return await self.places()
+        return [conversation_id_of(place)]
 
     async def _place_of(self, change: str, place: str | None) -> str:
         """The conversation in which a change was made."""
         if place is not None:
             return conversation_id_of(place)
-        version = _version_in(change)
-        made = [name for name in await self.places() if change_id(name, version) == change]
-        if not made:
+        version = version_in(change)
+        candidates = [name for name in await self.places() if change_id(name, version) == change]
+        if not candidates:
             raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", change)
-        if len(made) > 1:
+        if len(candidates) > 1:
             raise InvalidInput(
-                "The change {change} can be one of {made}; say which with -c.", change, " or ".join(made)
+                "The change {change} can be one of {made}; say which with -c.", change, " or ".join(candidates)
             )
-        return made[0]
+        return candidates[0]
 
     async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
         def check() -> None:
@@ -270,24 +311,29 @@ class ConversationLifecycle:
     async def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
     ) -> AsyncIterator[RestoredPlace]:
-        wanted, done = None if only is None else conversation_id_of(only), 0
-        opened = backups.open(name)
-        _, conversations = await asyncio.to_thread(opened.__enter__)
+        only_id = None if only is None else conversation_id_of(only)
+        done = 0
+        backup = backups.open(name)
+        _manifest, conversations = await asyncio.to_thread(backup.__enter__)
         try:
-            while (contents := await asyncio.to_thread(next, conversations, None)) is not None:
-                if wanted in (None, contents.conversation_id):
-                    yield await self._restore(contents, mode, dry_run, by, done)
+            while True:
+                contents = await asyncio.to_thread(next, conversations, None)
+                if contents is None:
+                    break
+                if only_id in (None, contents.conversation_id):
+                    yield await self._restore(contents, mode, dry_run=dry_run, by=by, done=done)
                     done += 1
         finally:
-            await asyncio.to_thread(opened.__exit__, None, None, None)
-        if wanted is not None and not done:
+            await asyncio.to_thread(backup.__exit__, None, None, None)
+        if only_id is not None and not done:
             raise InvalidInput(
                 "The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all.",
                 name,
-                wanted,
+                only_id,
             )
 
-    async def _restore(self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: int) -> RestoredPlace:
+    async def _restore(self, contents: Contents, mode: Mode, *, dry_run: bool, by: str, done: int) -> RestoredPlace:
+        """Restore one conversation, of which `done` were restored before it."""
         contents = without_erased(contents, self._services.erased)
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
@@ -297,19 +343,21 @@ class ConversationLifecycle:
             return changes, _Counted(counts)
 
         try:
-            made = await self._services.commit(name, decide, by=by, dry_run=dry_run)
+            restored = await self._services.commit(name, decide, by=by, dry_run=dry_run)
         except StorageError as error:
             if dry_run:
                 raise
             raise StorageUnwritable(
-                _(
+                Sentence(
                     "{reason} {done} conversations were brought back before it; run the restore again to go on.",
                     error,
                     done,
                 ),
                 error.path,
             ) from error
-        return RestoredPlace(self.keeps, name, made.counts, contents.left_out, made.change_id)
+        return RestoredPlace(
+            self.keeps, name, counts=restored.counts, left_out=contents.left_out, change_id=restored.change_id
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,12 +366,29 @@ class _Counted(Done):
 
 
 @dataclass(frozen=True, slots=True)
-class _Gone(Done):
+class _RemovedCount(Done):
     count: int
 
 
+def _keys_by_place(items: Collection[Item]) -> dict[str, set[tuple[str, str]]]:
+    """The families and ids of those items that are memories of conversations, by conversation."""
+    keys: dict[str, set[tuple[str, str]]] = {}
+    for item in items:
+        if item.family in ("memories", "triggers"):
+            keys.setdefault(item.place, set()).add((item.family, item.id))
+    return keys
+
+
+def _removal(keys: Collection[tuple[str, str]], state: ConversationState) -> tuple[Sequence[Change], _RemovedCount]:
+    """The decision that removes the memories with these families and ids."""
+    memories: list[Memory] = [memory for id_, memory in state.short_term.items() if ("memories", id_) in keys]
+    memories += [memory for name, memory in state.long_term.items() if ("triggers", name) in keys]
+    return [removing(memory, "deleted") for memory in memories], _RemovedCount(len(memories))
+
+
 _ALL = 2**62
-ASKED_FOR_WORDS = _("asked for other words")
+"""Commits of a conversation: all."""
+ASKED_FOR_WORDS = N_("asked for other words")
 """What was done to a memory that was sent to a model and got no words."""
 _DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
 """Changes that are named by their class."""
@@ -335,51 +400,74 @@ def step_of(change: Change) -> HistoryStep:
         case Edited(memory, before) if memory == replace(before, word_tries=memory.word_tries):
             return HistoryStep(ASKED_FOR_WORDS, memory.id)
         case Reinforced(id=memory_id, before=before, after=after):
-            return HistoryStep(_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
+            return HistoryStep(N_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return HistoryStep(_(type(change).__name__.lower()), memory_id)
+            return HistoryStep(type(change).__name__.lower(), memory_id)
         case Muted(id=memory_id, after=places):
-            return HistoryStep(_("muted") if places else _("no longer muted"), memory_id, ", ".join(places) or None)
-        case TriggerSet(kept, before):
-            return HistoryStep(_("stored") if before is None else _("replaced"), kept.name, beginning(kept.prompt))
-        case TriggerRemoved(kept):
-            return HistoryStep(_("removed"), kept.name, beginning(kept.prompt))
+            return HistoryStep(N_("muted") if places else N_("no longer muted"), memory_id, ", ".join(places) or None)
+        case TriggerSet(memory, before):
+            return HistoryStep(
+                N_("stored") if before is None else N_("replaced"), memory.name, beginning(memory.prompt)
+            )
+        case TriggerRemoved(memory):
+            return HistoryStep(N_("removed"), memory.name, beginning(memory.prompt))
         case CleanedUp():
-            return HistoryStep(_("cleaned up"))
+            return HistoryStep(N_("cleaned up"))
+        case ChatMoved(session, after=after):
+            count = 0 if after is None else after.messages
+            return HistoryStep(N_("counted"), session or None, counted(count, "message"))
         case _:
-            return HistoryStep(_(type(change).__name__.lower()), change.memory.id, said_beginning(change.memory.text))
+            return HistoryStep(type(change).__name__.lower(), change.memory.id, said_beginning(change.memory.text))
 
 
-def _sought_in(sought: Sought, name: str, state: ConversationState, gone: Sequence[Archived]) -> list[Item]:
-    """What is sought in a conversation and, where `gone` has it, in its archive; of an archived memory, the last
-    removal counts."""
+def _sought_in(sought: Sought, place: str, state: ConversationState, archive: Sequence[Archived]) -> list[Item]:
+    """What is sought in a conversation and in the given part of its archive; the last removal of an archived memory
+    counts."""
     live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
-    keys = {(type(memory), memory.key) for memory in live}
-    removed = {(type(entry.memory), entry.memory.key): entry.memory for entry in gone}
-    items = [_item(name, memory) for memory in live]
-    items += [_item(name, memory, archived=True) for key, memory in removed.items() if key not in keys]
+    live_keys = {(type(memory), memory.key) for memory in live}
+    removed = {(type(entry.memory), entry.memory.key): entry.memory for entry in archive}
+    items = [_item(place, memory) for memory in live]
+    items += [_item(place, memory, archived=True) for key, memory in removed.items() if key not in live_keys]
     return sought.among(items)
 
 
 def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
+    """A memory of a conversation as an item of both engines."""
     if isinstance(memory, ShortTermMemory):
-        said = tuple(f"{one.name}: {one.content}" if one.name else one.content for one in memory.messages)
-        kept: dict[str, Any] = {"archived": archived, "said": said, "mark": mark_of(memory, place)}
-        kept |= {"aliases": () if memory.turn is None else (memory.turn,), "session": memory.session or ""}
-        kept |= {"turn": memory.turn, "other_words": memory.other_words}
-        return Item("memories", place, memory.id, memory.time_ms, memory.text, **kept)
-    at_ms = memory.updated_ms or memory.created_ms
-    also = memory.trigger, memory.created_context, memory.updated_context or ""
-    mark = mark_of(memory, place)
-    return Item("triggers", place, memory.name, at_ms, memory.prompt, memory.name, archived, also=also, mark=mark)
+        return Item(
+            "memories",
+            place,
+            memory.id,
+            at_ms=memory.time_ms,
+            text=memory.text,
+            archived=archived,
+            said=tuple(map(_named_content, memory.messages)),
+            mark=mark_of(memory, place),
+            aliases=() if memory.turn is None else (memory.turn,),
+            session=memory.session or "",
+            turn=memory.turn,
+            other_words=memory.other_words,
+        )
+    return Item(
+        "triggers",
+        place,
+        memory.name,
+        at_ms=memory.updated_ms or memory.created_ms,
+        text=memory.prompt,
+        title=memory.name,
+        archived=archived,
+        also=(memory.trigger, memory.created_context, memory.updated_context or ""),
+        mark=mark_of(memory, place),
+    )
 
 
-def _leaving(gone: Forgotten) -> Leaving:
-    memory = gone.memory
-    return Leaving(memory.id, memory.time_ms, gone.reason, memory.text)
+def _named_content(message: Message) -> str:
+    """What a message says, after the name of its speaker if it has one."""
+    if message.name:
+        return f"{message.name}: {message.content}"
+    return message.content
 
 
-def _version_in(change: str) -> int:
-    """The version that a change id names; 0: it has another form."""
-    number, dash, mark = change.partition("-")
-    return int(number) if dash and mark and number.isascii() and number.isdecimal() and len(number) < 16 else 0
+def _leaving(forgotten: Forgotten) -> Leaving:
+    memory = forgotten.memory
+    return Leaving(memory.id, memory.time_ms, forgotten.reason, memory.text)

@@ -6,31 +6,31 @@ without a conversation.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
+from languages import Sentence, _
 from memory_server.conversations.changes import Change, TriggerRemoved, TriggerSet
+from memory_server.conversations.given_rules import NO_RULES, GivenRules
 from memory_server.conversations.model import ConversationState, LongTermMemory
-from memory_server.conversations.recall.activation import Activation, Shelved, activate
-from memory_server.conversations.services import Done, Services, refuse_excess
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError, TriggerRejected
+from memory_server.conversations.services import Done, refuse_excess
+from memory_server.conversations.trigger_search import TriggerSearch
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
 from memory_server.kernel.messages import Message, context_text, without_surrogates
-from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import moment_of
 from sandbox import Problem
-from sandbox.locale import _
+from sandbox.firing.rules import PLAIN, FiringRules
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
 
-log = logging.getLogger(__name__)
+
+_MOST_NAMED = 10
+"""Names of memories in an error, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +53,8 @@ class Deleted(Done):
     change_id: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """Long-term memories, and their triggers in the same order."""
-
-    memories: Sequence[Shelved]
-    triggers: Sequence[str]
-
-    def __add__(self, other: Shelf) -> Shelf:
-        return Shelf([*self.memories, *other.memories], [*self.triggers, *other.triggers])
-
-
-class LongTermManager:
-    """Keeps and evaluates triggers for `conversation_id`; `shared_conversation` is the shared conversation, None if
-    there is none."""
-
-    def __init__(self, conversation_id: str, services: Services, shared_conversation: str | None) -> None:
-        self.conversation_id = conversation_id
-        self._services = services
-        self._shared_conversation = shared_conversation if shared_conversation != conversation_id else None
+class LongTermManager(TriggerSearch):
+    """Keeps and evaluates the triggers of a conversation."""
 
     async def add(
         self,
@@ -81,29 +64,44 @@ class LongTermManager:
         *,
         created_context: str | None = None,
         recent: Sequence[Message] = (),
+        rules: FiringRules | GivenRules = NO_RULES,
         by: str = "api",
     ) -> TriggerStored:
-        """Store a memory under `name`; an existing memory of that name is replaced and keeps its date of creation.
-        `recent` are the messages that it comes from: they become its `created_context` if none is given, and the
-        trigger is tried on them. Raises MemoryPaused; TriggerRejected: the trigger cannot work; InvalidInput: the name
-        or the prompt is empty, or something is too long."""
+        """Store a memory under `name`. An existing memory of that name is replaced and keeps its date of creation, its
+        book and its rules. `rules`: those that change, or all of them. `recent` are the messages that it comes from:
+        they become its `created_context` if none is given, and the trigger is tried on them. Raises MemoryPaused;
+        TriggerRejected: the trigger cannot work; InvalidInput: the name or the prompt is empty, something is too long,
+        or a rule has a value that it cannot have."""
         self._services.refuse_while_paused()
-        name, prompt, trigger = without_surrogates(name), _public(prompt), without_surrogates(trigger)
+        name = without_surrogates(name)
+        prompt = _public(prompt)
+        trigger = without_surrogates(trigger)
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
-        context = _said(recent) if created_context is None else _public(created_context)
+        context = _text_of(recent) if created_context is None else _public(created_context)
         now_ms = self._services.clock()
-        made = LongTermMemory(name, prompt, trigger, now_ms, context)
-        refuse_excess(made)
+        new_memory = LongTermMemory(
+            name, prompt, trigger, created_ms=now_ms, created_context=context, rules=_ruled(PLAIN, rules)
+        )
+        refuse_excess(new_memory)
         warnings = await self._checked(trigger, recent)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
-            memory = made
+            memory = new_memory
             if before is not None:
-                memory = replace(made, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
-            total = len(state.long_term) + (before is None)
-            return [TriggerSet(memory, before)], TriggerStored(memory, before is not None, warnings, total)
+                memory = replace(
+                    new_memory,
+                    created_ms=before.created_ms,
+                    updated_ms=now_ms,
+                    rules=_ruled(before.rules, rules),
+                    book=before.book,
+                    extra=before.extra,
+                )
+            is_replaced = before is not None
+            total = len(state.long_term) if is_replaced else len(state.long_term) + 1
+            stored = TriggerStored(memory, replaced=is_replaced, warnings=warnings, total=total)
+            return [TriggerSet(memory, before)], stored
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
@@ -115,41 +113,48 @@ class LongTermManager:
         prompt: str | None = None,
         updated_context: str | None = None,
         recent: Sequence[Message] = (),
+        rules: FiringRules | GivenRules = NO_RULES,
         by: str = "api",
     ) -> TriggerStored:
-        """Change the trigger, the prompt or both of the memory called `name`. Raises MemoryPaused; MemoryNotFound: no
-        memory has that name; TriggerRejected: the new trigger cannot work; InvalidInput: there is nothing to change, or
-        something is too long."""
+        """Change the trigger, the prompt or rules of a memory. Raises MemoryPaused; MemoryNotFound: no memory has that
+        name; TriggerRejected: the new trigger cannot work; InvalidInput: there is nothing to change, something is too
+        long, or a rule has a value that it cannot have."""
         self._services.refuse_while_paused()
-        if trigger is None and prompt is None and updated_context is None:
+        if trigger is None and prompt is None and updated_context is None and rules == NO_RULES:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
-        prompt, context = (None if text is None else _public(text) for text in (prompt, updated_context))
-        trigger = None if trigger is None else without_surrogates(trigger)
-        if prompt is not None and not prompt.strip():
-            raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
+        _ruled(PLAIN, rules)  # refused before anything is read or tried
+        changed: dict[str, Any] = {}
+        """The fields that change, with their texts."""
+        if prompt is not None:
+            changed["prompt"] = _public(prompt)
+            if not changed["prompt"].strip():
+                raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
+        if trigger is not None:
+            changed["trigger"] = without_surrogates(trigger)
+        if updated_context is not None:
+            changed["updated_context"] = _public(updated_context)
+        elif recent:
+            changed["updated_context"] = _text_of(recent)
         await self.get(name)
-        context = _said(recent) if context is None and recent else context
-        refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
-        warnings = () if trigger is None else await self._checked(trigger, recent)
+        unchanged = LongTermMemory(name, prompt="", trigger="", created_ms=0)
+        refuse_excess(replace(unchanged, **changed))
+        warnings: tuple[Problem, ...] = ()
+        if trigger is not None:
+            warnings = await self._checked(changed["trigger"], recent)
         now_ms = self._services.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state)
-            memory = replace(
-                before,
-                prompt=before.prompt if prompt is None else prompt,
-                trigger=before.trigger if trigger is None else trigger,
-                updated_ms=now_ms,
-                updated_context=before.updated_context if context is None else context,
-            )
-            return [TriggerSet(memory, before)], TriggerStored(memory, True, warnings, len(state.long_term))
+            memory = replace(before, updated_ms=now_ms, rules=_ruled(before.rules, rules), **changed)
+            stored = TriggerStored(memory, replaced=True, warnings=warnings, total=len(state.long_term))
+            return [TriggerSet(memory, before)], stored
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, name: str, *, by: str = "api") -> Deleted:
-        """Delete the memory called `name`. Raises MemoryNotFound: no memory has that name."""
+        """Delete a memory. Raises MemoryNotFound: no memory has that name."""
         await self.get(name)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Deleted]:
@@ -161,14 +166,16 @@ class LongTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def get(self, name: str) -> LongTermMemory:
-        """The memory called `name`. Raises MemoryNotFound: no memory has that name; the message lists the names, or
-        says that it is in the shared conversation."""
+        """The memory of this name. Raises MemoryNotFound: no memory has that name; the message lists the names, or says
+        that it is in the shared conversation."""
         state = await self._services.store.read(self.conversation_id)
-        if (memory := state.long_term.get(name)) is not None:
+        memory = state.long_term.get(name)
+        if memory is not None:
             return memory
-        own = {id(one) for one in state.long_term.values()}
-        shared = {each.memory.name for each in (await self.with_shared())[0].memories if id(each.memory) not in own}
-        raise self._missing(name, state, shared)
+        shelf, _unread = await self.with_shared()
+        own = {id(memory) for memory in state.long_term.values()}
+        shared_names = {shelved.memory.name for shelved in shelf.all if id(shelved.memory) not in own}
+        raise self._missing(name, state, shared_names)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
         """All of them, oldest first."""
@@ -176,83 +183,36 @@ class LongTermManager:
         return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
 
     def record_of(self, memory: LongTermMemory) -> TriggerRecord:
-        """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
+        """How often the memory's trigger failed since this process began; it stays enabled."""
         return self._services.runner.record_of(memory.trigger)
-
-    async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
-        """All memories that a search evaluates: those of the conversation, then those of the conversations searched
-        `also` and of the shared one. And the names of those that cannot be read, with the file: other conversations
-        work without them."""
-        found, unread = shelf_of(await self._services.store.read(self.conversation_id)), dict[str, Path | None]()
-        for name in dict.fromkeys((*also, self._shared_conversation)):
-            if name in (None, self.conversation_id):
-                continue
-            try:
-                found += shelf_of(await self._services.store.read(name))
-            except StorageError as error:
-                log.warning("the triggers of a conversation were not evaluated: %s", error)
-                unread[name] = error.path
-        return found, unread
-
-    async def search(
-        self,
-        messages: Sequence[Message],
-        *,
-        participants: Mapping[str, Any] | None = None,
-        also: Sequence[str] = (),
-        flashbacks: int | None = None,
-    ) -> Activation:
-        """Evaluate every trigger of the conversation, of those searched `also` and of the shared one against
-        `messages`, without the parts marked as recalled: a recalled birthday was not mentioned now. `flashbacks`: how
-        many may come by chance; None: as the parameters say. Raises InvalidInput: there is no message, or the
-        participants are nested too deeply."""
-        messages = as_said(messages)
-        if not messages:
-            raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
-        if participants and deeper(dict(participants)):
-            raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
-        with_shared, unread = await self.with_shared(also)
-        ran = await self._services.runner.evaluate(
-            with_shared.triggers,
-            self._context(messages, participants or {}),
-            now=moment_of(self._services.clock()),
-            seed=self._services.rng.getrandbits(32),
-        )
-        rng = Random(self._services.rng.getrandbits(64))
-        by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
-        found = activate(with_shared.memories, ran, rng=rng, random_count=by_chance)
-        return replace(found, unread=unread)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():
             raise InvalidInput(
                 "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
             )
+        context = self._context(recent, {}) if recent else None
         report = await self._services.runner.check(
             trigger,
-            self._context(recent, {}) if recent else None,
+            context,
             now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
         )
         if report.errors:
             first = report.errors[0]
-            place = _(" at line {line}, column {column}", first.line, first.column) if first.line is not None else ""
+            place: Sentence | str = ""
+            if first.line is not None:
+                place = Sentence(" at line {line}, column {column}", first.line, first.column)
             raise TriggerRejected(
-                _(
+                Sentence(
                     "The trigger cannot work and was not stored: {reason}{place}. Correct it and try again.{caret}",
-                    first.message,
+                    first.sentence or first.message,
                     place,
                     f"\n{first.caret}" if first.caret else "",
                 ),
                 report.errors,
             )
         return report.warnings
-
-    def _context(self, messages: Sequence[Message], participants: Mapping[str, Any]) -> dict[str, Any]:
-        """What a trigger sees (docs/reference/trigger-api.md)."""
-        given = ({"role": m.role, "content": m.content, "timestamp": m.time_ms, "name": m.name} for m in messages)
-        seen = [{name: value for name, value in one.items() if value is not None} for one in given]
-        return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
 
     def _missing(self, name: str, state: ConversationState, shared: Collection[str] = ()) -> MemoryNotFound:
         where = _(
@@ -268,22 +228,28 @@ class LongTermManager:
                 where,
                 way("add_long_term_memory", "memory-server add-trigger"),
             )
-        names = ", ".join(f"`{known}`" for known in list(state.long_term)[:10])
+        names = ", ".join(f"`{other_name}`" for other_name in list(state.long_term)[:_MOST_NAMED])
         return MemoryNotFound("{where}; use one of its names: {names}.", where, names)
 
 
-def shelf_of(state: ConversationState) -> Shelf:
-    """Made once for each version, because a prompt may search thousands."""
-    if state.shelf is None or state.shelf[0] != state.version:
-        memories = [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
-        state.shelf = state.version, Shelf(memories, [memory.trigger for memory in state.long_term.values()])
-    shelf: Shelf = state.shelf[1]
-    return shelf
+def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:
+    """The rules of a memory that had those `before`. Raises InvalidInput: `rules` are of another type, such as a dict
+    of a program that checks no types."""
+    if isinstance(rules, GivenRules):
+        return rules.applied_to(before)
+    if isinstance(rules, FiringRules):
+        return rules
+    raise InvalidInput(
+        "`rules` is FiringRules(…) or GivenRules(…), and not a {type}; write FiringRules(once=True), for example.",
+        type(rules).__name__,
+    )
 
 
 def _public(text: str) -> str:
+    """What of a text may be stored."""
     return without_surrogates(without_private(text))
 
 
-def _said(recent: Sequence[Message]) -> str:
+def _text_of(recent: Sequence[Message]) -> str:
+    """What of the messages may be stored, as one text."""
     return without_surrogates(context_text(to_keep(as_said(recent))))

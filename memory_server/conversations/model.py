@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from languages import N_, Sentence, _
+from memory_server.conversations.book_entry import BookEntry
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, NOTHING, Message
 from memory_server.kernel.nesting import size
-from sandbox.locale import _
+from sandbox.firing.chat_state import ChatState
+from sandbox.firing.rules import PLAIN, FiringRules
 
 MAX_TEXT_CHARS = 1_000_000
 """Characters of all texts of one memory, or of its context: ten of the longest messages."""
@@ -44,12 +47,13 @@ MAX_ID_CHARS = 256
 
 @dataclass(frozen=True, slots=True)
 class ShortTermMemory:
-    """A remembered stretch of conversation. `words` and `weights` are parallel and hold the keywords, heaviest first:
-    columns, because an object per keyword costs three times the memory (10,000 memories of 23 keywords)."""
+    """A remembered stretch of conversation. `words` and `weights` are parallel and hold the keywords, heaviest
+    first."""
 
     id: str
     time_ms: int
     text: str
+    # Columns: an object per keyword costs three times the memory (10,000 memories of 23 keywords).
     words: tuple[str, ...]
     weights: tuple[float, ...]
     score: float
@@ -95,6 +99,9 @@ class LongTermMemory:
     created_context: str = ""
     updated_ms: int | None = None
     updated_context: str | None = None
+    rules: FiringRules = PLAIN
+    book: BookEntry | None = None
+    """The book that it is from; None: it is not from a book."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     # The same three names as those of a short-term memory, for what looks at both kinds.
@@ -126,12 +133,14 @@ class ConversationState:
     short_term: dict[str, ShortTermMemory] = field(default_factory=dict)
     long_term: dict[str, LongTermMemory] = field(default_factory=dict)
     last_cleanup_ms: int | None = None
+    chats: dict[str, ChatState] = field(default_factory=dict)
+    """When memories came in the chats of this conversation, by session; "" is the chat of a host without sessions."""
     follower: Any = field(default=None, compare=False, repr=False)
-    """What is derived from the state and keeps in step with it, such as an index: its `follow` receives every
+    """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives every
     `changes.Change` after it was applied. None: there is nothing."""
 
     shelf: Any = field(default=None, compare=False, repr=False)
-    """What `long_term.shelf_of` made of a version, with that version."""
+    """What `shelf.shelf_of` made of the long-term memories; None: it is made again."""
 
     def like(self, memory: Memory) -> Mapping[str, Memory]:
         """The memories of the same kind, by id or name."""
@@ -150,7 +159,7 @@ _SAID_OFTEN_CHARS = 60
 
 
 def mark_of(memory: Memory, place: str) -> str:
-    """By what it is known if it comes again to the conversation `place`."""
+    """The mark by which a memory is known if it comes again to the conversation `place`."""
     if isinstance(memory, ShortTermMemory):
         return short_term_mark(memory.id, place)
     return "\n".join((place, memory.name, memory.prompt))
@@ -162,17 +171,20 @@ def short_term_mark(memory_id: str, place: str) -> str:
 
 
 def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
-    """The same, with texts by which it is known in other files: its text, and its long messages."""
+    """The mark of a memory, and texts by which it is known in other files: its text, and its long messages."""
     if isinstance(memory, LongTermMemory):
         return mark_of(memory, place), memory.prompt
-    said = (one.content for one in memory.messages if len(one.content) >= _SAID_OFTEN_CHARS)
-    return mark_of(memory, place), memory.text, *said
+    contents = [message.content for message in memory.messages]
+    long_contents = [content for content in contents if len(content) >= _SAID_OFTEN_CHARS]
+    return mark_of(memory, place), memory.text, *long_contents
 
 
 def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:
     """The places of which a search made in this conversation and folder (None: unknown) is one."""
     places = {EVERYWHERE, f"conversation:{conversation_id}"}
-    return frozenset(places if folder is None else places | {f"folder:{folder}"})
+    if folder is not None:
+        places.add(f"folder:{folder}")
+    return frozenset(places)
 
 
 def place_text(place: str) -> str:
@@ -204,7 +216,7 @@ def conversation_id_of(text: str, what: str = "conversation_id", most: int = MAX
     return normal
 
 
-def excess(memory: Memory) -> str | None:
+def excess(memory: Memory) -> Sentence | None:
     """Which part of a memory is too large to be stored, and what to do; None: it can be stored. Tools, the Python API,
     imports, restores and the reader of hand-edited files all call this."""
     extras = [memory.extra]
@@ -212,27 +224,36 @@ def excess(memory: Memory) -> str | None:
         said = memory.messages
         extras += (memory.role_weights, *(message.extra for message in said))
         if len(said) > MAX_MESSAGES:
-            return _("it has {said:,} messages; split it into memories of at most {messages}", len(said), MAX_MESSAGES)
-        spoken = sum(len(one.content) + len(one.name or "") for one in said)
+            return Sentence(
+                "it has {said:,} messages; split it into memories of at most {messages}", len(said), MAX_MESSAGES
+            )
+        lengths = [len(message.content) for message in said]
+        spoken = sum(lengths) + sum(len(message.name or "") for message in said)
+        longest_id = max(map(len, (memory.id, memory.conversation_id, memory.turn or "")))
         sizes = [
-            (_("text is"), max(len(memory.text), spoken), MAX_TEXT_CHARS),
-            (_("longest message is"), max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
-            (_("keywords are"), sum(map(len, memory.words)), MAX_TEXT_CHARS),
-            (_("id is"), max(map(len, (memory.id, memory.conversation_id, memory.turn or ""))), MAX_ID_CHARS),
+            (N_("text is"), max(len(memory.text), spoken), MAX_TEXT_CHARS),
+            (N_("longest message is"), max(lengths, default=0), MAX_CONTENT_CHARS),
+            (N_("keywords are"), sum(map(len, memory.words)), MAX_TEXT_CHARS),
+            (N_("id is"), longest_id, MAX_ID_CHARS),
         ]
     else:
         sizes = [
-            (_("name is"), len(memory.name), MAX_NAME_CHARS),
-            (_("prompt is"), len(memory.prompt), MAX_PROMPT_CHARS),
-            (_("trigger is"), len(memory.trigger), MAX_TRIGGER_CHARS),
-            (_("context is"), max(len(memory.created_context), len(memory.updated_context or "")), MAX_TEXT_CHARS),
+            (N_("name is"), len(memory.name), MAX_NAME_CHARS),
+            (N_("prompt is"), len(memory.prompt), MAX_PROMPT_CHARS),
+            (N_("trigger is"), len(memory.trigger), MAX_TRIGGER_CHARS),
+            (
+                N_("context is"),
+                max(len(memory.created_context), len(memory.updated_context or "")),
+                MAX_TEXT_CHARS,
+            ),
         ]
-    sizes.append((_("unknown fields are"), sum(size(dict(extra)) for extra in extras if extra), MAX_EXTRA_CHARS))
+    extra_size = sum(size(dict(extra)) for extra in extras if extra)
+    sizes.append((N_("unknown fields are"), extra_size, MAX_EXTRA_CHARS))
     for what, count, most in sizes:
         if count > most:
-            return _(
+            return Sentence(
                 "its {what} too long: {number:,} characters, and at most {most:,} are allowed; shorten it",
-                what,
+                Sentence(what),
                 count,
                 most,
             )

@@ -53,7 +53,9 @@ def one_call() -> Iterator[None]:
 def seen_in_call() -> Seen:
     """What the call that lasts has read; where no call lasts, it is empty, and nothing is kept in it."""
     seen = _seen.get()
-    return Seen() if seen is None or seen.over else seen
+    if seen is None or seen.over:
+        return Seen()
+    return seen
 
 
 class ConversationStore(Protocol):
@@ -108,7 +110,7 @@ class ConversationStore(Protocol):
         """The ids of the conversations that may hold more short-term memories than this, sorted."""
 
     async def expire(self, now_ms: int) -> None:
-        """Of all conversations, delete history and archive as `compact` does, where that is quicker than to compact
+        """Delete history and archive of all conversations as `compact` does, where that is quicker than to compact
         each."""
 
     async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
@@ -148,11 +150,21 @@ class Trial:
 class TriggerRunner(Protocol):
     """Runs untrusted JavaScript: triggers, and the regular expressions of users."""
 
+    def in_zone(self, timezone: str) -> TriggerRunner:
+        """The same, with triggers in another time zone."""
+
     async def evaluate(
-        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+        self,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+        last_fired: Mapping[int, Mapping[str, int]] | None = None,
     ) -> Mapping[int, Verdict]:
         """The verdicts of the triggers that had to run, by index and in order; the others were quiet. A failing trigger
-        also gives a verdict, never an exception."""
+        also gives a verdict, never an exception. `last_fired`: what `context.last_fired` is for a trigger, by its
+        index; null for the others."""
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int

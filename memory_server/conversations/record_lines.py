@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from languages import _
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
@@ -22,7 +23,6 @@ from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.text import shown
-from sandbox.locale import _
 
 FORMAT = "memory-server"
 VERSION = 1
@@ -46,8 +46,8 @@ def conversation_lines(contents: Contents) -> Iterator[bytes]:
     yield json_text.dumps(head) + b"\n"
     for memory in contents.short_term:
         yield json_text.dumps({"short": codec.short_term_json(memory)}) + b"\n"
-    for kept in contents.long_term:
-        yield json_text.dumps({"long": codec.long_term_json(kept)}) + b"\n"
+    for trigger in contents.long_term:
+        yield json_text.dumps({"long": codec.long_term_json(trigger)}) + b"\n"
 
 
 def last_line(conversations: int) -> bytes:
@@ -90,7 +90,9 @@ def groups(lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]
 def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
     """The conversations of such lines, the first line included. Reads one conversation at a time. Raises NotARecord
     with the number of the line that cannot be read."""
-    place, count, ended = "line 1", 0, False
+    place = "line 1"
+    count = 0
+    has_ended = False
 
     def read() -> Iterator[tuple[str, Json]]:
         nonlocal place
@@ -103,9 +105,10 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
 
     try:
         rows = read()
-        check_first(next(rows, ("", None))[1])
+        _place, first_fields = next(rows, ("", None))
+        check_first(first_fields)
         for group in groups(rows, refuse):
-            if ended or (group.ends and (group.short or group.long)):
+            if has_ended or (group.ends and (group.short or group.long)):
                 raise json_text.NotARecord("something follows the end")
             if group.head is None:
                 if group.short or group.long:
@@ -115,14 +118,16 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
                 count += 1
             elif group.head.get("conversations") != count:
                 raise json_text.NotARecord("conversations are missing before it")
-            ended = group.ends
+            has_ended = group.ends
     except (json_text.NotARecord, InvalidInput) as error:
         raise json_text.NotARecord("{name} cannot be read: {reason}", place, error) from error
-    if not ended:
+    if not has_ended:
         raise json_text.NotARecord("it ends too early")
 
 
 def _contents(group: Group, head: Json) -> Contents:
+    """The conversation of these lines. A memory that is too large is not an error: an older version may have stored it,
+    and the others must come back."""
     if (head.get("shortTerm"), head.get("longTerm")) != (len(group.short), len(group.long)):
         raise json_text.NotARecord(
             "memories of the conversation {conversation} are missing before it", head["conversation"]
@@ -130,22 +135,34 @@ def _contents(group: Group, head: Json) -> Contents:
     left_out: list[str] = []
 
     def may_be_stored(memory: ShortTermMemory | LongTermMemory) -> bool:
-        if (reason := excess(memory)) is not None:
+        reason = excess(memory)
+        if reason is not None:
             name = memory.id if isinstance(memory, ShortTermMemory) else memory.name
             left_out.append(_("{about}: {what}", shown(name), reason))
         return reason is None
 
-    name, cleaned = conversation_id_of(str(head["conversation"])), head.get("lastCleanup")
-    # One that is too large is not an error: an older version may have stored it, and the others must come back.
-    short = filter(may_be_stored, codec.short_terms((record for _, record in group.short), name, ours=True))
-    long = filter(may_be_stored, codec.long_terms((record for _, record in group.long), ours=True))
-    cleaned_ms = cleaned if isinstance(cleaned, int) and not isinstance(cleaned, bool) else None
-    return Contents(name, tuple(short), tuple(long), cleaned_ms, tuple(left_out))
+    conversation_id = conversation_id_of(str(head["conversation"]))
+    short_records = [record for _place, record in group.short]
+    long_records = [record for _place, record in group.long]
+    short_term = tuple(filter(may_be_stored, codec.short_terms(short_records, conversation_id, ours=True)))
+    long_term = tuple(filter(may_be_stored, codec.long_terms(long_records, ours=True)))
+    cleanup_ms = head.get("lastCleanup")
+    if not isinstance(cleanup_ms, int) or isinstance(cleanup_ms, bool):
+        cleanup_ms = None
+    return Contents(
+        conversation_id,
+        short_term=short_term,
+        long_term=long_term,
+        last_cleanup_ms=cleanup_ms,
+        left_out=tuple(left_out),
+    )
 
 
 def check_first(fields: Any) -> None:
     """Raises NotARecord where the first line is not ours, or is of a newer version."""
-    version = fields.get("version") if isinstance(fields, dict) and fields.get("format") == FORMAT else None
+    version: Any = None
+    if isinstance(fields, dict) and fields.get("format") == FORMAT:
+        version = fields.get("version")
     if not isinstance(version, int):
         raise json_text.NotARecord("it is not an export of memory-server")
     if version > VERSION:

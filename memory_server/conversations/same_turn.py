@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.kernel.messages import Message
 from nlp import MOST_TEXTS
 
 _LATELY = 32
@@ -32,9 +33,10 @@ def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) 
 def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:
     """The other words of a turn that comes again, the new ones first. Where it says something else, the former ones may
     be of what it says no longer: they stay only if it says all that it said before, and more."""
-    said = {message.content for message in memory.messages}
-    goes_on = all(message.content in said for message in former.messages)
-    texts = (*memory.other_words, *former.other_words) if goes_on else memory.other_words
+    contents = {message.content for message in memory.messages}
+    texts = memory.other_words
+    if all(message.content in contents for message in former.messages):
+        texts += former.other_words
     return tuple(dict.fromkeys(texts))[:MOST_TEXTS]
 
 
@@ -43,18 +45,20 @@ def stored_just_now(
 ) -> ShortTermMemory | None:
     """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
     none."""
-    for known in islice(newest_first, _LATELY):
-        if (
-            abs(known.time_ms - memory.time_ms) < within_ms
-            and known.conversation_id == memory.conversation_id
-            and len(known.messages) == len(memory.messages)
-            # Names may be missing: a tool gets names that a transcript does not have.
-            and all(
-                one.role == other.role
-                and (one.name == other.name or None in (one.name, other.name))
-                and one.content.strip() == other.content.strip()
-                for one, other in zip(known.messages, memory.messages, strict=True)
-            )
-        ):
-            return known
+    for stored in islice(newest_first, _LATELY):
+        is_near = abs(stored.time_ms - memory.time_ms) < within_ms
+        if is_near and stored.conversation_id == memory.conversation_id and _say_the_same(stored, memory):
+            return stored
     return None
+
+
+def _say_the_same(stored: ShortTermMemory, memory: ShortTermMemory) -> bool:
+    if len(stored.messages) != len(memory.messages):
+        return False
+    return all(map(_is_same_message, stored.messages, memory.messages))
+
+
+def _is_same_message(message: Message, twin: Message) -> bool:
+    """Whether two messages say the same. Names may be missing: a tool gets names that a transcript does not have."""
+    is_same_name = message.name == twin.name or None in (message.name, twin.name)
+    return message.role == twin.role and is_same_name and message.content.strip() == twin.content.strip()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,10 +34,14 @@ if TYPE_CHECKING:
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
-WORTH_A_THREAD, WORTH_A_THREAD_CHARS = 1_000, 100_000
-"""With this many memories, or characters of them, indexing takes over 15 ms; the decision itself indexes fewer."""
-VECTOR_SECONDS, UNASKED_VECTOR_SECONDS = 2.0, 0.2
-"""How long a search waits for vectors, and one that nobody asked for: a hook takes its question back after 0.5 s
+WORTH_A_THREAD = 1_000
+"""With this many memories, indexing takes over 15 ms; the decision itself indexes fewer."""
+WORTH_A_THREAD_CHARS = 100_000
+"""With this many characters of memories it takes as long."""
+VECTOR_SECONDS = 2.0
+"""How long a search that somebody asked for waits for vectors."""
+UNASKED_VECTOR_SECONDS = 0.2
+"""How long a search that nobody asked for waits for vectors: a hook takes its question back after 0.5 s
 (`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 PLAIN_AT_MOST = 1_500
 """Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
@@ -44,12 +49,16 @@ DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 _SAID_AGAIN = 3
 """How often a search is repeated without what the messages hold; it may bring more of that."""
+_MANY_CONVERSATIONS = 1
+"""The fewest memories of a conversation whose index is made in a thread, if several conversations are searched: many
+small indexes together would block the event loop as long as one large index."""
 Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
 
 
 def vectors_of(conversation_id: str) -> Scope:
-    """Whose the vectors of its texts are: nobody learns from one what is said in another conversation."""
+    """The scope of the vectors of a conversation's texts: nobody learns from one what is said in another
+    conversation."""
     return Scope("conversations", conversation_id)
 
 
@@ -79,27 +88,31 @@ class ShortTermSearch:
         said_again: bool = True,
         by: str = "api",
     ) -> Found:
-        """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
+        """The memories that the recent messages bring to mind. Top and next are reinforced, unless `reinforce` is
+        False.
+
         `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
-        the scope of the settings; `also` are further ones. `said_again`: whether what the messages hold may come.
-        `session` is the one that asks, in `folder`. `names`, such as those of the participants, are never cut; the
-        names of the speakers are not cut either. `other_words`: texts for what is looked for, which the messages do not
-        have (other_words.py). `asked`: somebody asked for memories, so those come too that share too
-        little to come unasked, marked as weak (not reinforced), and what is muted; vectors have more time. Raises
-        InvalidInput: there is no message, or no such scope."""
+        the scope of the settings. `also` are further ones. `session` is the one that asks, in `folder`. `names`, such
+        as those of the participants, are never cut; those of the speakers are not cut either. `other_words`: further
+        texts to search for. `asked`: a user asked for memories, so weak and muted ones come too, and vectors have more
+        time. `said_again`: whether text that the messages hold may come. Raises InvalidInput: there is no message, or
+        no such scope.
+        """
         query = await self.query_of(recent, role_weights=role_weights, names=names, other_words=other_words)
         asking = Asking(scope, tuple(also), session, folder, asked, flashbacks)
-        found = await self._searched(query, asking)
-        said = frozenset() if said_again else {message.content.strip() for message in as_said(recent)}
-        for _ in range(_SAID_AGAIN):
-            if not (again := held_in(said, found.recall)):
-                break
-            asking = replace(asking, without=asking.without | again)
-            found = await self._searched(query, asking)
+        result = await self._searched(query, asking)
+        if not said_again:
+            texts = {message.content.strip() for message in as_said(recent)}
+            for _ in range(_SAID_AGAIN):
+                ids_said = held_in(texts, result.recall)
+                if not ids_said:
+                    break
+                asking = replace(asking, without=asking.without | ids_said)
+                result = await self._searched(query, asking)
         if not (reinforce and self._services.writable):
-            return found
-        changes, unreinforced = await self._reinforce(found.recall, by)
-        return replace(found, changes=changes, unreinforced=unreinforced)
+            return result
+        changes, unreinforced = await self._reinforce(result.recall, by)
+        return replace(result, changes=changes, unreinforced=unreinforced)
 
     async def credit(
         self,
@@ -110,30 +123,30 @@ class ShortTermSearch:
         session: Session | None = None,
         by: str = "api",
     ) -> Found:
-        """Reinforce the memories that a search by the recent messages brings and that the answer used: the answer
-        shares rare words with them that the messages did not have. A hook calls this after the answer. `became`
-        is the id of the memory that holds the answer, if it was stored already. Raises InvalidInput: there is no
-        message."""
+        """Reinforce the memories that a search by the recent messages finds and that the answer used: the answer shares
+        rare words with them that the messages did not have. `became`: the id of the memory that holds the answer, if it
+        is stored already. Raises InvalidInput: there is no message."""
         from memory_server.conversations.recall.credit import used, words_said
 
         query = await self.query_of(recent)
-        found = await self._searched(query, Asking(session=session))
-        if not self._services.writable or not (found.recall.top or found.recall.next):
-            return Found(replace(found.recall, top=(), next=(), flashback=()))
+        result = await self._searched(query, Asking(session=session))
+        if not self._services.writable or not (result.recall.top or result.recall.next):
+            return Found(replace(result.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
-        for name in await self.conversations_of(None):
-            if name not in found.unread:
-                kept = (await self._services.store.read(name)).short_term
-                searched += (memory for memory in kept.values() if memory.id != became)
+        for conversation_id in await self.conversations_of(None):
+            if conversation_id not in result.unread:
+                state = await self._services.store.read(conversation_id)
+                searched += [memory for memory in state.short_term.values() if memory.id != became]
         now_ms = self._services.clock()
 
-        def used_ones() -> Recall:
-            asked, answered = (words_said(as_said(said), self._wording, now_ms) for said in (recent, [answer]))
-            return used(found.recall, searched, asked=asked, answered=answered)
+        def used_recall() -> Recall:
+            asked_words = words_said(as_said(recent), self._wording, now_ms)
+            answered_words = words_said(as_said([answer]), self._wording, now_ms)
+            return used(result.recall, searched, asked=asked_words, answered=answered_words)
 
-        recall = await asyncio.to_thread(used_ones)
+        recall = await asyncio.to_thread(used_recall)
         changes, unreinforced = await self._reinforce(recall, by)
-        return Found(recall, changes, unreinforced, found.unread)
+        return Found(recall, changes=changes, unreinforced=unreinforced, unread=result.unread)
 
     async def query_of(
         self,
@@ -143,33 +156,33 @@ class ShortTermSearch:
         names: Iterable[str] = (),
         other_words: Sequence[str] = (),
     ) -> RecallQuery:
-        """What a search by the recent messages, and by `other_words`, looks for; `names` are never cut. Raises
-        InvalidInput: there is no message, or there are too many other words."""
+        """The query of a search by the recent messages and `other_words`; `names` are never cut. Raises InvalidInput:
+        there is no message, or there are too many other words."""
         now_ms = self._services.clock()
 
-        def found() -> RecallQuery:
-            said = as_said(recent)
-            if not said:
+        def find_query() -> RecallQuery:
+            messages = as_said(recent)
+            if not messages:
                 raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-            given = other_words_of(other_words, said)
-            query = self._wording.of_query(said, now_ms, role_weights, names=names, other_words=given.texts)
-            last = "\n".join(message.content for message in to_keep(said[-1:]))
-            return replace(query, said=last, private_words=given.private)
+            others = other_words_of(other_words, messages)
+            query = self._wording.of_query(messages, now_ms, role_weights, names=names, other_words=others.texts)
+            last_text = "\n".join(message.content for message in to_keep(messages[-1:]))
+            return replace(query, said=last_text, private_words=others.private)
 
-        return await asyncio.to_thread(found)
+        return await asyncio.to_thread(find_query)
 
     async def decision(self, query: RecallQuery, asking: Asking) -> Decision:
-        """What a search would decide now; nothing is changed. Use it before the next `await`. Raises
+        """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
         InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
         read."""
-        states, _ = await self._read(await self.conversations_of(asking.scope) or (self.conversation_id,))
-        cosines, _ = await self._cosines(states, query)
+        ids = await self.conversations_of(asking.scope) or (self.conversation_id,)
+        states, _unread = await self._read(ids)
+        cosines, _reason = await self._cosines(states, query)
         return self._decided(states, query, cosines, asking)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
-        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A group of
-        the settings counts for its members only; a conversation outside the group recalls itself. Raises InvalidInput:
-        the scope is not known."""
+        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A
+        conversation outside of a group recalls itself. Raises InvalidInput: the scope is not known."""
         chosen = self._services.scope if scope is None else scope
         own = self.conversation_id
         patterns = {**self._services.groups, OWN: (), ALL: ("*",)}.get(chosen)
@@ -182,32 +195,40 @@ class ShortTermSearch:
                 ALL,
                 named,
             )
-        is_member = any(fnmatchcase(own, pattern) for pattern in patterns)
+        is_member = _matches_any(own, patterns)
         if chosen == OWN or (scope is None and not is_member):
             return (own,)
-        known = await self._services.store.conversations()
-        others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
-        return (own, *others) if is_member else tuple(others)
+        all_ids = await self._services.store.conversations()
+        other_ids = [id_ for id_ in all_ids if id_ != own and _matches_any(id_, patterns)]
+        if is_member:
+            return (own, *other_ids)
+        return tuple(other_ids)
 
     async def _searched(self, query: RecallQuery, asking: Asking) -> Found:
         """What `query` brings to mind."""
-        ids = tuple(dict.fromkeys((*await self.conversations_of(asking.scope), *asking.also)))
-        state = await self._services.store.read(self.conversation_id) if ids == (self.conversation_id,) else None
-        if state is not None and (self._services.brief or _is_sooner_without_index(state)):
-            cosines, reason = await self._cosines([state], query, asked=asking.asked)
-            found = self._plainly(state, query, cosines, asking)
-            if not self._services.brief:  # for the next search
-                asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
-            return replace(found, only_words=reason)
+        scope_ids = await self.conversations_of(asking.scope)
+        ids = tuple(dict.fromkeys((*scope_ids, *asking.also)))
+        if ids == (self.conversation_id,):
+            state = await self._services.store.read(self.conversation_id)
+            if self._services.brief or _is_sooner_without_index(state):
+                return await self._searched_plainly(state, query, asking)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
-        cosines, reason = await self._cosines(states, query, asked=asking.asked)
+        cosines, only_words = await self._cosines(states, query, asked=asking.asked)
         decision = self._decided(states, query, cosines, asking)
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         outdated = decision.columns.of_other_form(forms)
-        return Found(decision.recall, unread=unread, outdated=outdated, only_words=reason)
+        return Found(decision.recall, unread=unread, outdated=outdated, only_words=only_words)
+
+    async def _searched_plainly(self, state: ConversationState, query: RecallQuery, asking: Asking) -> Found:
+        """What `query` brings to mind in this conversation alone, without an index."""
+        cosines, only_words = await self._cosines([state], query, asked=asking.asked)
+        result = self._plainly(state, query, cosines, asking)
+        if not self._services.brief:  # for the next search
+            asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
+        return replace(result, only_words=only_words)
 
     async def _cosines(
         self, states: Sequence[ConversationState], query: RecallQuery, *, asked: bool = False
@@ -215,35 +236,37 @@ class ShortTermSearch:
         """How near the memories are to what was said last, by conversation and id; or why that is not known."""
         if self._services.meaning is None or not query.said or not any(state.short_term for state in states):
             return {}, ""
-        ids: dict[Scope, dict[str, list[str]]] = {}
+        ids_of_texts: dict[Scope, dict[str, list[str]]] = {}
         for state in states:
-            of_text = ids.setdefault(vectors_of(state.conversation_id), {})
+            ids_of_text = ids_of_texts.setdefault(vectors_of(state.conversation_id), {})
             for memory in state.short_term.values():
-                of_text.setdefault(memory.text, []).append(memory.id)
-        asking, seconds = vectors_of(self.conversation_id), VECTOR_SECONDS if asked else UNASKED_VECTOR_SECONDS
+                ids_of_text.setdefault(memory.text, []).append(memory.id)
+        own_scope = vectors_of(self.conversation_id)
+        seconds = VECTOR_SECONDS if asked else UNASKED_VECTOR_SECONDS
         try:
-            found = await self._services.meaning().cosines(asking, query.said, ids, seconds)
+            text_cosines = await self._services.meaning().cosines(own_scope, query.said, ids_of_texts, seconds)
         except (ModelsFailed, StorageError) as error:
             return {}, str(error)
-        return {
-            scope.owner: {each: cosine for text, cosine in of_text.items() for each in ids[scope][text]}
-            for scope, of_text in found.items()
-        }, ""
+        cosines: dict[str, dict[str, float]] = {}
+        for scope, cosine_of_text in text_cosines.items():
+            cosine_of_id = cosines.setdefault(scope.owner, {})
+            for text, cosine in cosine_of_text.items():
+                cosine_of_id.update(dict.fromkeys(ids_of_texts[scope][text], cosine))
+        return cosines, ""
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], dict[str, Path | None]]:
         """The states with their indexes, and the ids of those that could not be read, with the file."""
         states: list[ConversationState] = []
         unread: dict[str, Path | None] = {}
-        for name in ids:
+        for conversation_id in ids:
             try:
-                state = await self._services.store.read(name)
+                state = await self._services.store.read(conversation_id)
             except StorageError as error:
                 if len(ids) == 1:
                     raise
-                unread[name] = error.path
+                unread[conversation_id] = error.path
             else:
-                # Many small indexes together would block the event loop as long as one large index.
-                await self._prepare(state, WORTH_A_THREAD if len(ids) == 1 else 1)
+                await self._prepare(state, WORTH_A_THREAD if len(ids) == 1 else _MANY_CONVERSATIONS)
                 states.append(state)
         return states, unread
 
@@ -260,35 +283,39 @@ class ShortTermSearch:
         async with self._indexing:
             if state.follower is not None:
                 return
-            recorder = state.follower = _Recorder()
+            recorder = _Recorder()
+            state.follower = recorder
             try:
                 with without_collecting():
                     index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
             finally:
                 # Another decision may have made an index meanwhile.
-                ours = state.follower is recorder
-                if ours:
+                is_ours = state.follower is recorder
+                if is_ours:
                     state.follower = None
-            if ours:
+            if is_ours:
                 for change in recorder:
                     index.follow(change)
                 state.follower = index
 
-    def _about(self, asking: Asking) -> dict[str, Any]:
-        """What both selections need to know."""
-        around = self._services
-        parameters = around.parameters.recall
-        if asking.asked:  # what somebody asked for may share little, or come by meaning alone
+    def _arguments(self, asking: Asking) -> dict[str, Any]:
+        """The arguments that both selections, `decide` and `select`, take by the same names."""
+        services = self._services
+        parameters = services.parameters.recall
+        places: frozenset[str] = frozenset()
+        if asking.asked:  # what somebody asked for may share little, come by meaning alone, or be muted
             parameters = replace(parameters, weak_too=True)
+        else:
+            places = muting_places(self.conversation_id, asking.folder)
         if asking.flashbacks is not None:
             parameters = parameters.with_flashbacks(asking.flashbacks)
         return {
             "conversation_id": self.conversation_id,
-            "now_ms": around.clock(),
-            "rng": Random(around.rng.getrandbits(64)),
+            "now_ms": services.clock(),
+            "rng": Random(services.rng.getrandbits(64)),
             "parameters": parameters,
-            "session": asking.session or around.session,
-            "places": frozenset() if asking.asked else muting_places(self.conversation_id, asking.folder),
+            "session": asking.session or services.session,
+            "places": places,
             "without": asking.without,
         }
 
@@ -307,64 +334,84 @@ class ShortTermSearch:
         searched = [
             Searched(
                 state.short_term,
-                index_of(state, self._wording),
-                state.conversation_id,
-                cosines.get(state.conversation_id, NOTHING),
+                index=index_of(state, self._wording),
+                conversation_id=state.conversation_id,
+                cosines=cosines.get(state.conversation_id, NOTHING),
             )
             for state in states
         ]
-        query = self._wording.naming(query, [name for part in searched for name in part.index.speakers])
+        query = self._wording.naming(query, chain.from_iterable(part.index.speakers for part in searched))
         if any(part.index.keeps_words for part in searched):
             query = self._wording.reaching_kept(query)
-        return decide(searched, query, **self._about(asking))
+        return decide(searched, query, **self._arguments(asking))
 
     def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
-        """The same without an index, for a process that asks once, and for the first search of a small conversation."""
+        """What a search finds without an index: for a process that asks once, and for the first search of a small
+        conversation."""
         from memory_server.conversations.recall.selection import select
 
-        cosines_here = cosines.get(state.conversation_id, NOTHING)
-        about = self._about(asking)
-        query = self._wording.naming(query, speakers_of(state.short_term.values()))
-        if any(memory.other_words for memory in state.short_term.values()):
+        memories = state.short_term.values()
+        query = self._wording.naming(query, speakers_of(memories))
+        if any(memory.other_words for memory in memories):
             query = self._wording.reaching_kept(query)
-        recall = select(state.short_term.values(), query, wording=self._wording, cosines=cosines_here, **about)
-        return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
+        recall = select(
+            memories,
+            query,
+            wording=self._wording,
+            cosines=cosines.get(state.conversation_id, NOTHING),
+            **self._arguments(asking),
+        )
+        return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in memories))
 
     async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
         """The change ids by conversation, and the conversations that could not be written in time."""
         parameters = self._services.parameters.recall
         gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
         for recalled, points in recall.gains(parameters):
-            gains.setdefault(recalled.kept_in or self.conversation_id, []).append((recalled.memory, points))
+            conversation_id = recalled.kept_in or self.conversation_id
+            gains.setdefault(conversation_id, []).append((recalled.memory, points))
+        changes: dict[str, str] = {}
+        unwritten: set[str] = set()
 
-        async def reinforce(name: str) -> tuple[str | None, bool]:
-            """The change, and whether the conversation could be written."""
-            if not reinforcements(gains[name], parameters):
-                return None, True
+        async def reinforce(conversation_id: str) -> None:
+            if not reinforcements(gains[conversation_id], parameters):
+                return
 
             def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
                 # With the scores as they are now: another search may have raised them meanwhile.
-                kept = state.short_term
-                now = [(kept[memory.id], points) for memory, points in gains[name] if memory.id in kept]
-                return reinforcements(now, parameters), None
+                present = state.short_term
+                present_gains = [
+                    (present[memory.id], points) for memory, points in gains[conversation_id] if memory.id in present
+                ]
+                return reinforcements(present_gains, parameters), None
 
             try:
-                _, made = await self._services.store.update(name, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+                _none, change_id = await self._services.store.update(
+                    conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+                )
             except (LockTimeout, StorageUnwritable):
-                return None, False
-            return made, True
+                unwritten.add(conversation_id)
+                return
+            if change_id is not None:
+                changes[conversation_id] = change_id
 
-        done = dict(zip(gains, await asyncio.gather(*map(reinforce, gains)), strict=True))
-        changes = {name: made for name, (made, _) in done.items() if made is not None}
-        return changes, tuple(name for name, (_, written) in done.items() if not written)
+        await asyncio.gather(*map(reinforce, gains))
+        in_order = {id_: changes[id_] for id_ in gains if id_ in changes}
+        return in_order, tuple(id_ for id_ in gains if id_ in unwritten)
+
+
+def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(conversation_id, pattern) for pattern in patterns)
 
 
 def _is_sooner_without_index(state: ConversationState) -> bool:
-    """Whether a search is: in a process that has not imported numpy yet, which takes as long as several plain ones."""
+    """Whether a search takes less time without an index: in a process that has not imported numpy yet, which takes as
+    long as several plain searches."""
     return DECISIONS not in sys.modules and len(state.short_term) <= PLAIN_AT_MOST and not _is_long(state)
 
 
 def _is_long(state: ConversationState) -> bool:
+    """Whether the memories have so many characters that an index is made in a thread."""
     return sum(len(memory.text) for memory in state.short_term.values()) > WORTH_A_THREAD_CHARS
 
 

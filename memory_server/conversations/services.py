@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
+from zoneinfo import ZoneInfo
 
+from languages import _
 from memory_server.conversations.model import Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.conversations.recall.parameters import Parameters
@@ -17,13 +19,14 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
 from sandbox import PatternError
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import Similarities
 
-OWN, ALL = "conversation", "all"
-"""The scopes of a search that are not groups: its own conversation, and all conversations of the store."""
+OWN = "conversation"
+"""The scope of a search of its own conversation."""
+ALL = "all"
+"""The scope of a search of all conversations of the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,8 @@ D = TypeVar("D", bound=Done)
 
 def refuse_excess(memory: Memory) -> None:
     """Raises InvalidInput: a part of the memory is too large to be stored."""
-    if (reason := excess(memory)) is not None:
+    reason = excess(memory)
+    if reason is not None:
         raise InvalidInput("Nothing was stored, because {reason}.", reason)
 
 
@@ -69,10 +73,21 @@ class Services:
     meaning: Callable[[], Similarities] | None = None
     erased: Callable[[Iterable[str]], bool] = lambda _texts: False
 
+    def in_zone(self, zone: ZoneInfo) -> Services:
+        """The same services for readers in another time zone: triggers, date words and the ages of lines follow it."""
+        wording = replace(self.parameters.wording, zone=zone)
+        return replace(
+            self,
+            runner=self.runner.in_zone(zone.key),
+            parameters=replace(self.parameters, wording=wording),
+            zone=zone,
+        )
+
     def refuse_while_paused(self) -> None:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is
         paused. Raises QuotaReached: the memories take all the room that they may."""
-        if (pause := self.paused()) is not None:
+        pause = self.paused()
+        if pause is not None:
             raise MemoryPaused("Memory is {zone}; nothing was stored.", pause.text(self.zone))
         self.refuse_where_full()
 
@@ -92,9 +107,12 @@ class Services:
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
         """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""
         if dry_run:
-            return decide(await self.store.read(conversation_id))[1]
-        done, made = await self.store.update(conversation_id, decide, by=by)
-        return replace(done, change_id=made) if made is not None else done
+            _changes, result = decide(await self.store.read(conversation_id))
+            return result
+        result, change_id = await self.store.update(conversation_id, decide, by=by)
+        if change_id is None:
+            return result
+        return replace(result, change_id=change_id)
 
     async def matching(self, pattern: str, texts: Sequence[str], what: str) -> tuple[bool, ...]:
         """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `what`

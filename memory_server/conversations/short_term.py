@@ -36,7 +36,7 @@ from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from nlp import ROLE_WEIGHTS
 
-AT_ONCE = 200
+_REINDEX_BATCH = 200
 """Memories whose words are found again in one step, in a thread: some 50 ms, so that a cancellation is quick."""
 _MANY = 2_000
 """Memories that are brought into their order in a thread: some 2 ms."""
@@ -46,8 +46,8 @@ _PLACE = re.compile(rf"{EVERYWHERE}|conversation:.{{1,256}}|folder:[^\0]{{1,4096
 @dataclass(frozen=True, slots=True)
 class Stored(Done):
     """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
-    before: the same turn, or equal messages within ten minutes. `replaced`: the turn said something else, or could be
-    found by fewer words. `private_words`: how many other words were left out because a private part has them."""
+    before. `replaced`: the turn had other words before. `private_words`: how many other words were left out because a
+    private part has them."""
 
     memory: ShortTermMemory
     total: int
@@ -57,8 +57,8 @@ class Stored(Done):
 
 @dataclass(frozen=True, slots=True)
 class Removed(Done):
-    """What was forgotten, or would be, and how many memories remain. `due` of these are for later runs of the clean-up,
-    because one run forgets only so many."""
+    """The memories that were forgotten, or would be, and how many remain. `due`: how many are left for later runs of
+    the clean-up."""
 
     forgotten: tuple[Forgotten, ...]
     remaining: int
@@ -74,7 +74,8 @@ class MarkSet(Done):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten(Done):
-    """A memory as it is after an edit; `change_id` is None if nothing had to change. `private_words` as of `Stored`."""
+    """A memory as it is after an edit; `change_id` is None if nothing had to change. `private_words` are counted as in
+    `Stored`."""
 
     memory: ShortTermMemory
     private_words: int = 0
@@ -121,12 +122,11 @@ class ShortTermManager(ShortTermSearch):
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
-        Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `other_words`: texts by which
-        one may ask for it, and which it does not have (other_words.py). `turn` identifies the turn: the same messages
-        of the same turn are stored once, and so are equal messages within ten minutes; other messages of it are stored
-        beside them, or `replaces` says that they take their place. `session` is where they were said: a search of
-        another session finds the memory at once, a search of the same or of an unknown session finds it after 20
-        minutes. `folder` is where the work was.
+        Parts marked as recalled or private are left out. `other_words`: texts by which one may ask for the memory,
+        though it does not have their words. `turn` identifies the turn. The same messages of a turn, or equal messages
+        within ten minutes, are stored once. Other messages of the turn are stored beside them, or in their place with
+        `replaces`. `session` is where they were said: another session finds the memory at once, the same or an unknown
+        session after 20 minutes. `folder` is where the work was.
 
         Raises:
             MemoryPaused: the memory is paused.
@@ -134,113 +134,148 @@ class ShortTermManager(ShortTermSearch):
             InvalidInput: there is no message with text, a time is not valid, or something is too large.
         """
         self._services.refuse_while_paused()
-        said = as_said(messages)
-        messages = tuple(map(storable, to_keep(said)))
-        if not messages and any(message.content.strip() for message in said):
+        all_messages = as_said(messages)
+        messages = tuple(map(storable, to_keep(all_messages)))
+        if not messages and any(message.content.strip() for message in all_messages):
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
-        now_ms = self._services.clock()
-        last = messages[-1].time_ms
-        # Never from the seeded generator: two processes must not make the same id.
-        memory_id = secrets.token_hex(8)
-        if turn is not None:
-            parts = (turn, *(part for message in messages for part in (message.role, message.content)))
-            memory_id = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode()).hexdigest()[:16]
-        said_in = (session or self._services.session) if self._services.parameters.recall.sessions else None
-        other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
-        unindexed = ShortTermMemory(
-            id=memory_id,
-            time_ms=now_ms if last is None else last,
-            text=context_text(messages),
-            words=(),
-            weights=(),
-            score=0.0,
-            conversation_id=self.conversation_id,
-            messages=messages,
-            role_weights=other or NOTHING,
-            session=None if said_in is None else without_surrogates(said_in.id),
-            folder=None if folder is None else without_surrogates(folder),
-            turn=None if turn is None or not replaces else without_surrogates(turn),
+        unindexed = self._unindexed(
+            messages,
+            role_weights=role_weights,
+            turn=turn,
+            replaces=replaces,
+            session=session or self._services.session,
+            folder=folder,
         )
         refuse_excess(unindexed)
 
-        def worded() -> tuple[ShortTermMemory, int]:
+        def find_words() -> tuple[ShortTermMemory, int]:
             if turn is not None:  # a hook that comes late; what somebody says again is meant
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
-            given = other_words_of(other_words, said)
-            return self._wording.of_text(replace(unindexed, other_words=given.texts)), given.private
+            others = other_words_of(other_words, all_messages)
+            return self._wording.of_text(replace(unindexed, other_words=others.texts)), others.private
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
-        memory, private_words = await asyncio.to_thread(worded)
+        memory, private_words = await asyncio.to_thread(find_words)
+        is_timed = messages[-1].time_ms is not None
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
-            total, newest_first = len(state.short_term), reversed(state.short_term.values())
-            former = known = None
-            if memory.turn is not None:
-                former = next((one for one in newest_first if one.turn == memory.turn), None)
+            total = len(state.short_term)
+            former = self._former(state, memory)
             if former is None:
-                within_ms = self._services.parameters.same_turn_ms
-                newest_first = reversed(state.short_term.values())
-                known = state.short_term.get(memory.id) or stored_just_now(newest_first, memory, within_ms)
-            if former is not None:
-                now = replacing(former, memory, timed=last is not None)
-            elif known is not None:
-                former = now = known
-            else:
                 return [Added(memory)], Stored(memory, total + 1, private_words=private_words)
-            texts = other_words_of(other_words_of_both(former, memory), said).texts
-            if texts != now.other_words:
-                now = self._wording.with_other_words(now, texts)
-            if now == former:
+            present = former
+            if memory.turn is not None and former.turn == memory.turn:
+                present = replacing(former, memory, timed=is_timed)
+            texts = other_words_of(other_words_of_both(former, memory), all_messages).texts
+            if texts != present.other_words:
+                present = self._wording.with_other_words(present, texts)
+            if present == former:
                 return (), Stored(former, total, private_words=private_words)
-            return [Edited(now, former)], Stored(now, total, replaced=True, private_words=private_words)
+            return [Edited(present, former)], Stored(present, total, replaced=True, private_words=private_words)
 
         stored = await self._services.commit(self.conversation_id, decide, by=by)
         if stored.change_id is not None and self._services.meaning is not None and not self._services.brief:
             self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
         return stored
 
+    def _unindexed(
+        self,
+        messages: tuple[Message, ...],
+        *,
+        role_weights: Mapping[str, float],
+        turn: str | None,
+        replaces: bool,
+        session: Session | None,
+        folder: str | None,
+    ) -> ShortTermMemory:
+        """The memory of these messages, as `add` describes it, without its words."""
+        time_ms = messages[-1].time_ms
+        if time_ms is None:
+            time_ms = self._services.clock()
+        session_id: str | None = None
+        if session is not None and self._services.parameters.recall.sessions:
+            session_id = without_surrogates(session.id)
+        turn_replaced: str | None = None
+        if turn is not None and replaces:
+            turn_replaced = without_surrogates(turn)
+        unusual_weights = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
+        return ShortTermMemory(
+            id=_new_id(messages, turn),
+            time_ms=time_ms,
+            text=context_text(messages),
+            words=(),
+            weights=(),
+            score=0.0,
+            conversation_id=self.conversation_id,
+            messages=messages,
+            role_weights=unusual_weights or NOTHING,
+            session=session_id,
+            folder=None if folder is None else without_surrogates(folder),
+            turn=turn_replaced,
+        )
+
+    def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:
+        """The memory as it was stored before: that of its turn, or one with equal messages of just now."""
+        if memory.turn is not None:
+            for stored in reversed(state.short_term.values()):
+                if stored.turn == memory.turn:
+                    return stored
+        same_id = state.short_term.get(memory.id)
+        if same_id is not None:
+            return same_id
+        newest_first = reversed(state.short_term.values())
+        return stored_just_now(newest_first, memory, self._services.parameters.same_turn_ms)
+
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
-        only return them. Raises InvalidPattern: the pattern is empty, not an expression, or runs too long;
-        nothing was deleted."""
-        known = tuple((await self._services.store.read(self.conversation_id)).short_term.values())
-        hits = await self._services.matching(pattern, [memory.text for memory in known], "deleted")
-        matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
+        """Forget every memory whose text holds `pattern`, or matches it if it is `/re/flags` in the syntax of
+        JavaScript; with `dry_run` only return them. Raises InvalidPattern: the pattern is empty, not an expression, or
+        runs too long; nothing was deleted."""
+        read_state = await self._services.store.read(self.conversation_id)
+        memories = tuple(read_state.short_term.values())
+        matches = await self._services.matching(pattern, [memory.text for memory in memories], "deleted")
+        matched_texts = {
+            memory.id: memory.text for memory, matches_it in zip(memories, matches, strict=True) if matches_it
+        }
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
-            gone = tuple(
+            forgotten = tuple(
                 Forgotten(memory, "deleted")
                 for memory in state.short_term.values()
-                if matched.get(memory.id) == memory.text
+                if matched_texts.get(memory.id) == memory.text
             )
-            return gone, Removed(gone, len(state.short_term) - len(gone))
+            return forgotten, Removed(forgotten, len(state.short_term) - len(forgotten))
 
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it."""
-        now_ms, parameters = self._services.clock(), self._services.parameters
+        """Forget memories that retention no longer keeps, a limited number per run; with `dry_run` only return them."""
+        now_ms = self._services.clock()
+        parameters = self._services.parameters
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
             most = parameters.retention.most_at_once
-            planned = plan_cleanup(state.short_term.values(), now_ms, parameters, most=most)
-            gone = planned.forgotten
-            changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
-            return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)
+            plan = plan_cleanup(state.short_term.values(), now_ms, parameters, most=most)
+            remaining = len(state.short_term) - len(plan.forgotten)
+            changes: list[Change] = []
+            if state.short_term:
+                changes += [*plan.forgotten, CleanedUp(now_ms, state.last_cleanup_ms)]
+            return changes, Removed(plan.forgotten, remaining, plan.due)
 
-        done = await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        removed = await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        if removed.forgotten:
+            return removed
         # The time of the clean-up is a change too, but nobody would undo it.
-        return done if done.forgotten else replace(done, change_id=None)
+        return replace(removed, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> MarkSet:
-        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again. Raises
-        MemoryNotFound: no memory has that id."""
+        """Keep the memory from the clean-up, or with `pinned=False` no longer. Raises MemoryNotFound: no memory has
+        that id."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
-            memory = self._known(state, memory_id)
+            memory = self._memory_in(state, memory_id)
             if memory.pinned == pinned:
                 return (), MarkSet(memory)
             change = Pinned(memory_id) if pinned else Unpinned(memory_id)
@@ -249,7 +284,7 @@ class ShortTermManager(ShortTermSearch):
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def mute(self, memory_id: str, place: str | None, *, by: str = "api") -> MarkSet:
-        """Let the memory no longer come unasked in this place: `everywhere`, `conversation:ID` or `folder:PATH`; None:
+        """Keep the memory from coming unasked in this place: `everywhere`, `conversation:ID` or `folder:PATH`; None:
         let it come again. Raises MemoryNotFound: no memory has that id; InvalidInput: it is not such a place, or it is
         muted in too many places."""
         if place is not None and not _PLACE.fullmatch(place):
@@ -258,13 +293,15 @@ class ShortTermManager(ShortTermSearch):
             )
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
-            memory = self._known(state, memory_id)
-            after = () if place is None else tuple(dict.fromkeys((*memory.muted, place)))
-            if len(after) > MOST_MUTED:
+            memory = self._memory_in(state, memory_id)
+            places: tuple[str, ...] = ()
+            if place is not None:
+                places = tuple(dict.fromkeys((*memory.muted, place)))
+            if len(places) > MOST_MUTED:
                 raise InvalidInput("It is muted in {number} places already; mute it everywhere.", MOST_MUTED)
-            if after == memory.muted:
+            if places == memory.muted:
                 return (), MarkSet(memory)
-            return [Muted(memory_id, memory.muted, after)], MarkSet(replace(memory, muted=after))
+            return [Muted(memory_id, memory.muted, places)], MarkSet(replace(memory, muted=places))
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
@@ -277,43 +314,51 @@ class ShortTermManager(ShortTermSearch):
         before: str | None = None,
         by: str = "api",
     ) -> Rewritten:
-        """Give the messages of a memory these texts, one each (an empty one takes its message out), and the memory
-        these `other_words`; None: they stay. Its words are found anew. `before`: its text when it was read. Raises
-        MemoryNotFound: no memory has that id; InvalidInput: no text is left, there are more or fewer than it has
-        messages, there are too many other words, or it was changed since it was read."""
+        """Give the messages of a memory these texts, one each (an empty one removes its message), and the memory these
+        `other_words`; None: they stay. Its keywords are found anew. `before`: the text that you read; the edit fails if
+        it has changed. Raises MemoryNotFound: no memory has that id; InvalidInput: no text is left, there are more or
+        fewer than it has messages, there are too many other words, or it was changed since it was read."""
         self._services.refuse_where_full()
         memory = await self.memory(memory_id)
         if before not in (None, memory.text):
             raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
-        said = memory.messages or (Message("user", memory.text),)
-        texts = [message.content for message in said] if texts is None else texts
-        if len(texts) != len(said):
-            raise InvalidInput("The memory has {messages} messages; give a text for each.", len(said))
-        changed = tuple(replace(message, content=text) for message, text in zip(said, texts, strict=True))
-        kept = tuple(map(storable, to_keep(message for message in changed if message.content.strip())))
-        if not kept:
+        former_messages = memory.messages or (Message("user", memory.text),)
+        if texts is None:
+            texts = [message.content for message in former_messages]
+        if other_words is None:
+            other_words = memory.other_words
+        if len(texts) != len(former_messages):
+            raise InvalidInput("The memory has {messages} messages; give a text for each.", len(former_messages))
+        changed = tuple(replace(message, content=text) for message, text in zip(former_messages, texts, strict=True))
+        public = to_keep(message for message in changed if message.content.strip())
+        messages = tuple(map(storable, public))
+        if not messages:
             raise InvalidInput("No text is left; to remove the memory, forget it.")
-        text = context_text(kept) if memory.messages else kept[0].content
-        given = other_words_of(memory.other_words if other_words is None else other_words, changed)
-        edited = replace(memory, messages=kept if memory.messages else (), text=text, other_words=given.texts)
+        others = other_words_of(other_words, changed)
+        edited = replace(memory, text=messages[0].content, other_words=others.texts)
+        if memory.messages:
+            edited = replace(edited, text=context_text(messages), messages=messages)
         refuse_excess(edited)
         reworded = await asyncio.to_thread(self._wording.of_text, edited)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Rewritten]:
-            now = self._known(state, memory_id)
-            if now.text != memory.text:
+            present = self._memory_in(state, memory_id)
+            if present.text != memory.text:
                 raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
-            after = merged(memory, reworded, now)
-            return [Edited(after, now)] if after != now else (), Rewritten(after, given.private)
+            rewritten = merged(memory, reworded, present)
+            changes = [] if rewritten == present else [Edited(rewritten, present)]
+            return changes, Rewritten(rewritten, others.private)
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def memory(self, memory_id: str) -> ShortTermMemory:
         """The memory with this id. Raises MemoryNotFound: no memory has it."""
-        return self._known(await self._services.store.read(self.conversation_id), memory_id)
+        return self._memory_in(await self._services.store.read(self.conversation_id), memory_id)
 
-    def _known(self, state: ConversationState, memory_id: str) -> ShortTermMemory:
-        if (memory := state.short_term.get(memory_id)) is not None:
+    def _memory_in(self, state: ConversationState, memory_id: str) -> ShortTermMemory:
+        """The memory with this id. Raises MemoryNotFound: the state has none."""
+        memory = state.short_term.get(memory_id)
+        if memory is not None:
             return memory
         raise MemoryNotFound(
             "No short-term memory of {conversation} has the id `{memory}`; a search gives the ids "
@@ -323,25 +368,37 @@ class ShortTermManager(ShortTermSearch):
         )
 
     async def outdated(self) -> int:
-        """How many memories have words that were found with other settings."""
+        """How many memories have keywords that were found with other settings."""
         state = await self._services.store.read(self.conversation_id)
         return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
-        """Give every memory the words that the present settings find in it; scores, pins and texts stay."""
-        memories = list((await self._services.store.read(self.conversation_id)).short_term.values())
-        found: list[tuple[ShortTermMemory, ShortTermMemory]] = []
-        for start in range(0, len(memories), AT_ONCE):
-            # Without the lock: others write meanwhile.
-            some = memories[start : start + AT_ONCE]
-            reworded = await asyncio.to_thread(list, map(self._wording.of_text, some))
-            found += (pair for pair in zip(some, reworded, strict=True) if pair[0] != pair[1])
+        """Find the keywords of every memory with the present settings; scores, pins and texts stay."""
+        read_state = await self._services.store.read(self.conversation_id)
+        memories = list(read_state.short_term.values())
+        rewordings: list[_Rewording] = []
+        for start in range(0, len(memories), _REINDEX_BATCH):
+            # This takes no lock, so others write meanwhile; `edit_in` leaves alone what they changed.
+            batch = memories[start : start + _REINDEX_BATCH]
+            rewordings += await asyncio.to_thread(self._rewordings_of, batch)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Reindexed]:
-            changes = tuple(edit for before, after in found if (edit := _edit(state, before, after)) is not None)
-            return changes, Reindexed(changes, len(state.short_term))
+            edits = [rewording.edit_in(state) for rewording in rewordings]
+            changes = tuple(edit for edit in edits if edit is not None)
+            return changes, Reindexed(changes, total=len(state.short_term))
 
-        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run or not found)
+        # Without a rewording nothing can change, so nothing has to be written.
+        only_reads = dry_run or not rewordings
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=only_reads)
+
+    def _rewordings_of(self, memories: Sequence[ShortTermMemory]) -> list[_Rewording]:
+        """The memories in which the present settings find other words. Blocking."""
+        rewordings: list[_Rewording] = []
+        for memory in memories:
+            reworded = self._wording.of_text(memory)
+            if reworded != memory:
+                rewordings.append(_Rewording(before=memory, after=reworded))
+        return rewordings
 
     async def statistics(self) -> Statistics:
         """Figures of what is stored."""
@@ -375,10 +432,36 @@ def _by_time(memories: Collection[ShortTermMemory]) -> tuple[ShortTermMemory, ..
     return tuple(sorted(memories, key=lambda memory: (memory.time_ms, memory.id)))
 
 
-def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMemory) -> Edited | None:
-    """The change to the memory as it is now; None if it is gone or its text was changed."""
-    now = state.short_term.get(before.id)
-    if now is None or (now.text, now.messages, now.time_ms) != (before.text, before.messages, before.time_ms):
-        return None
-    edited = replace(now, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
-    return Edited(edited, now) if edited != now else None
+def _new_id(messages: Sequence[Message], turn: str | None) -> str:
+    """The id of a memory of these messages; messages of the same turn have the same one."""
+    if turn is None:
+        # Never from the seeded generator: two processes must not make the same id.
+        return secrets.token_hex(8)
+    parts = [turn]
+    for message in messages:
+        parts += [message.role, message.content]
+    content = "\0".join(map(without_surrogates, parts))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewording:
+    """A memory as it was read, and the same with its words found again."""
+
+    before: ShortTermMemory
+    after: ShortTermMemory
+
+    def edit_in(self, state: ConversationState) -> Edited | None:
+        """The change to the memory as `state` has it; None if it is gone, its text was changed, or the words are the
+        same."""
+        before = self.before
+        present = state.short_term.get(before.id)
+        if present is None or (present.text, present.messages) != (before.text, before.messages):
+            return None
+        if present.time_ms != before.time_ms:
+            return None
+        after = self.after
+        edited = replace(present, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
+        if edited == present:
+            return None
+        return Edited(edited, present)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from languages import _, clause, joined
 from memory_server.conversations.ports import Trial
 from memory_server.kernel.errors import TriggersUnavailable
 from memory_server.kernel.meter import Meter
@@ -22,7 +24,6 @@ from sandbox import (
     TriggerSandbox,
     Verdict,
 )
-from sandbox.locale import _, clause, joined
 
 if TYPE_CHECKING:
     from sandbox import ProtectionLayer, TriggerRecord
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 class SandboxRunner:
     """Runs triggers and expressions in `sandbox`, which the caller opens and closes. See `ports.TriggerRunner`.
 
-    `meter` counts verdicts by kind. A search waits for its turn of `turns`.
+    `meter` counts verdicts by kind. A search waits for its turn of `turns`. `timezone`: that of its searches, if it is
+    not the sandbox's own.
     """
 
     def __init__(
@@ -39,11 +41,18 @@ class SandboxRunner:
         sandbox: TriggerSandbox,
         meter: Meter | None = None,
         turns: AbstractAsyncContextManager[None] | None = None,
+        timezone: str | None = None,
     ) -> None:
         self._sandbox = sandbox
+        self._timezone = timezone
         self._meter = meter or Meter()
         self._meter.expect("triggers", "searches", "fired", "quiet", "not_run", *get_args(FailureKind))
         self._turns = turns or contextlib.nullcontext()
+
+    def in_zone(self, timezone: str) -> SandboxRunner:
+        view = copy(self)
+        view._timezone = timezone
+        return view
 
     def gauge_workers(self) -> None:
         """Let the meter show the worker processes, which all tenants share."""
@@ -52,18 +61,27 @@ class SandboxRunner:
         self._meter.gauge("workers", "replaced", lambda: self._sandbox.workers_replaced, of_all=True)
 
     async def evaluate(
-        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+        self,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+        last_fired: Mapping[int, Mapping[str, int]] | None = None,
     ) -> Mapping[int, Verdict]:
         with sandbox_errors():
             async with self._turns:
-                ran = await self._sandbox.judge(triggers, context, now=now, seed=seed)
+                verdicts = await self._sandbox.judge(
+                    triggers, context, now=now, seed=seed, last_fired=last_fired or {}, timezone=self._timezone
+                )
         self._meter.count("triggers", "searches")
-        for verdict in ran.values():
+        for verdict in verdicts.values():
             kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
             self._meter.count("triggers", kind)
-        for name in ("quiet", "not_run"):
-            self._meter.count("triggers", name, len(triggers) - len(ran))
-        return ran
+        not_run_count = len(triggers) - len(verdicts)
+        self._meter.count("triggers", "quiet", not_run_count)
+        self._meter.count("triggers", "not_run", not_run_count)
+        return verdicts
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
@@ -76,7 +94,9 @@ class SandboxRunner:
         with sandbox_errors():
             async with self._turns:
                 reading = await self._sandbox.read(source)
-                report = await self._sandbox.run(source, context, now=now, seed=seed, copy=reading.copy)
+                report = await self._sandbox.run(
+                    source, context, now=now, seed=seed, copy=reading.copy, timezone=self._timezone
+                )
                 if context["messages"] or isinstance(report.verdict, Failed):
                     check = await self._sandbox.check_after(source, report.verdict, now=now)
                 else:  # on the messages of a sample

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from languages import _
 from memory_server.conversations.changes import Change, Edited, merged
 from memory_server.conversations.model import EVERYWHERE, MOST_WORD_TRIES, ConversationState, ShortTermMemory
 from memory_server.conversations.services import Done
@@ -20,7 +21,6 @@ from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.text import estimated_tokens
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS
 from nlp.index_terms import seen_form
-from sandbox.locale import _
 
 BY = "words"
 """Who made the changes, as the history says it."""
@@ -67,14 +67,15 @@ class WordsKept(Done):
 
 def wants_words(memory: ShortTermMemory) -> bool:
     """Whether a model is to be asked for the other words of this memory."""
-    asked_enough = memory.word_tries >= MOST_WORD_TRIES
-    return not (memory.other_words or asked_enough or EVERYWHERE in memory.muted) and bool(_public_text(memory))
+    if memory.other_words or memory.word_tries >= MOST_WORD_TRIES or EVERYWHERE in memory.muted:
+        return False
+    return _public_text(memory) != ""
 
 
 def requests_of(memories: Iterable[ShortTermMemory]) -> list[WordRequest]:
     """The requests for the memories that want words, newest first."""
-    wanted = sorted(filter(wants_words, memories), key=lambda memory: (-memory.time_ms, memory.id))
-    return [request_for(wanted[start : start + AT_ONCE]) for start in range(0, len(wanted), AT_ONCE)]
+    newest_first = sorted(filter(wants_words, memories), key=lambda memory: (-memory.time_ms, memory.id))
+    return [request_for(newest_first[start : start + AT_ONCE]) for start in range(0, len(newest_first), AT_ONCE)]
 
 
 def request_for(memories: Sequence[ShortTermMemory]) -> WordRequest:
@@ -97,23 +98,26 @@ def words_of(answer: Mapping[str, Any], request: WordRequest) -> dict[str, tuple
     """The words in an answer, by the ids of their memories. What was not asked for, is no text, is too long or stands
     in the memory already is left out, and so is what a list has too many. Raises ValueError: it has a list for no
     memory of the request."""
-    lists = {
-        memory.id: (memory, texts)
-        for number, memory in enumerate(request.memories, 1)
-        if isinstance(texts := answer.get(str(number)), list)
-    }
-    if not lists:
+    words: dict[str, tuple[str, ...]] = {}
+    for number, memory in enumerate(request.memories, 1):
+        texts = answer.get(str(number))
+        if isinstance(texts, list):
+            words[memory.id] = _usable(texts, memory)
+    if not words:
         raise ValueError(_("its answer has a list of words for none of the memories"))
-    return {memory_id: _usable(texts, memory) for memory_id, (memory, texts) in lists.items()}
+    return words
 
 
 def _usable(texts: Sequence[Any], memory: ShortTermMemory) -> tuple[str, ...]:
-    said = seen_form(memory.text)
+    """Those of the texts by which the memory may be found, each once."""
+    memory_form = seen_form(memory.text)
     usable: dict[str, str] = {}
     for value in texts:
-        text = public_text(value) if isinstance(value, str) else ""
+        if not isinstance(value, str):
+            continue
+        text = public_text(value)
         form = seen_form(text)
-        if form and form not in said and len(text) <= MOST_TEXT_CHARS:
+        if form and form not in memory_form and len(text) <= MOST_TEXT_CHARS:
             usable.setdefault(form, text)
     return tuple(usable.values())[:MOST_TEXTS]
 
@@ -124,19 +128,21 @@ def keeping(
     """The changes that keep an answer: `worded` are the memories of it as they should be now, `sent` as they were sent.
     One that is gone, or says something else by now, stays as it is; so do words that somebody gave meanwhile."""
     changes: list[Change] = []
-    memories = words = 0
+    memory_count = 0
+    word_count = 0
     for before, after in zip(sent, worded, strict=True):
-        now = state.short_term.get(before.id)
-        if now is None or now.text != before.text:
+        present = state.short_term.get(before.id)
+        if present is None or present.text != before.text:
             continue
-        if now.other_words != before.other_words:
+        if present.other_words != before.other_words:
             after = replace(before, word_tries=after.word_tries)
         elif after.other_words:
-            memories += 1
-            words += len(after.other_words)
-        if (changed := merged(before, after, now)) != now:
-            changes.append(Edited(changed, now))
-    return changes, WordsKept(memories, words)
+            memory_count += 1
+            word_count += len(after.other_words)
+        edited = merged(before, after, present)
+        if edited != present:
+            changes.append(Edited(edited, present))
+    return changes, WordsKept(memories=memory_count, words=word_count)
 
 
 def asked_once(memory: ShortTermMemory, words: Sequence[str] | None) -> ShortTermMemory:
@@ -148,4 +154,6 @@ def asked_once(memory: ShortTermMemory, words: Sequence[str] | None) -> ShortTer
 
 def _public_text(memory: ShortTermMemory) -> str:
     """The text of a memory without its private parts."""
-    return (context_text(to_keep(memory.messages)) if memory.messages else without_private(memory.text)).strip()
+    if memory.messages:
+        return context_text(to_keep(memory.messages)).strip()
+    return without_private(memory.text).strip()

@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from languages import _
 from memory_server.interchange import chats, claude_projects
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from sandbox import chat
-from sandbox.locale import _
 
 _CONVERSATIONS = re.compile(r"conversations(?:-\d{1,9})?\.json")
 _PARTS = ("conversations-", "memories-", "projects-", "design_chats-")
 """How the names of the zip archives begin in which Claude sends a large export."""
-_FILES, _FOLDERS = ("projects.json", "memories.json"), ("projects", "memories", "design_chats")
+_FILES = ("projects.json", "memories.json")
+"""What Claude calls the files of an export beside its chats."""
+_FOLDERS = ("projects", "memories", "design_chats")
+"""The folders of an export with a file for each project, memory or chat."""
 
 
 def is_part(path: str) -> bool:
     """Whether an export has chats, projects or a memory in a file of this name."""
     parts = PurePosixPath(path).parts
-    in_folder = len(parts) > 1 and parts[-2] in _FOLDERS and parts[-1].endswith(".json")
-    return _CONVERSATIONS.fullmatch(parts[-1]) is not None or parts[-1] in _FILES or in_folder
+    name = parts[-1]
+    is_in_folder = len(parts) > 1 and parts[-2] in _FOLDERS and name.endswith(".json")
+    return is_in_folder or name in _FILES or _CONVERSATIONS.fullmatch(name) is not None
 
 
 def is_archived_part(name: str) -> bool:
@@ -36,8 +41,9 @@ def is_archived_part(name: str) -> bool:
 
 def is_beside_chats(value: Any) -> bool:
     """Whether this is what an export of Claude holds beside its chats: projects or a memory."""
-    rows = value if isinstance(value, list) else [value]
-    first = rows[0] if rows else None
+    first = value
+    if isinstance(value, list):
+        first = value[0] if value else None
     return isinstance(first, dict) and (claude_projects.is_memory(first) or claude_projects.is_project(first))
 
 
@@ -51,33 +57,58 @@ def read(
     their path; `others`: the paths of files that were not read. `names`: of the `user` and the `char`. Raises
     NotThisFormat: nothing in it can be used."""
     incoming = Incoming()
-    readings: list[chat.Reading] = []
-    projects: list[Any] = []
-    memories: list[Any] = []
-    parts = {path: data for path, data in files.items() if is_part(path)}
-    unread = [*others, *(path for path in files if path not in parts)]
-    for path, data in sorted(parts.items()):
+    parts = _Parts(unread=list(others))
+    for path, data in sorted(files.items()):
+        if not is_part(path):
+            parts.unread.append(path)
+            continue
         try:
-            value = document(data)
-            rows = value if isinstance(value, list) else [value]
-            if is_beside_chats(rows):
-                (memories if claude_projects.is_memory(rows[0]) else projects).extend(rows)
-            elif _CONVERSATIONS.fullmatch(PurePosixPath(path).name):
-                conversations = chat.read_export(rows)
-                readings += conversations
-                if rows and not conversations:
-                    incoming.skipped.append((path, _("it is not a list of conversations of ChatGPT or Claude")))
-            else:
-                unread.append(path)
+            reason = parts.add(path, document(data))
         except NotThisFormat as error:
-            incoming.skipped.append((path, _("it {reason}", error)))
-    chats.take_readings(incoming, readings, usual, names)
-    times = (memory.time_ms for contents in incoming.conversations for memory in contents.short_term)
-    claude_projects.take(incoming, projects, memories, max(times, default=0))
-    _count_others(incoming, unread)
+            reason = _("it {reason}", error)
+        if reason:
+            incoming.skipped.append((path, reason))
+    chats.take_readings(incoming, parts.readings, usual, names)
+    claude_projects.take(incoming, parts.projects, parts.memories, newest_ms=_newest_ms(incoming))
+    _count_others(incoming, parts.unread)
     if not incoming.count and not incoming.skipped:
         chats.refuse_empty(incoming)
     return incoming
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What the files of an export hold. `unread`: paths of files without chats, projects or a memory."""
+
+    readings: list[chat.Reading] = field(default_factory=list)
+    projects: list[Any] = field(default_factory=list)
+    memories: list[Any] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+    def add(self, path: str, value: Any) -> str:
+        """Add the value of a file; why it cannot be used, or ""."""
+        rows = value if isinstance(value, list) else [value]
+        if is_beside_chats(rows):
+            if claude_projects.is_memory(rows[0]):
+                self.memories += rows
+            else:
+                self.projects += rows
+        elif _CONVERSATIONS.fullmatch(PurePosixPath(path).name):
+            readings = chat.read_export(rows)
+            if rows and not readings:
+                return _("it is not a list of conversations of ChatGPT or Claude")
+            self.readings += readings
+        else:
+            self.unread.append(path)
+        return ""
+
+
+def _newest_ms(incoming: Incoming) -> int:
+    """When the newest memory of the chats was made; 0: there is none."""
+    newest_ms = 0
+    for contents in incoming.conversations:
+        newest_ms = max(newest_ms, max((memory.time_ms for memory in contents.short_term), default=0))
+    return newest_ms
 
 
 def _count_others(incoming: Incoming, paths: Sequence[str]) -> None:

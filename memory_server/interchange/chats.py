@@ -12,8 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from itertools import chain
 from typing import Any, NoReturn
 
+from languages import N_, _, clause
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
@@ -30,9 +32,8 @@ from memory_server.kernel.messages import (
 from memory_server.kernel.private import EMPTY_PART, PublicMessages, emptied, without_private
 from memory_server.kernel.recalled_block import as_said, without_recalled
 from sandbox import chat, is_sillytavern, left_out, whole
-from sandbox.locale import _, clause
 
-PRIVATE_OR_EMPTY = _("exchanges that are private or have no words")
+PRIVATE_OR_EMPTY = N_("exchanges that are private or have no words")
 
 MOST_MESSAGES = 20
 """Messages of one memory: a chat in which nobody answers has no exchanges, and must not become one memory."""
@@ -40,34 +41,39 @@ MOST_CHARS = MAX_TEXT_CHARS // 2
 """Characters of one memory, so that several long pastes do not make one that is too large to be stored."""
 MOST_GAP_MS = 6 * 3_600_000
 """Between messages of a user alone, such as those of a diary, which is no chat: what comes later is another memory."""
+_SHOWN_CHARS = 40
+"""Characters of a message by which the report names its exchange."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is probably in seconds, by mistake."""
 _MACRO = re.compile(r"\{\{(char|user)\}\}", re.IGNORECASE)
 
 
-def read(
-    data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str], *, by_character: bool = False
-) -> Incoming:
-    """The exchanges of all conversations in a file, for the conversation that its messages name, or for `usual`;
-    `by_character`: for that of the character, where the file says who that is. A row that cannot be read is skipped.
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """How chats are read. `usual`: the conversation of messages that name none. `zone`: of local times; None: the
+    system's. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names both.
+    `by_character`: the messages are for the conversation of the character, where the file says who that is.
+    `with_hidden`: the messages of SillyTavern that somebody hid come too."""
 
-    `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names
-    both. A memory without any time has the time 0. Raises NotThisFormat: it is not a chat, or nothing can be used.
-    """
+    usual: str
+    zone: tzinfo | None = None
+    names: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    by_character: bool = False
+    with_hidden: bool = False
+
+
+def read(data: bytes, options: ChatOptions) -> Incoming:
+    """The exchanges of all conversations in a file, for the conversation that its messages name, or for the usual one.
+    A row that cannot be read is skipped. A memory without any time has the time 0. Raises NotThisFormat: it is not a
+    chat, or nothing can be used."""
     incoming = Incoming()
-    if not add_file(incoming, data, usual, zone, names, by_character=by_character):
+    message_count = add_file(incoming, data, options)
+    if not message_count:
         refuse_empty(incoming)
     return incoming
 
 
-def read_all(
-    files: Mapping[str, bytes],
-    usual: str,
-    zone: tzinfo | None,
-    names: Mapping[str, str],
-    *,
-    by_character: bool = False,
-) -> Incoming:
+def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
     """The same of a folder of chats, such as those of a character of SillyTavern: files by their path. What is not a
     chat is skipped."""
     incoming = Incoming()
@@ -75,21 +81,26 @@ def read_all(
     count_others(incoming, [path for path in files if path not in chat_files])
     for path, data in sorted(chat_files.items()):
         try:
-            add_file(incoming, data, usual, zone, names, by_character=by_character, place=path)
+            add_file(incoming, data, options, place=path)
         except NotThisFormat as error:
             incoming.skipped.append((path, _("it {reason}", error)))
-    by_id: dict[str, dict[str, ShortTermMemory]] = {}
-    for contents in incoming.conversations:
-        memories = by_id.setdefault(contents.conversation_id, {})
-        for memory in contents.short_term:
-            known = memories.get(memory.id)
-            # Two branches of a chat have the same beginning; an exchange that went on says more.
-            if known is None or len(known.text) < len(memory.text):
-                memories[memory.id] = memory
-    incoming.conversations = [Contents(name, tuple(memories.values())) for name, memories in by_id.items()]
+    incoming.conversations = merged(incoming.conversations)
     if not incoming.count:
         refuse_empty(incoming)
     return incoming
+
+
+def merged(conversations: Sequence[Contents]) -> list[Contents]:
+    """The short-term memories of several files by their conversation, each memory once."""
+    by_id: dict[str, dict[str, ShortTermMemory]] = {}
+    for contents in conversations:
+        memories = by_id.setdefault(contents.conversation_id, {})
+        for memory in contents.short_term:
+            twin = memories.get(memory.id)
+            # Two branches of a chat have the same beginning; an exchange that went on says more.
+            if twin is None or len(twin.text) < len(memory.text):
+                memories[memory.id] = memory
+    return [Contents(name, tuple(memories.values())) for name, memories in by_id.items()]
 
 
 def count_others(incoming: Incoming, paths: Sequence[str]) -> None:
@@ -105,50 +116,53 @@ def refuse_empty(incoming: Incoming) -> NoReturn:
     for kind, count in incoming.lost.items():
         if count:
             raise NotThisFormat("holds no messages of a user or a model, only {kind}.", kind)
-    raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
+    raise NotThisFormat('holds no messages; write lines such as {"role": "user", "content": "你好"}.')
 
 
-def add_file(
-    incoming: Incoming,
-    data: bytes,
-    usual: str,
-    zone: tzinfo | None,
-    names: Mapping[str, str],
-    *,
-    by_character: bool = False,
-    place: str = "",
-) -> int:
+def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, place: str = "") -> int:
     """Add what `read` gives for one file; the number of its messages. `place`: how the report names the file, if there
     are several. Raises NotThisFormat: it is not a chat."""
-    header = _header(_sillytavern(data))
-    names = {**header, **names}
-    if by_character and header.get("char") is not None:
+    header = names_in(data)
+    names = {**header, **options.names}
+    usual = options.usual
+    if options.by_character and "char" in header:
         usual = conversation_id_of(header["char"])
-    roles = {names[who]: role for who, role in (("user", "user"), ("char", "assistant")) if who in names}
     text = data.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] not in ("[", "{"):
         text = emptied(text)  # a private part may have lines that begin as those of another speaker
     try:
-        file = chat.read(text, zone, roles)
+        file = chat.read(text, options.zone, _roles_of(names), with_hidden=options.with_hidden)
     except chat.ChatError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if file.note:
         incoming.notes.append(file.note.replace("--assistant", "--char"))
-    take_readings(incoming, file.conversations, usual, names, place)
+    take_readings(incoming, file.conversations, usual, names, place=place)
     return sum(len(reading.messages) for reading in file.conversations)
 
 
+def _roles_of(names: Mapping[str, str]) -> dict[str, str]:
+    """The role of each speaker whose name is known."""
+    roles: dict[str, str] = {}
+    if "user" in names:
+        roles[names["user"]] = "user"
+    if "char" in names:
+        roles[names["char"]] = "assistant"
+    return roles
+
+
 def take_readings(
-    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], place: str = ""
+    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], *, place: str = ""
 ) -> None:
     """Add the exchanges of these conversations, what could not be read of them, and the counts of what they leave out;
     `place`: how the report names their file, if there are several."""
-    undated = [problem for reading in readings for problem in reading.undated]
+    undated = list(chain.from_iterable(reading.undated for reading in readings))
     for reading in readings:
         incoming.lost.update(reading.left_out)
         for problem in reading.problems:
-            where = _("{about}: {what}", place, problem.place) if place else problem.place
-            incoming.skipped.append((where, _("it {reason}", problem.reason)))
+            problem_place = problem.place
+            if place:
+                problem_place = _("{about}: {what}", place, problem.place)
+            incoming.skipped.append((problem_place, _("it {reason}", problem.reason)))
     if undated:
         incoming.lost[left_out.UNDATED] += len(undated)
         first = undated[0]
@@ -161,33 +175,42 @@ def take(
     conversations: Sequence[list[chat.Message]],
     usual: str,
     names: Mapping[str, str],
+    *,
     others: Mapping[str, list[ShortTermMemory]] = NOTHING,
 ) -> None:
     """Add the exchanges of these conversations, each message with what `parse` of sandbox/chats gives, and `others`."""
-    grouped = {name: [*memories] for name, memories in others.items()}
-    equal: Counter[str] = Counter()
+    memories_by_id = {name: [*memories] for name, memories in others.items()}
+    equal_exchanges: Counter[str] = Counter()
     for number, rows in enumerate(conversations, 1):
         public: defaultdict[str, PublicMessages] = defaultdict(PublicMessages)
-        for exchange in _exchanges(incoming, rows, usual, names, number if len(conversations) > 1 else None):
-            kept = public[exchange.conversation_id].of(as_said(exchange.messages))
-            if not any(message.content.strip() for message in kept):
+        shown_number = number if len(conversations) > 1 else None
+        for exchange in _exchanges(incoming, rows, usual, names=names, number=shown_number):
+            messages = public[exchange.conversation_id].of(as_said(exchange.messages))
+            if not any(message.content.strip() for message in messages):
                 incoming.lost[PRIVATE_OR_EMPTY] += 1
                 continue
-            first = exchange.known_by()
-            equal[first] += 1
-            memory = memory_of(exchange.conversation_id, kept, f"{first}\0{equal[first]}")
-            beginning = kept[0].content[:40]
+            identity = exchange.identity()
+            equal_exchanges[identity] += 1
+            memory = memory_of(exchange.conversation_id, messages, f"{identity}\0{equal_exchanges[identity]}")
+            beginning = messages[0].content[:_SHOWN_CHARS]
             if incoming.fits(_("the exchange that begins with `{content}`", beginning), memory):
-                grouped.setdefault(exchange.conversation_id, []).append(memory)
-    for name, memories in grouped.items():
+                memories_by_id.setdefault(exchange.conversation_id, []).append(memory)
+    for name, memories in memories_by_id.items():
         unique = {memory.id: memory for memory in memories}
         incoming.conversations.append(Contents(name, tuple(unique.values())))
+
+
+def names_in(data: bytes) -> dict[str, str]:
+    """Who the `user` and the `char` of a chat of SillyTavern are, as far as it says it."""
+    return _header(_sillytavern(data))
 
 
 def _sillytavern(data: bytes) -> list[Json]:
     """The objects of a chat of SillyTavern; of another file none."""
     rows = [fields_of(line) for line in data.splitlines() if line.strip()[:1] == b"{"]
-    return rows if rows and is_sillytavern(rows[0]) else []
+    if not rows or not is_sillytavern(rows[0]):
+        return []
+    return rows
 
 
 def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -195,21 +218,32 @@ def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     messages say it, if only one speaks."""
     if not rows or "mes" in rows[0]:
         return {}
-    said = [row for row in rows[1:] if isinstance(row.get("name"), str) and not row.get("is_system")]
     names: dict[str, str] = {}
     for who, key in (("user", "user_name"), ("char", "character_name")):
-        given = str(rows[0].get(key) or "").strip()
-        speakers = {row["name"].strip() for row in said if bool(row.get("is_user")) == (who == "user")}
-        if given in ("", "unused"):
-            given = speakers.pop() if len(speakers) == 1 else ""
-        names |= {who: given} if given else {}
+        name = str(rows[0].get(key) or "").strip()
+        if name in ("", "unused"):
+            name = _only_speaker(rows[1:], is_user=who == "user")
+        if name:
+            names[who] = name
     return names
 
 
-def memory_of(conversation_id: str, messages: tuple[Message, ...], known_by: str, **fields: Any) -> ShortTermMemory:
-    """A memory that `known_by` makes the same each time."""
+def _only_speaker(rows: Sequence[Mapping[str, Any]], *, is_user: bool) -> str:
+    """The name of the only user or character that speaks in these messages; empty if there are none or several."""
+    speakers: set[str] = set()
+    for row in rows:
+        name = row.get("name")
+        if isinstance(name, str) and not row.get("is_system") and bool(row.get("is_user")) == is_user:
+            speakers.add(name.strip())
+    if len(speakers) != 1:
+        return ""
+    return speakers.pop()
+
+
+def memory_of(conversation_id: str, messages: tuple[Message, ...], identity: str, **fields: Any) -> ShortTermMemory:
+    """A memory that `identity` makes the same each time."""
     return ShortTermMemory(
-        id=hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:16],
+        id=hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:16],
         time_ms=max((message.time_ms or 0 for message in messages), default=0),
         text=context_text(messages),
         words=(),
@@ -222,7 +256,7 @@ def memory_of(conversation_id: str, messages: tuple[Message, ...], known_by: str
 
 
 def _exchanges(
-    incoming: Incoming, rows: list[chat.Message], usual: str, names: Mapping[str, str], number: int | None
+    incoming: Incoming, rows: list[chat.Message], usual: str, *, names: Mapping[str, str], number: int | None
 ) -> Iterator[_Exchange]:
     """Each exchange; a message that cannot be stored is skipped. A message without a time has that of the message
     before it. `number`: of the conversation, in a file of several."""
@@ -240,14 +274,14 @@ def _exchanges(
         except InvalidInput as error:
             incoming.skipped.append((place, str(error)))
             continue
-        time_ms = messages[0].time_ms
-        last_ms = last_ms if time_ms is None else time_ms
+        if messages[0].time_ms is not None:
+            last_ms = messages[0].time_ms
         dated = [replace(message, time_ms=last_ms) for message in messages]
         if exchange.messages and not exchange.continues_with(dated, conversation_id):
             yield exchange
             exchange = _Exchange(conversation_id)
         if not exchange.messages:
-            exchange = _Exchange(conversation_id, _known_text(row, names))
+            exchange = _Exchange(conversation_id, _identifying_text(row, names))
         exchange.messages += dated
     if exchange.messages:
         yield exchange
@@ -255,58 +289,75 @@ def _exchanges(
 
 @dataclass(slots=True)
 class _Exchange:
-    """Messages that become one memory. `known_text`: what `_known_text` gives for the first of them."""
+    """Messages that become one memory. `identifying_text`: what `_identifying_text` gives for the first of them."""
 
     conversation_id: str
-    known_text: str = ""
+    identifying_text: str = ""
     messages: list[Message] = field(default_factory=list)
 
     def continues_with(self, messages: Sequence[Message], conversation_id: str) -> bool:
         """Whether these messages still belong to it."""
-        now_ms, before_ms = messages[0].time_ms, self.messages[-1].time_ms
-        later = now_ms is not None and now_ms - (before_ms or now_ms) > MOST_GAP_MS
-        answered = any(message.role == "assistant" for message in self.messages)
-        if conversation_id != self.conversation_id or (messages[0].role == "user" and (later or answered)):
+        if conversation_id != self.conversation_id:
+            return False
+        if messages[0].role == "user" and (self._is_answered() or self._is_long_before(messages[0])):
             return False
         chars = sum(len(message.content) for message in (*self.messages, *messages))
         return len(self.messages) < MOST_MESSAGES and chars <= MOST_CHARS
 
-    def known_by(self) -> str:
+    def _is_answered(self) -> bool:
+        return any(message.role == "assistant" for message in self.messages)
+
+    def _is_long_before(self, message: Message) -> bool:
+        last_ms = self.messages[-1].time_ms
+        if message.time_ms is None or not last_ms:
+            return False
+        return message.time_ms - last_ms > MOST_GAP_MS
+
+    def identity(self) -> str:
         """What is the same each time for this exchange, also if it has grown meanwhile."""
         first = self.messages[0]
-        return "\0".join((self.conversation_id, first.role, self.known_text, str(first.time_ms)))
+        return "\0".join((self.conversation_id, first.role, self.identifying_text, str(first.time_ms)))
 
 
-def _known_text(row: chat.Message, names: Mapping[str, str]) -> str:
+def _identifying_text(row: chat.Message, names: Mapping[str, str]) -> str:
     """The text by which the memory of an exchange that begins with this row is known: what was typed, or else the
     beginning of what is attached. An id is made of it; it is not stored."""
-    typed = _filled(row["content"], names) if row.get("attached") else ""
-    return typed or without_surrogates(_filled(whole(row)["content"], names)[:MAX_CONTENT_CHARS])
+    if row.get("attached"):
+        typed = _filled(row["content"], names)
+        if typed:
+            return typed
+    return without_surrogates(_filled(whole(row)["content"], names)[:MAX_CONTENT_CHARS])
+
+
+_NAME_OF_ROLE = {"user": "user", "assistant": "char"}
+"""By which name the speaker of a role is known."""
 
 
 def _messages(row: chat.Message, names: Mapping[str, str]) -> list[Message]:
     """A row as a message; one that is too long becomes several, of what is not private. Raises InvalidInput: it cannot
     be stored."""
     time_ms = row.get("timestamp")
-    who = {"user": "user", "assistant": "char"}.get(row["role"], "")
     if time_ms is not None and time_ms < _FIRST_PLAUSIBLE_MS:
         raise InvalidInput("its timestamp {time} is not in milliseconds since 1970", time_ms)
     text = _filled(whole(row)["content"], names)
     if len(text) > MAX_CONTENT_CHARS:
         # A private or recalled part that is cut would not be known in its middle.
         text = _public(text)
-    name = row.get("name") or names.get(who)
+    speaker = row.get("name") or names.get(_NAME_OF_ROLE.get(row["role"], ""))
+    if speaker is not None:
+        speaker = str(speaker)
     starts = range(0, len(text), MAX_CONTENT_CHARS) or (0,)
     parts = [text[start : start + MAX_CONTENT_CHARS] for start in starts]
-    speaker = None if name is None else str(name)
-    return [storable(Message(row["role"], part, time_ms, speaker)) for part in parts]
+    return [storable(Message(row["role"], part, time_ms=time_ms, name=speaker)) for part in parts]
 
 
 def _public(text: str) -> str:
     """What may be stored of a text. One that is wholly private stays known as such, because of its answer."""
-    said = without_recalled(text)
-    public = without_private(said)
-    return public if public or not said else EMPTY_PART
+    said_text = without_recalled(text)
+    public_text = without_private(said_text)
+    if said_text and not public_text:
+        return EMPTY_PART
+    return public_text
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:

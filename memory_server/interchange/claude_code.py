@@ -31,23 +31,25 @@ class WorkingFolders:
 def read(files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folders: WorkingFolders) -> Incoming:
     """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, and when
     each was changed. Raises NotThisFormat: there is neither."""
-    found = Incoming()
-    memories = TurnMemories(found, usual, folders.folder_of)
-    seen: set[str] = set()
+    incoming = Incoming()
+    memories = TurnMemories(incoming, usual, folders.folder_of)
+    seen_ids: set[str] = set()
     for path, data in sorted(files.items()):
         if path.endswith(".jsonl"):
-            memories.add(path, turns_of(_new_lines(found, data, seen), found.lost))
-    found.conversations = memories.contents()
+            lines = _new_lines(incoming, data, seen_ids)
+            memories.add(path, turns_of(lines, incoming.lost))
+    incoming.conversations = memories.contents()
+
+    def project_of_page(path: str) -> str:
+        transcripts = PurePosixPath(path).parent.parent
+        working_folders = memories.working_folders.get(str(transcripts), set())
+        return _only_one({folders.project_of(folder) for folder in working_folders})
+
     markdown = {path: data for path, data in files.items() if path.endswith(".md")}
-
-    def project_of(path: str) -> str:
-        worked_in = memories.working_folders.get(str(PurePosixPath(path).parent.parent), set())
-        return _only_one({folders.project_of(folder) for folder in worked_in})
-
-    pages.take(found, markdown, times, project_of)
-    if not found.count and not found.skipped:
-        raise NotThisFormat("holds no turn of a user and no page; give `~/.claude/projects`, or a folder in it.")
-    return found
+    pages.take(incoming, markdown, times, project_of=project_of_page)
+    if not incoming.count and not incoming.skipped:
+        raise NotThisFormat("holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it.")
+    return incoming
 
 
 def _only_one(projects: Collection[str]) -> str:
@@ -58,12 +60,12 @@ def _only_one(projects: Collection[str]) -> str:
     return unsettled(name_of(min(projects)))
 
 
-def _new_lines(found: Incoming, data: bytes, seen: set[str]) -> Iterator[Mapping[str, Any]]:
+def _new_lines(incoming: Incoming, data: bytes, seen_ids: set[str]) -> Iterator[Mapping[str, Any]]:
     """The lines of a transcript. One that another transcript has too, as that of a continued session, counts once."""
     for line in data.splitlines():
-        for row in rows_of(line, found.lost):
+        for row in rows_of(line, incoming.lost):
             uuid = row.get("uuid")
-            if isinstance(uuid, str) and uuid in seen:
+            if isinstance(uuid, str) and uuid in seen_ids:
                 continue
-            seen.add(str(uuid))
+            seen_ids.add(str(uuid))
             yield row

@@ -9,13 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from languages import _
 from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.chats import memory_of
-from memory_server.interchange.incoming import Incoming, Tables, document, fields_of, list_of, milliseconds_of, texts
+from memory_server.interchange.incoming import (
+    MOST_PROJECT_CHARS,
+    Incoming,
+    Tables,
+    document,
+    fields_of,
+    list_of,
+    milliseconds_of,
+    texts,
+)
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.text import beginning
-from sandbox.locale import _
 
 _MADE = ("project", "merged_into_project", "memory_session_id", "created_at_epoch")
 _SUMMARY = ("request", "investigated", "learned", "completed", "next_steps", "notes")
@@ -32,53 +42,91 @@ TABLES = {
 }
 
 
+_LISTS = {"observations": "observations", "session_summaries": "summaries", "user_prompts": "prompts"}
+"""What an export calls the rows of a table."""
+
+
 def read(data: bytes, usual: str) -> Incoming:
     """The memories of an export. Raises NotThisFormat."""
-    whole = fields_of(document(data))
-    lists = {"observations": "observations", "session_summaries": "summaries", "user_prompts": "prompts"}
-    rows = {table: list_of(whole.get(name)) for table, name in lists.items()}
-    return read_tables(
-        {table: [each for each in held if isinstance(each, dict)] for table, held in rows.items()}, usual
-    )
+    export = fields_of(document(data))
+    tables: dict[str, list[Mapping[str, Any]]] = {}
+    for table, name in _LISTS.items():
+        rows = list_of(export.get(name))
+        tables[table] = [row for row in rows if isinstance(row, dict)]
+    return read_tables(tables, usual)
 
 
 def read_tables(tables: Tables, usual: str) -> Incoming:
     """The same of its database; prompts are for the conversation `usual`."""
-    found = Incoming()
+    incoming = Incoming()
     for number, row in enumerate(tables.get("observations", ()), 1):
-        lines = [_text(row.get(name)) for name in ("subtitle", "narrative", "text")]
-        body = "\n\n".join(filter(None, (*lines, "\n".join(f"- {fact}" for fact in texts(row.get("facts"))))))
-        tags = [*texts([row.get("type")]), *texts(row.get("concepts"))]
-        title = _text(row.get("title"))
-        _note(found, f"observation {number}", row, title, body or title, tags)
+        _note_observation(incoming, f"observation {number}", row)
     for number, row in enumerate(tables.get("session_summaries", ()), 1):
-        body = "\n\n".join(f"{name.replace('_', ' ')}: {text}" for name in _SUMMARY if (text := _text(row.get(name))))
-        _note(found, f"summary {number}", row, beginning(without_private(_text(row.get("request")))), body, ["session"])
-    memories = {memory.id: memory for memory in _prompts(found, tables, usual)}
-    found.conversations = [Contents(usual, tuple(memories.values()))] if memories else []
-    found.lost[_("answers to prompts, which claude-mem does not keep")] += len(memories)
-    return found
+        _note_summary(incoming, f"summary {number}", row)
+    # A prompt that is there twice is one memory.
+    memories = {memory.id: memory for memory in _prompts(incoming, tables, usual)}
+    if memories:
+        incoming.conversations = [Contents(usual, tuple(memories.values()))]
+    incoming.lost[_("answers to prompts, which claude-mem does not keep")] += len(memories)
+    return incoming
 
 
-def _note(found: Incoming, place: str, row: Mapping[str, Any], title: str, body: str, tags: list[str]) -> None:
+def _note_observation(incoming: Incoming, place: str, row: Mapping[str, Any]) -> None:
+    title = _text(row.get("title"))
+    paragraphs = [_text(row.get(name)) for name in ("subtitle", "narrative", "text")]
+    facts = [f"- {fact}" for fact in texts(row.get("facts"))]
+    paragraphs.append("\n".join(facts))
+    body = "\n\n".join(filter(None, paragraphs)) or title
+    tags = [*texts([row.get("type")]), *texts(row.get("concepts"))]
+    _note(incoming, place, row, title=title, body=body, tags=tags)
+
+
+def _note_summary(incoming: Incoming, place: str, row: Mapping[str, Any]) -> None:
+    paragraphs: list[str] = []
+    for name in _SUMMARY:
+        text = _text(row.get(name))
+        if text:
+            paragraphs.append(f"{name.replace('_', ' ')}: {text}")
+    title = beginning(without_private(_text(row.get("request"))))
+    _note(incoming, place, row, title=title, body="\n\n".join(paragraphs), tags=["session"])
+
+
+def _note(incoming: Incoming, place: str, row: Mapping[str, Any], *, title: str, body: str, tags: list[str]) -> None:
+    created_ms = milliseconds_of(row.get("created_at_epoch"))
+    table = place.partition(" ")[0]
     project = _text(row.get("merged_into_project")) or _text(row.get("project"))
-    made_ms = milliseconds_of(row.get("created_at_epoch"))
-    known_by = f"claude-mem\n{place.partition(' ')[0]}\n{row.get('memory_session_id')}\n{made_ms}\n{title}"
-    files = {name: held for name in ("files_read", "files_modified", "files_edited") if (held := texts(row.get(name)))}
-    kind = {"kind": "project-tech", "project": project[:200]} if project else {"kind": "tech"}
-    found.note(place, known_by, title, body, created_ms=made_ms, tags=tags, metadata=files, source="claude-mem", **kind)
+    kind = {"kind": "tech"}
+    if project:
+        kind = {"kind": "project-tech", "project": project[:MOST_PROJECT_CHARS]}
+    files = {name: texts(row.get(name)) for name in ("files_read", "files_modified", "files_edited")}
+    incoming.note(
+        place,
+        f"claude-mem\n{table}\n{row.get('memory_session_id')}\n{created_ms}\n{title}",
+        title=title,
+        body=body,
+        created_ms=created_ms,
+        tags=tags,
+        metadata={name: paths for name, paths in files.items() if paths},
+        source="claude-mem",
+        **kind,
+    )
 
 
-def _prompts(found: Incoming, tables: Tables, usual: str) -> Iterator[Any]:
+def _prompts(incoming: Incoming, tables: Tables, usual: str) -> Iterator[ShortTermMemory]:
     for number, row in enumerate(tables.get("user_prompts", ()), 1):
-        text, session = _text(row.get("prompt_text")), _text(row.get("content_session_id"))
-        kept = to_keep([Message("user", text, milliseconds_of(row.get("created_at_epoch")) or None)])
-        if any(message.content.strip() for message in kept):
-            known_by = f"claude-mem\nprompt\n{session}\n{row.get('prompt_number')}\n{text}"
-            memory = memory_of(usual, kept, known_by, session=session or None)
-            if found.fits(_("prompt {number}", number), memory):
-                yield memory
+        text = _text(row.get("prompt_text"))
+        session = _text(row.get("content_session_id"))
+        time_ms = milliseconds_of(row.get("created_at_epoch")) or None
+        messages = to_keep([Message("user", text, time_ms)])
+        if not any(message.content.strip() for message in messages):
+            continue
+        identity = f"claude-mem\nprompt\n{session}\n{row.get('prompt_number')}\n{text}"
+        memory = memory_of(usual, messages, identity, session=session or None)
+        if incoming.fits(_("prompt {number}", number), memory):
+            yield memory
 
 
 def _text(value: Any) -> str:
-    return without_surrogates(value).strip() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return without_surrogates(value).strip()

@@ -13,15 +13,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memory_server.interchange.incoming import Incoming, milliseconds_of
+from languages import N_, _
+from memory_server.interchange.incoming import MOST_PROJECT_CHARS, Incoming, milliseconds_of, text_of
 from memory_server.kernel.private import EMPTY_PART, emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.knowledge.entry import MAX_BODY_CHARS
-from sandbox.locale import _
 
 _HEADING = re.compile(r"^\*\*([^*\n]{1,200})\*\*[ \t]{0,9}$", re.MULTILINE)
-_STARTER = _("projects that Claude made as an example")
-_EMPTY = _("projects without instructions and documents")
+_STARTER = N_("projects that Claude made as an example")
+_EMPTY = N_("projects without instructions and documents")
 _SOURCE = "claude"
 
 
@@ -36,18 +36,18 @@ def is_memory(row: Mapping[str, Any]) -> bool:
 def take(incoming: Incoming, projects: Sequence[Any], memories: Sequence[Any], newest_ms: int) -> None:
     """Add the notes and refs of these rows. `newest_ms`: when the newest message of the export was written, by which a
     memory is dated, because it has no time; 0: not known."""
-    names: dict[str, str] = {}
+    project_names: dict[str, str] = {}
     for number, row in enumerate(projects, 1):
         place = _("project {number}", number)
         if not isinstance(row, Mapping) or not is_project(row):
             incoming.skipped.append((place, _("it is not a project of Claude")))
             continue
-        names[str(row["uuid"])] = without_private(_text(row.get("name")))
+        project_names[str(row["uuid"])] = without_private(text_of(row.get("name")))
         _take_project(incoming, place, row)
     for number, row in enumerate(memories, 1):
         place = _("memory {number}", number)
         if isinstance(row, Mapping):
-            _take_memory(incoming, place, row, names, newest_ms)
+            _take_memory(incoming, place, row, project_names=project_names, newest_ms=newest_ms)
         else:
             incoming.skipped.append((place, _("it is not a memory of Claude")))
 
@@ -57,69 +57,74 @@ def _take_project(incoming: Incoming, place: str, row: Mapping[str, Any]) -> Non
         incoming.lost[_STARTER] += 1
         return
     uuid = str(row["uuid"])
-    name = without_private(_text(row.get("name")))
+    name = without_private(text_of(row.get("name")))
     updated_ms = milliseconds_of(row.get("updated_at"))
     created_ms = milliseconds_of(row.get("created_at")) or updated_ms
-    texts = [_text(row.get(field)) for field in ("description", "prompt_template")]
-    instructions = "\n\n".join(text for text in texts if text)
-    documents = row.get("docs")
-    rows = [document for document in documents if isinstance(document, Mapping)] if isinstance(documents, list) else []
-    if not instructions and not rows:
+    texts = [text_of(row.get(field)) for field in ("description", "prompt_template")]
+    instructions = "\n\n".join(filter(None, texts))
+    documents: list[Mapping[str, Any]] = []
+    if isinstance(row.get("docs"), list):
+        documents = [document for document in row["docs"] if isinstance(document, Mapping)]
+    if not instructions and not documents:
         incoming.lost[_EMPTY] += 1
     if instructions:
         incoming.note(
             place,
             f"claude project\n{uuid}",
-            name,
-            instructions,
+            title=name,
+            body=instructions,
             source=_SOURCE,
             created_ms=created_ms,
             updated_ms=updated_ms,
             **_kind_of(name),
         )
-    for number, document in enumerate(rows, 1):
-        file_name = _text(document.get("filename"))
-        made_ms = milliseconds_of(document.get("created_at")) or created_ms
+    for number, document in enumerate(documents, 1):
+        file_name = text_of(document.get("filename"))
+        document_ms = milliseconds_of(document.get("created_at")) or created_ms
         incoming.note(
             _("document {number} of {place}", number, place),
             f"claude document\n{uuid}\n{document.get('uuid') or file_name}",
-            file_name,
-            _text(document.get("content")),
-            "refs/long-term",
+            title=file_name,
+            body=text_of(document.get("content")),
+            knowledge_place="refs/long-term",
             kind="",
             source=_SOURCE,
             tags=[name] if name else [],
-            created_ms=made_ms,
-            updated_ms=made_ms,
+            created_ms=document_ms,
+            updated_ms=document_ms,
         )
 
 
 def _take_memory(
-    incoming: Incoming, place: str, row: Mapping[str, Any], names: Mapping[str, str], newest_ms: int
+    incoming: Incoming, place: str, row: Mapping[str, Any], *, project_names: Mapping[str, str], newest_ms: int
 ) -> None:
-    account = row.get("account_uuid")
+    texts = {"": text_of(row.get("conversations_memory"))}
     by_project = row.get("project_memories")
-    texts = {"": _text(row.get("conversations_memory"))}
-    for uuid, text in by_project.items() if isinstance(by_project, Mapping) else ():
-        texts[str(uuid)] = _text(text)
+    if isinstance(by_project, Mapping):
+        for uuid, text in by_project.items():
+            texts[str(uuid)] = text_of(text)
+    account = row.get("account_uuid")
     for uuid, text in texts.items():
-        project = names.get(uuid, uuid)
+        project = project_names.get(uuid, uuid)
         for heading, body in _sections(text):
             incoming.note(
                 place,
                 f"claude memory\n{account}\n{uuid}\n{heading}",
-                heading,
-                body,
+                title=heading,
+                body=body,
                 source=_SOURCE,
                 created_ms=newest_ms,
                 **_kind_of(project),
             )
     files = row.get("memory_files")
-    incoming.lost[_("files in which Claude remembers")] += len(files) if isinstance(files, list) else 0
+    if isinstance(files, list):
+        incoming.lost[_("files in which Claude remembers")] += len(files)
 
 
 def _kind_of(project: str) -> dict[str, Any]:
-    return {"kind": "project-tech", "project": project[:200]} if project else {"kind": "domain"}
+    if not project:
+        return {"kind": "domain"}
+    return {"kind": "project-tech", "project": project[:MOST_PROJECT_CHARS]}
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
@@ -127,17 +132,21 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
     note becomes several, of what is not private; one that is wholly private is given, so that it is counted."""
     text = emptied(text)
     headings = list(_HEADING.finditer(text))
-    ends = [*(heading.start() for heading in headings), len(text)]
+    ends = [heading.start() for heading in headings]
+    ends.append(len(text))
     sections = [("", text[: ends[0]])]
     for heading, end in zip(headings, ends[1:], strict=True):
         sections.append((heading[1].strip(), text[heading.end() : end]))
     for title, section in sections:
-        body = section.strip()
-        if len(body) > MAX_BODY_CHARS:
-            body = without_recalled(without_private(body)) or EMPTY_PART
-        for start in range(0, len(body), MAX_BODY_CHARS):
-            yield (f"{title} {start // MAX_BODY_CHARS + 1}" if start else title), body[start : start + MAX_BODY_CHARS]
+        yield from _parts_of(title, section.strip())
 
 
-def _text(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
+def _parts_of(title: str, body: str) -> Iterator[tuple[str, str]]:
+    """Title and text of the notes that a section becomes."""
+    if len(body) > MAX_BODY_CHARS:
+        body = without_recalled(without_private(body)) or EMPTY_PART
+    for start in range(0, len(body), MAX_BODY_CHARS):
+        part_title = title
+        if start:
+            part_title = f"{title} {start // MAX_BODY_CHARS + 1}"
+        yield part_title, body[start : start + MAX_BODY_CHARS]

@@ -20,7 +20,9 @@ from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
 
-_USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE = "user_message", "item_completed", "message"
+_USER_MESSAGE = "user_message"
+_ITEM_COMPLETED = "item_completed"
+_MESSAGE = "message"
 _REQUESTS = ("## My request for Codex:\n", "## My request for Codex:")
 """The words of the user stand after it, where an editor wrote its context before them."""
 _CONTEXT = {
@@ -71,15 +73,15 @@ _NOTE = "user_note: "
 def read(files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]) -> Incoming:
     """The turns of all sessions, for `usual`: files by their path, and what a working folder is called. Raises
     NotThisFormat: there are none."""
-    found = Incoming()
-    memories = TurnMemories(found, usual, folder_of)
+    incoming = Incoming()
+    memories = TurnMemories(incoming, usual, folder_of)
     for path, data in sorted(files.items()):
         if path.endswith(".jsonl"):
-            memories.add(path, _Session(found).turns(data))
-    found.conversations = memories.contents()
-    if not found.count and not found.skipped:
-        raise NotThisFormat("holds no turn of a user; give `~/.codex/sessions`, or a file in it.")
-    return found
+            memories.add(path, _Session(incoming).turns(data))
+    incoming.conversations = memories.contents()
+    if not incoming.count and not incoming.skipped:
+        raise NotThisFormat("holds no turn of a user; import `~/.codex/sessions`, or a file in it.")
+    return incoming
 
 
 @dataclass(slots=True)
@@ -87,8 +89,9 @@ class _Session:
     """The reader of one file. `words_in`: the type of the lines that have the user's words, of which a file may have
     several kinds with the same words. `questions`: those of dialogs, by the id of the call and their own."""
 
-    found: Incoming
-    about: dict[str, Any] = field(default_factory=dict)
+    incoming: Incoming
+    session: dict[str, Any] = field(default_factory=dict)
+    """What the file says about its session."""
     turn_id: str | None = None
     turn: TranscriptTurn | None = None
     words_in: str = _MESSAGE
@@ -96,13 +99,17 @@ class _Session:
     questions: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def turns(self, data: bytes) -> Iterator[TranscriptTurn]:
-        rows = [row for line in data.splitlines() for row in rows_of(line, self.found.lost)]
+        rows: list[Mapping[str, Any]] = []
+        for line in data.splitlines():
+            rows += rows_of(line, self.incoming.lost)
         kinds = {_words_in(row) for row in rows}
-        self.words_in = next(kind for kind in (_USER_MESSAGE, _ITEM_COMPLETED, _MESSAGE) if kind in kinds | {_MESSAGE})
+        for kind in (_MESSAGE, _ITEM_COMPLETED, _USER_MESSAGE):  # the last one of them has the user's words
+            if kind in kinds:
+                self.words_in = kind
         for row in rows:
-            ended = self._take(row)
-            if ended is not None:
-                yield ended
+            ended_turn = self._take(row)
+            if ended_turn is not None:
+                yield ended_turn
         if self.turn is not None:
             yield self.turn
 
@@ -126,12 +133,12 @@ class _Session:
 
     def _describe(self, payload: Mapping[str, Any]) -> None:
         # A session that goes on from another one repeats the first line of that.
-        self.about.setdefault("sessionId", payload.get("id"))
+        self.session.setdefault("sessionId", payload.get("id"))
         if isinstance(payload.get("cwd"), str):
-            self.about["cwd"] = payload["cwd"]
+            self.session["cwd"] = payload["cwd"]
         if isinstance(payload.get("turn_id"), str):
             self.turn_id = payload["turn_id"]
-        if "id" in payload and payload["id"] == self.about["sessionId"]:
+        if "id" in payload and payload["id"] == self.session["sessionId"]:
             source = payload.get("source")
             self.by_sub_agent = isinstance(source, Mapping) and bool({"subagent", "subAgent"} & source.keys())
 
@@ -139,10 +146,11 @@ class _Session:
         match payload.get("type"):
             case "item_completed" if self.words_in == _ITEM_COMPLETED:
                 item = fields_of(payload.get("item"))
-                return self._said("\n".join(_texts(item)), time_ms) if item.get("type") == "UserMessage" else None
+                if item.get("type") == "UserMessage":
+                    return self._said("\n".join(_texts(item)), time_ms)
             case "user_message" if payload.get("kind") in (None, "plain"):
                 pictures = [*(payload.get("images") or ()), *(payload.get("local_images") or ())]
-                self.found.lost[places.PICTURES] += len(pictures)
+                self.incoming.lost[places.PICTURES] += len(pictures)
                 return self._said(str(payload.get("message") or ""), time_ms)
             case "task_started" | "turn_started":
                 self.turn_id = payload.get("turn_id") or None
@@ -169,17 +177,24 @@ class _Session:
     def _message(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
         texts = _texts(payload)
         if payload.get("role") == "assistant":
-            answer = "\n".join(texts).strip()
-            if answer and self.turn is not None and not self.by_sub_agent:
-                self.turn.answers.append(Message("assistant", answer, time_ms))
-                self.turn.answered = True
-            elif answer:
-                self._count(places.SUB_AGENTS if self.by_sub_agent else places.WITHOUT_THE_USER)
+            self._answer("\n".join(texts).strip(), time_ms)
         elif payload.get("role") == "user":
             words = [text for text in texts if not self._is_context(text)]
             if self.words_in == _MESSAGE:
                 return self._said("\n".join(words), time_ms)
         return None
+
+    def _answer(self, answer: str, time_ms: int | None) -> None:
+        """Add what the model wrote."""
+        if not answer:
+            return
+        if self.by_sub_agent:
+            self._count(places.SUB_AGENTS)
+        elif self.turn is None:
+            self._count(places.WITHOUT_THE_USER)
+        else:
+            self.turn.answers.append(Message("assistant", answer, time_ms))
+            self.turn.answered = True
 
     def _is_context(self, text: str) -> bool:
         beginning = text[:100].lstrip().lower()
@@ -200,17 +215,17 @@ class _Session:
         if self.by_sub_agent:
             self._count(places.SUB_AGENTS)
             return None
-        ended = None
+        ended_turn = None
         if self.turn is None or self.turn.answered:
-            ended = self.turn
-            self.turn = TranscriptTurn(dict(self.about))
+            ended_turn = self.turn
+            self.turn = TranscriptTurn(dict(self.session))
         turn = self.turn
         if turn.forgot:
             turn.forget()
         turn.prompt_id = self.turn_id or turn.prompt_id
         turn.prompted_ms = time_ms
         turn.asked.append(Message("user", words, time_ms))
-        return ended
+        return ended_turn
 
     def _call(self, payload: Mapping[str, Any]) -> None:
         if self.turn is not None:
@@ -218,9 +233,11 @@ class _Session:
             self.turn.forgot = self.turn.forgot or calls_forget({"function_call": payload})
         if payload.get("name") != "request_user_input":
             return
-        asked = fields_of(payload.get("arguments")).get("questions")
-        rows = [row for row in asked if isinstance(row, Mapping)] if isinstance(asked, list) else []
-        questions = {str(row.get("id")): str(row.get("question") or row.get("header") or "") for row in rows}
+        rows = fields_of(payload.get("arguments")).get("questions")
+        questions: dict[str, str] = {}
+        for row in rows if isinstance(rows, list) else []:
+            if isinstance(row, Mapping):
+                questions[str(row.get("id"))] = str(row.get("question") or row.get("header") or "")
         self.questions[str(payload.get("call_id"))] = questions
 
     def _dialog(self, payload: Mapping[str, Any], time_ms: int | None) -> None:
@@ -230,9 +247,7 @@ class _Session:
         if questions is None or not isinstance(answers, Mapping) or self.turn is None or self.by_sub_agent:
             return
         for name, answer in answers.items():
-            chosen = answer.get("answers") if isinstance(answer, Mapping) else None
-            texts = [str(text).removeprefix(_NOTE) for text in chosen] if isinstance(chosen, list) else []
-            words = "\n".join(texts).strip()
+            words = _words_of_answer(answer)
             question = questions.get(name, "")
             if words and question:
                 self.turn.asked.append(Message("assistant", question, time_ms))
@@ -241,7 +256,16 @@ class _Session:
 
     def _count(self, called: str) -> None:
         if called:
-            self.found.lost[called] += 1
+            self.incoming.lost[called] += 1
+
+
+def _words_of_answer(answer: Any) -> str:
+    """What the user chose or typed in a dialog."""
+    choices = answer.get("answers") if isinstance(answer, Mapping) else None
+    if not isinstance(choices, list):
+        return ""
+    texts = [str(choice).removeprefix(_NOTE) for choice in choices]
+    return "\n".join(texts).strip()
 
 
 def _words_in(row: Mapping[str, Any]) -> str:
@@ -249,10 +273,12 @@ def _words_in(row: Mapping[str, Any]) -> str:
     payload = row.get("payload")
     if row.get("type") != "event_msg" or not isinstance(payload, Mapping):
         return _MESSAGE
+    if payload.get("type") == _USER_MESSAGE:
+        return _USER_MESSAGE
     item = payload.get("item")
     if payload.get("type") == _ITEM_COMPLETED and isinstance(item, Mapping) and item.get("type") == "UserMessage":
         return _ITEM_COMPLETED
-    return _USER_MESSAGE if payload.get("type") == _USER_MESSAGE else _MESSAGE
+    return _MESSAGE
 
 
 def _texts(payload: Mapping[str, Any]) -> list[str]:

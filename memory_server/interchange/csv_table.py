@@ -10,7 +10,7 @@ from typing import Final
 from memory_server.conversations.contents import Contents
 from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import Entry
-from memory_server.knowledge.items import FAMILIES
+from memory_server.knowledge.items import FAMILY_OF_SPACE
 
 COLUMNS: Final = (
     *("family", "place", "id", "type", "project", "title", "text", "tags", "examples", "source"),
@@ -59,7 +59,7 @@ def _conversation_rows(contents: Contents) -> Iterator[Row]:
 
 def _entry_row(place: str, entry: Entry) -> Row:
     return {
-        "family": FAMILIES[place.partition("/")[0]],
+        "family": FAMILY_OF_SPACE[place.partition("/")[0]],
         "place": place,
         "id": entry.key if place.startswith("layers/") else entry.ref,
         "type": entry.kind,
@@ -77,7 +77,9 @@ def _entry_row(place: str, entry: Entry) -> Row:
 
 
 def _time(time_ms: int) -> str:
-    return iso(time_ms) if time_ms else ""
+    if not time_ms:
+        return ""
+    return iso(time_ms)
 
 
 def _shown(row: Row) -> Row:
@@ -86,4 +88,6 @@ def _shown(row: Row) -> Row:
 
 def _cell(value: object) -> object:
     """A text that could be a formula gets an apostrophe, which spreadsheets do not show."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

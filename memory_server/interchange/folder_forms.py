@@ -19,17 +19,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from languages import _
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory
-from memory_server.interchange.incoming import Incoming, NotThisFormat, array, fields_of, numbered
+from memory_server.interchange.incoming import Incoming, NotThisFormat, array, fields_of, numbered, text_of
 from memory_server.kernel import json_text
 from memory_server.kernel.files import PRIVATE
 from memory_server.kernel.folder_names import folder_name
 from memory_server.kernel.json_text import Json
-from sandbox.locale import _
 
-SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
+SHORT_TERM = "short-term-memory.json"
+LONG_TERM = "long-term-memory.json"
 FACTS = f"{PRIVATE}/conversation.json"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _STEM_CHARS = 40
@@ -39,13 +40,14 @@ _OTHER_NAMES = {"prompt_name": "name", "prompt_content": "prompt"}
 
 
 def write_node(conversations: Iterable[Contents]) -> dict[str, bytes]:
+    """The files of such folders by their paths, one folder for each conversation."""
     files: dict[str, bytes] = {}
-    taken: set[str] = set()
+    used_folders: set[str] = set()
     for contents in conversations:
         folder = _plain(contents.conversation_id)
-        if folder is None or folder.lower() in taken:
+        if folder is None or folder.lower() in used_folders:
             folder = _hashed(contents.conversation_id)
-        taken.add(folder.lower())
+        used_folders.add(folder.lower())
         files[f"{folder}/{SHORT_TERM}"] = json_text.dump_array(map(codec.short_term_json, contents.short_term))
         files[f"{folder}/{LONG_TERM}"] = json_text.dump_array(map(codec.long_term_json, contents.long_term))
         facts = {"format": 1, "id": contents.conversation_id, "lastCleanup": contents.last_cleanup_ms}
@@ -56,34 +58,41 @@ def write_node(conversations: Iterable[Contents]) -> dict[str, bytes]:
 def read_node(files: Mapping[str, bytes], usual: str = "default") -> Incoming:
     """The memories of such a folder: files by their path in it; those of the folder itself are for `usual`. Raises
     NotThisFormat if it holds none."""
-    found = Incoming()
+    incoming = Incoming()
     folders = {str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))}
     if not folders:
-        raise NotThisFormat("holds no folder with {short_term}; give the data folder of the Node original.", SHORT_TERM)
+        raise NotThisFormat(
+            "holds no folder with {short_term}; import the data folder of the Node original.", SHORT_TERM
+        )
     for folder in sorted(folders):
         facts = fields_of(files.get(f"{folder}/{FACTS}"))
-        rows = {name: _rows(found, files, folder, name) for name in (SHORT_TERM, LONG_TERM)}
-        here = usual if folder == "." else PurePosixPath(folder).name
-        name = found.conversation_of(facts.get("id"), here, _("the folder {folder}", folder))
-        if name is None:
+        short_rows = _rows(incoming, files, folder, name=SHORT_TERM)
+        long_rows = _rows(incoming, files, folder, name=LONG_TERM)
+        folder_id = usual if folder == "." else PurePosixPath(folder).name
+        conversation_id = incoming.conversation_of(facts.get("id"), folder_id, _("the folder {folder}", folder))
+        if conversation_id is None:
             continue
         if "id" not in facts:
-            name = _named_by_records(rows[SHORT_TERM], here)
-        found.add(name, rows[SHORT_TERM], rows[LONG_TERM], facts.get("lastCleanup"))
-    return found
+            conversation_id = _named_by_records(short_rows, folder_id)
+        incoming.add(conversation_id, short=short_rows, long=long_rows, last_cleanup=facts.get("lastCleanup"))
+    return incoming
 
 
 def read_node_list(data: bytes, usual: str) -> Incoming:
     """The memories of one `short-term-memory.json` alone, by the conversation that each names."""
-    found = Incoming()
-    found.conversations = [*found.by_chat(numbered(array(data), "memory"), "conversation_id", usual).values()]
-    return found
+    incoming = Incoming()
+    rows = numbered(array(data), "memory")
+    by_conversation = incoming.by_chat(rows, "conversation_id", usual)
+    incoming.conversations = list(by_conversation.values())
+    return incoming
 
 
 def _plain(conversation_id: str) -> str | None:
     """The id as a folder of the Node original; None if that program or Windows does not take such a name."""
-    small = conversation_id.lower()
-    return conversation_id if _ID.fullmatch(conversation_id) and folder_name(small) == small else None
+    lower_case = conversation_id.lower()
+    if not _ID.fullmatch(conversation_id) or folder_name(lower_case) != lower_case:
+        return None
+    return conversation_id
 
 
 def _hashed(conversation_id: str) -> str:
@@ -91,21 +100,25 @@ def _hashed(conversation_id: str) -> str:
     return f"{stem}-{hashlib.sha256(conversation_id.encode()).hexdigest()[:16]}"
 
 
-def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -> list[tuple[str, Any]]:
+def _rows(incoming: Incoming, files: Mapping[str, bytes], folder: str, *, name: str) -> list[tuple[str, Any]]:
+    """The records of the file `name` in a folder, each with its place; empty if there is no such file."""
     path = name if folder == "." else f"{folder}/{name}"
+    if path not in files:
+        return []
     try:
-        return numbered(array(files[path]), f"{path}, memory") if path in files else []
+        return numbered(array(files[path]), f"{path}, memory")
     except NotThisFormat as error:
-        found.skipped.append((path, _("it {reason}", error)))
+        incoming.skipped.append((path, _("it {reason}", error)))
         return []
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
     """The id that the records name, if this is the folder of that id; otherwise the name of the folder."""
-    names = (row.get("conversation_id") for _, row in rows if isinstance(row, dict))
-    return next(
-        (name for name in names if isinstance(name, str) and usual in (folder_name(name), _hashed(name))), usual
-    )
+    for _place, row in rows:
+        name = row.get("conversation_id") if isinstance(row, dict) else None
+        if isinstance(name, str) and usual in (folder_name(name), _hashed(name)):
+            return name
+    return usual
 
 
 # --- GentianAphrodite -----------------------------------------------------------------------------------------
@@ -113,56 +126,77 @@ def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
 
 def read_gentian(files: Mapping[str, bytes], usual: str) -> Incoming:
     """The memories of its folder; long-term memories are for `usual`. Raises NotThisFormat."""
-    found = Incoming()
+    incoming = Incoming()
     if not {SHORT_TERM, LONG_TERM} & set(files):
         raise NotThisFormat(
-            "holds neither {short_term} nor {long_term}; give the character's memory folder.", SHORT_TERM, LONG_TERM
+            "holds neither {short_term} nor {long_term}; import the character's memory folder.", SHORT_TERM, LONG_TERM
         )
-    rows = numbered(array(files[SHORT_TERM]), _("short-term memory")) if SHORT_TERM in files else []
-    held = found.by_chat(rows, "chat_name", usual)
+    by_chat: dict[str, Contents] = {}
+    if SHORT_TERM in files:
+        rows = numbered(array(files[SHORT_TERM]), _("short-term memory"))
+        by_chat = incoming.by_chat(rows, "chat_name", usual)
     if LONG_TERM in files:
-        known = held.get(usual, Contents(usual))
-        held[usual] = Contents(usual, known.short_term, _long_terms(found, array(files[LONG_TERM])))
-    found.conversations = list(held.values())
-    return found
+        contents = by_chat.get(usual, Contents(usual))
+        long_term = _long_terms(incoming, array(files[LONG_TERM]))
+        by_chat[usual] = Contents(usual, contents.short_term, long_term)
+    incoming.conversations = list(by_chat.values())
+    return incoming
 
 
 def read_gentian_list(data: bytes, usual: str) -> Incoming:
     """The same for one of its two files alone."""
-    return read_gentian({SHORT_TERM if b'"chat_name"' in data else LONG_TERM: data}, usual)
+    name = SHORT_TERM if b'"chat_name"' in data else LONG_TERM
+    return read_gentian({name: data}, usual)
 
 
-def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
+def _long_terms(incoming: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
     if rows and not any(isinstance(row, dict) for row in rows):
-        raise NotThisFormat("holds no memories; give the character's memory/long-term-memory.json.")
-    good: dict[str, Json] = {}
+        raise NotThisFormat("holds no memories; import the character's memory/long-term-memory.json.")
+    records: dict[str, Json] = {}
     for place, row in numbered(rows, "memory"):
         if not isinstance(row, dict):
-            found.skipped.append((place, _("it is not an object with name, prompt and trigger")))
+            incoming.skipped.append((place, _("it is not an object with name, prompt and trigger")))
             continue
-        record = {key: value for key, value in row.items() if key not in _OTHER_NAMES}
-        record |= {new: row[old] for old, new in _OTHER_NAMES.items() if row.get(old) and not row.get(new)}
-        name = record["name"] = str(record.get("name") or place).strip()
-        missing = [
-            key for key in ("trigger", "prompt") if not (isinstance(record.get(key), str) and record[key].strip())
-        ]
-        if missing or name in good:
-            why = _("it has no {missing}", missing[0]) if missing else _("another memory before it has the same name")
-            found.skipped.append((name if missing else f"{name} ({place})", why))
+        record = _with_new_names(row)
+        name = str(record.get("name") or place).strip()
+        missing = [key for key in ("trigger", "prompt") if not text_of(record.get(key))]
+        if missing:
+            incoming.skipped.append((name, _("it has no {missing}", missing[0])))
             continue
-        doubts = list(_doubts(record["trigger"], record["prompt"]))
-        found.doubts += [_("{about}: {what}", name, line) for line in doubts]
+        if name in records:
+            incoming.skipped.append((f"{name} ({place})", _("another memory before it has the same name")))
+            continue
+        record["name"] = name
         context = record.get("createdContext")
-        record["createdContext"] = context if context and isinstance(context, str) else f"{LONG_TERM}, {place}"
-        good[name] = record | ({"notes": doubts} if doubts else {})
-    return found.long_terms(good.items())
+        if not context or not isinstance(context, str):
+            record["createdContext"] = f"{LONG_TERM}, {place}"
+        doubts = list(_doubts(record["trigger"], record["prompt"]))
+        if doubts:
+            record["notes"] = doubts
+        incoming.doubts += [_("{about}: {what}", name, line) for line in doubts]
+        records[name] = record
+    return incoming.long_terms(records.items())
+
+
+def _with_new_names(row: Json) -> Json:
+    """A record with the names that its fields have in newer versions."""
+    record = {key: value for key, value in row.items() if key not in _OTHER_NAMES}
+    for old_name, new_name in _OTHER_NAMES.items():
+        if row.get(old_name) and not row.get(new_name):
+            record[new_name] = row[old_name]
+    return record
 
 
 def _doubts(trigger: str, prompt: str) -> Iterator[str]:
-    for month in dict.fromkeys(map(int, _MONTH.findall(trigger))):
-        if re.search(rf"(?<!\d)0?{month}\s*月", prompt) and not re.search(rf"(?<!\d)0?{month + 1}\s*月", prompt):
+    months = dict.fromkeys(map(int, _MONTH.findall(trigger)))
+    for month in months:
+        if _names_month(prompt, month) and not _names_month(prompt, month + 1):
             yield _(
                 "getMonth() === {month}: months count from 0, this is {month2}月, but the prompt says {month}月",
                 month,
                 month + 1,
             )
+
+
+def _names_month(prompt: str, month: int) -> bool:
+    return re.search(rf"(?<!\d)0?{month}\s*月", prompt) is not None

@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
+from languages import N_, _
 from memory_server.conversations.record_lines import FORMAT as NATIVE
-from memory_server.interchange import chat_exports, official
+from memory_server.interchange import chat_exports, lore_astrbot, lore_forms, official
 from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel import json_text
 from memory_server.knowledge.notes.pages import MARK
-from sandbox import begins_with_role, chat, joined_values
-from sandbox.locale import _
+from sandbox import begins_with_role, chat, joined_values, may_be_chat
 
 Foreign = Literal[
     "chat-export",
@@ -32,17 +32,21 @@ Foreign = Literal[
     "notes-db",
     "pages",
     "refs-log",
+    "sillytavern",
 ]
 """Forms of other programs that keep memories or chats."""
 Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat", Foreign]
 FORMATS: tuple[Format, ...] = get_args(Format)
 SESSIONS: tuple[Format, ...] = ("claude-code", "codex", "gemini-cli")
 """Forms of the sessions of programs, of which a folder has many."""
-FOLDERS: tuple[Format, ...] = ("chat", "chat-export", *SESSIONS, "gentian", "node", "pages")
+FOLDERS: tuple[Format, ...] = ("chat", "chat-export", *SESSIONS, "gentian", "node", "pages", "sillytavern")
 """Forms that a folder can have."""
+_SHOWN_TABLES = 5
+"""Tables of a database that a refusal names."""
 MOST_LINES = 50
 """Lines in which a file of JSON lines shows its form."""
 ZIP = b"PK\x03\x04"
+JPEG = b"\xff\xd8\xff"
 _TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
     "claude-mem": [("observations", "narrative")],
     "notes-db": [("memories", "topic")],
@@ -50,51 +54,91 @@ _TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
 }
 """A table and a column of it that only the database of this form has; one of them is enough."""
 _MAGIC = {
-    b"\x1f\x8b": _("is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."),
-    ZIP: _("is a zip archive; unpack it and give what is inside."),
-    b"\x89PNG": _("is a damaged picture; export the character again."),
-    b"SQLite format 3": _("is a database; give its file, and not standard input."),
+    b"\x1f\x8b": N_(
+        "is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."
+    ),
+    ZIP: N_("is a zip archive; unpack it and import the files inside."),
+    JPEG: N_("is a picture without a character card; export the character as PNG or JSON."),
+    b"o\x00": N_("is a module of RisuAI in its packed form; export it there as JSON, or export its lorebook."),
+    b"\x89PNG": N_("is a damaged picture; export the character again."),
+    b"SQLite format 3": N_("is a database; name its file instead of standard input."),
 }
 _HTML = (b"<!doctype html", b"<html")
-_PAGE = _("is a web page; give `conversations.json` of the same export, its folder, or the zip as it was sent.")
-_LINES_OF_MESSAGES = _(
+_PAGE = N_("is a web page; import `conversations.json` of the same export, its folder, or the zip as it was sent.")
+_LINES_OF_MESSAGES = N_(
     'write it as lines such as {"role": "user", "content": "text", "timestamp": "2026-07-17T09:00Z"}'
 )
 _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
     (
         frozenset(("email_address", "full_name")),
-        _("tells who the user is, in an export of Claude; give the folder or zip that holds it."),
+        N_("only says who the user is; it belongs to an export of Claude. Import the folder or zip that contains it."),
     ),
     (
         frozenset(("email", "chatgpt_plus_user")),
-        _("tells who the user is, in an export of ChatGPT; give the folder or zip that holds it."),
+        N_("only says who the user is; it belongs to an export of ChatGPT. Import the folder or zip that contains it."),
     ),
     (
         frozenset(("rating", "conversation_id")),
-        _("lists ratings of answers, in an export of ChatGPT; give the folder or zip that holds it."),
+        N_(
+            "only lists ratings of answers; it belongs to an export of ChatGPT. Import the folder or zip "
+            "that contains it."
+        ),
     ),
     (
         frozenset(("is_anonymous", "conversation_id")),
-        _("lists shared links, in an export of ChatGPT; give the folder or zip that holds it."),
+        N_("only lists shared links; it belongs to an export of ChatGPT. Import the folder or zip that contains it."),
     ),
     (
         frozenset(("header", "products")),
-        _("is an activity of Google Takeout, which has no form here; {step}.", _LINES_OF_MESSAGES),
+        N_("is an activity of Google Takeout, a format that cannot be imported; {step}."),
     ),
     (
         frozenset(("conversation", "responses")),
-        _("is an export of Grok, which has no form here; {step}.", _LINES_OF_MESSAGES),
+        N_("is an export of Grok, a format that cannot be imported; {step}."),
     ),
     (
         frozenset(("inserted_at", "mapping")),
-        _("is an export of DeepSeek, which has no form here; {step}.", _LINES_OF_MESSAGES),
+        N_("is an export of DeepSeek, a format that cannot be imported; {step}."),
+    ),
+    (
+        frozenset(("power_user", "oai_settings")),
+        N_("has the settings of SillyTavern; import the folder that holds it, with its chats and lorebooks."),
+    ),
+    (
+        frozenset(("prompts", "prompt_order")),
+        N_("is a preset of SillyTavern: it has prompts and no memories."),
+    ),
+    (
+        frozenset(("members", "allow_self_responses")),
+        N_("is a group of SillyTavern; import its chat in `group chats`, or the whole folder of the user."),
+    ),
+    (
+        frozenset(("findRegex", "replaceString")),
+        N_("is a regex script of SillyTavern: it changes texts and has no memories."),
+    ),
+    (
+        frozenset(("qrList", "version")),
+        N_("is a set of quick replies of SillyTavern: it has no memories."),
+    ),
+    (
+        frozenset(("data_visible", "data")),
+        N_("is a chat of text-generation-webui, a format that cannot be imported; {step}."),
+    ),
+    (
+        frozenset(("moduleVersion", "data")),
+        N_("is a module of NovelAI, which changes its model: it has no memories."),
+    ),
+    (
+        frozenset(("presetVersion", "parameters")),
+        N_("is a preset of NovelAI: it has settings and no memories."),
     ),
 )
 """Fields of files that people give and that have no form, and what is said about them."""
 
 
-def format_of(data: bytes) -> Format:
-    """The format of a file. Raises NotThisFormat with what to do if it is not known."""
+def format_of(data: bytes, names: Collection[str] = ()) -> Format:
+    """The format of a file. `names`: of the speakers of a chat, as far as they are known. Raises NotThisFormat with
+    what to do if it is not known."""
     for start, advice in _MAGIC.items():
         if data.startswith(start):
             raise NotThisFormat(advice)
@@ -109,12 +153,19 @@ def format_of(data: bytes) -> Format:
         if form is not None:
             return form
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        raise NotThisFormat("is a list of something else; name its form with --format: {formats}.", ", ".join(FORMATS))
-    if value is None and begins_with_role(data.decode(errors="replace")):
+        raise NotThisFormat(
+            "is a list of an unknown kind; name its format with --format: {formats}.", ", ".join(FORMATS)
+        )
+    if lore_astrbot.document_in(data) is not None:
+        return "worldinfo"
+    text = data.decode("utf-8-sig", errors="replace")
+    if value is None and begins_with_role(text, names):
         return "chat"
     if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())):
         return "pages"
-    raise NotThisFormat("has an unknown form; name one with --format: {formats}.", ", ".join(FORMATS))
+    if value is None and may_be_chat(text):
+        raise NotThisFormat("looks like a chat: add `--format chat --user NAME --char NAME`, with its two speakers.")
+    raise NotThisFormat("has an unknown format; name one with --format: {formats}.", ", ".join(FORMATS))
 
 
 def _values_of(data: bytes) -> Iterator[Any]:
@@ -139,12 +190,16 @@ def _values_of(data: bytes) -> Iterator[Any]:
 def _refuse_known(value: Any) -> None:
     """Raises NotThisFormat for a file that is known, and has no form."""
     rows = value.get("conversations") if isinstance(value, dict) else value
-    first = rows[0] if isinstance(rows, list) and rows else value
+    first = value
+    if isinstance(rows, list) and rows:
+        first = rows[0]
     if not isinstance(first, dict):
         return
     is_chat = chat.is_chat(first)
     for fields, sentence in _NOT_MEMORIES:
         if fields <= first.keys() and (not is_chat or "mapping" in fields):
+            if "{step}" in sentence:
+                raise NotThisFormat(sentence, _(_LINES_OF_MESSAGES))
             raise NotThisFormat(sentence)
 
 
@@ -162,12 +217,17 @@ def _form_of_chat(value: Any) -> Format | None:
             return "gemini-cli"
     if chat.is_chat(value) or (isinstance(value, list) and value and chat.is_chat(value[0])):
         return "chat"
-    return "chat-export" if chat_exports.is_beside_chats(value) else None
+    if chat_exports.is_beside_chats(value):
+        return "chat-export"
+    return None
 
 
 def _form_of_memories(value: Any) -> Format | None:
+    """The form of a JSON value that holds memories; the first test that fits decides, so their order matters."""
     if official.graph_in(value) is not None:
         return "official"
+    if lore_forms.program_of(value):
+        return "worldinfo"
     match value:
         case {"format": str(name)} if name == NATIVE:
             return "native"
@@ -203,16 +263,16 @@ def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
     for form, marks in _TABLES.items():
         if any(column in tables.get(table, ()) for table, column in marks):
             return form
-    named = ", ".join(sorted(tables)[:5]) or "-"
-    raise NotThisFormat("is a database of an unknown program (its tables: {tables}); export it as JSON first.", named)
+    names = ", ".join(sorted(tables)[:_SHOWN_TABLES]) or "-"
+    raise NotThisFormat("is a database of an unknown program (its tables: {tables}); export it as JSON first.", names)
 
 
 def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> Format:
     """The same for a folder: that of GentianAphrodite, of the Node original, of sessions, of an export of chats, of
     chats, or of pages. `others`: paths of files that no form reads. Raises NotThisFormat: it is none of them."""
-    alone = files.get(SHORT_TERM) or files.get(LONG_TERM)
-    if alone is not None:
-        return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
+    own_file = files.get(SHORT_TERM) or files.get(LONG_TERM)
+    if own_file is not None:
+        return "gentian" if format_of(own_file) in ("gentian", "pack") else "node"
     if any(path.endswith((SHORT_TERM, LONG_TERM)) for path in files):
         return "node"
     forms: dict[str, Format] = {}
@@ -222,33 +282,37 @@ def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> 
                 forms[path] = format_of(data)
                 if forms[path] in SESSIONS:
                     return forms[path]
-    if any(forms.get(path) in ("chat", "chat-export") for path in files if chat_exports.is_part(path)):
+    parts_of_export = filter(chat_exports.is_part, files)
+    if any(forms.get(path) in ("chat", "chat-export") for path in parts_of_export):
         return "chat-export"
     if "chat" in forms.values():
         return "chat"
     if any(path.endswith(".md") for path in files):
         return "pages"
     for path, form in forms.items():
-        raise NotThisFormat("is a folder in which {path} has the form {form}; give that file.", path, form)
+        raise NotThisFormat("is a folder in which {path} has the format {form}; import that file.", path, form)
     forms_of_folders = ", ".join(sorted(FOLDERS))
     raise NotThisFormat(
         _known_by_names([*files, *others])
-        or _("holds no file of a form that a folder can have ({forms}); give a file in it.", forms_of_folders)
+        or _(
+            "holds no file of a format that can be imported as a folder ({forms}); import a file in it.",
+            forms_of_folders,
+        )
     )
 
 
 def refusal_of_zip(paths: Sequence[str]) -> str:
     """What is said about a zip archive with these files, in which no chat is."""
-    return _known_by_names(paths) or _MAGIC[ZIP]
+    return _known_by_names(paths) or _(_MAGIC[ZIP])
 
 
 def _known_by_names(paths: Sequence[str]) -> str:
     """What is said about the export of a service that is known, and has no form; '': it is not known."""
     names = {PurePosixPath(path).name.lower() for path in paths}
     if any(name.startswith(("myactivity.", "my activity")) for name in names):
-        return _("is an export of Google Takeout, which has no form here; {step}.", _LINES_OF_MESSAGES)
+        return _("is an export of Google Takeout, a format that cannot be imported; {step}.", _(_LINES_OF_MESSAGES))
     if "prod-grok-backend.json" in names:
-        return _("is an export of Grok, which has no form here; {step}.", _LINES_OF_MESSAGES)
+        return _("is an export of Grok, a format that cannot be imported; {step}.", _(_LINES_OF_MESSAGES))
     if "chat.html" in names:
         return _("holds only web pages of an export; ask for the export again: it must have `conversations.json`.")
     return ""

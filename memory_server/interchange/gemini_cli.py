@@ -29,34 +29,36 @@ _OF_THE_CLIENT = (
 """How texts of the role `user` begin that the client wrote."""
 _FOLDER = re.compile(r"(?:Workspace Directories:\*\*\s{1,9}- |working in the directory: )([^\n]{1,4096})")
 """Where the first of these texts names the working folder, which nothing else does."""
-_ADDED = ("\n--- Content from referenced files ---", "<hook_context>")
-"""Where what the client adds to the words of the user begins."""
+_REFERENCED_FILES = "\n--- Content from referenced files ---"
+"""Where the contents of files begin that the client adds to the words of the user."""
+_CONTEXT_OF_HOOKS = "<hook_context>"
+"""Where what a hook adds to them begins."""
 
 
 def read(files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]) -> Incoming:
     """The turns of all sessions and checkpoints, for `usual`. Raises NotThisFormat: there are none."""
-    found = Incoming()
-    memories = TurnMemories(found, usual, folder_of)
+    incoming = Incoming()
+    memories = TurnMemories(incoming, usual, folder_of)
     for path, data in sorted(files.items()):
         if path.endswith((".json", ".jsonl")):
-            memories.add(path, _turns(found, data))
-    found.conversations = memories.contents()
-    if not found.count and not found.skipped:
-        raise NotThisFormat("holds no turn of a user; give `~/.gemini/tmp`, or a file in a folder `chats` there.")
-    return found
+            memories.add(path, _turns(incoming, data))
+    incoming.conversations = memories.contents()
+    if not incoming.count and not incoming.skipped:
+        raise NotThisFormat("holds no turn of a user; import `~/.gemini/tmp`, or a file in a folder `chats` there.")
+    return incoming
 
 
-def _turns(found: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
-    about, records = _session_of(found, data)
-    if about.get("kind") == "subagent":
-        found.lost[places.SUB_AGENTS] += sum(record.get("type") in ("user", "gemini") for record in records)
+def _turns(incoming: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
+    session, records = _session_of(incoming, data)
+    if session.get("kind") == "subagent":
+        incoming.lost[places.SUB_AGENTS] += sum(record.get("type") in ("user", "gemini") for record in records)
         return
-    first = {"sessionId": about.get("sessionId"), "cwd": _folder_in(records)}
+    first = {"sessionId": session.get("sessionId"), "cwd": _folder_in(records)}
     turn: TranscriptTurn | None = None
     for number, record in enumerate(records):
         time_ms = time_of(record.get("timestamp"))
-        if _is_of(record, "user"):
-            words = _words(found, record)
+        if _is_of_user(record):
+            words = _words(incoming, record)
             if not words:
                 continue
             if turn is not None and turn.answered:
@@ -68,84 +70,141 @@ def _turns(found: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
             turn.prompt_id = str(record.get("id") or number)
             turn.prompted_ms = time_ms
             turn.asked.append(Message("user", words, time_ms))
-        elif _is_of(record, "gemini") and turn is not None:
-            _answer(found, turn, record, time_ms)
-        elif _is_of(record, "gemini"):
-            found.lost[places.WITHOUT_THE_USER] += bool(_text(record.get("content", record.get("parts"))).strip())
-        elif record.get("type") in ("info", "warning", "error"):
-            found.lost[places.NOTIFICATIONS] += 1
+        elif _is_of_model(record) and turn is not None:
+            _answer(incoming, turn, record, time_ms)
         else:
-            found.lost[places.unknown_record(str(record.get("type", record.get("role"))))] += 1
+            _count_left_out(incoming, record)
     if turn is not None:
         yield turn
 
 
-def _session_of(found: Incoming, data: bytes) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """What a file says about its session, and the messages, each as it was last written."""
-    try:
-        values = [json_text.loads(data)]
-    except ValueError:
-        values = [row for line in data.splitlines() for row in rows_of(line, found.lost)]
-    about: dict[str, Any] = {}
-    records: dict[str, Mapping[str, Any]] = {}
-    for value in values:
-        changed = value.get("$set", value) if isinstance(value, Mapping) else {}
-        messages: Any
-        if isinstance(value, list):
-            messages = value
-        elif "messages" in changed or "history" in changed:
-            messages = changed.get("messages", changed.get("history"))
-        else:
-            messages = [value] if "type" in value or "role" in value else []
-        if isinstance(changed, Mapping) and "type" not in changed:
-            about |= changed
-        for message in messages if isinstance(messages, list) else ():
+def _count_left_out(incoming: Incoming, record: Mapping[str, Any]) -> None:
+    """Count a record that belongs to no turn."""
+    kind = _kind_of(record)
+    if _is_of_model(record):
+        has_words = bool(_content(record).strip())
+        incoming.lost[places.WITHOUT_THE_USER] += has_words
+    elif record.get("type") in ("info", "warning", "error"):
+        incoming.lost[places.NOTIFICATIONS] += 1
+    else:
+        incoming.lost[places.unknown_record(str(kind))] += 1
+
+
+def _session_of(incoming: Incoming, data: bytes) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """The fields of the session in a file, and its messages. A field or a message that the file has several times, as a
+    session that changed it wrote it again, is as it was written last; a message stays at its first place."""
+    session: dict[str, Any] = {}
+    messages_by_id: dict[str, Mapping[str, Any]] = {}
+    for value in _values_in(incoming, data):
+        fields = _changed_fields(value)
+        is_message = "type" in fields
+        if not is_message:
+            session |= fields
+        for message in _messages_of(value, fields):
             if isinstance(message, Mapping):
-                records[str(message.get("id") or len(records))] = message
-    return about, list(records.values())
+                message_id = str(message.get("id") or len(messages_by_id))  # those of a checkpoint have no id
+                messages_by_id[message_id] = message
+    return session, list(messages_by_id.values())
+
+
+def _values_in(incoming: Incoming, data: bytes) -> list[Any]:
+    """The JSON values of a file, which is one of them or has one on each line. Lines that are not JSON are counted."""
+    try:
+        return [json_text.loads(data)]
+    except ValueError:
+        values: list[Any] = []
+        for line in data.splitlines():
+            values += rows_of(line, incoming.lost)
+        return values
+
+
+def _changed_fields(value: Any) -> Mapping[str, Any]:
+    """The fields of a value of the file, or those that it changes (`$set`)."""
+    if not isinstance(value, Mapping):
+        return {}
+    fields = value.get("$set", value)
+    if not isinstance(fields, Mapping):
+        return {}
+    return fields
+
+
+def _messages_of(value: Any, fields: Mapping[str, Any]) -> list[Any]:
+    """The messages in a value of the file, which may be one of them itself."""
+    if isinstance(value, list):
+        return value
+    if "messages" in fields or "history" in fields:
+        messages = fields.get("messages", fields.get("history"))
+        if isinstance(messages, list):
+            return messages
+        return []
+    if isinstance(value, Mapping) and ("type" in value or "role" in value):
+        return [value]
+    return []
 
 
 def _folder_in(records: list[Mapping[str, Any]]) -> str | None:
-    named = _FOLDER.search(_text(records[0].get("content", records[0].get("parts")))) if records else None
-    return None if named is None else named[1].strip()
+    if not records:
+        return None
+    match = _FOLDER.search(_content(records[0]))
+    if match is None:
+        return None
+    return match[1].strip()
 
 
-def _is_of(record: Mapping[str, Any], kind: str) -> bool:
-    return record.get("type", record.get("role")) in (kind, "model" if kind == "gemini" else kind)
+def _kind_of(record: Mapping[str, Any]) -> object:
+    """The type of a record of a session, or the role of one of a checkpoint."""
+    return record.get("type", record.get("role"))
 
 
-def _words(found: Incoming, record: Mapping[str, Any]) -> str:
+def _is_of_user(record: Mapping[str, Any]) -> bool:
+    return _kind_of(record) == "user"
+
+
+def _is_of_model(record: Mapping[str, Any]) -> bool:
+    return _kind_of(record) in ("gemini", "model")
+
+
+def _words(incoming: Incoming, record: Mapping[str, Any]) -> str:
     """What the user wrote in a message; empty if the client wrote it, or it holds results of tools."""
     shown = record.get("displayContent")
-    text = _text(shown if shown else record.get("content", record.get("parts")))
+    text = _text(shown) if shown else _content(record)
     if text.lstrip().startswith(_OF_THE_CLIENT):
-        found.lost[places.FOR_THE_MODEL] += 1
+        incoming.lost[places.FOR_THE_MODEL] += 1
         return ""
-    text = emptied(text)
-    for mark in _ADDED:
-        words, added, _rest = text.partition(mark)
-        if added and mark == _ADDED[0]:
-            found.lost[places.PICTURES] += 1
-        text = words
-    return text.strip()
+    words, mark, _contents = emptied(text).partition(_REFERENCED_FILES)
+    if mark:
+        incoming.lost[places.PICTURES] += 1
+    words, _mark, _context = words.partition(_CONTEXT_OF_HOOKS)
+    return words.strip()
+
+
+def _content(record: Mapping[str, Any]) -> str:
+    """The text of a record of a session, or of one of a checkpoint, which has `parts`."""
+    return _text(record.get("content", record.get("parts")))
 
 
 def _text(content: Any) -> str:
+    """The texts of a content in lines, without thoughts."""
     parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
-    thoughts = [isinstance(part, Mapping) and bool(part.get("thought")) for part in parts]
-    said = (text for text, thought in zip(texts, thoughts, strict=True) if isinstance(text, str) and not thought)
-    return "\n".join(said)
+    texts: list[str] = []
+    for part in parts:
+        text = part
+        if isinstance(part, Mapping):
+            text = None if part.get("thought") else part.get("text")
+        if isinstance(text, str):
+            texts.append(text)
+    return "\n".join(texts)
 
 
-def _answer(found: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], time_ms: int | None) -> None:
+def _answer(incoming: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], time_ms: int | None) -> None:
     thoughts = record.get("thoughts")
-    found.lost[places.THOUGHTS] += len(thoughts) if isinstance(thoughts, list) else 0
-    answer = _text(record.get("content", record.get("parts"))).strip()
+    if isinstance(thoughts, list):
+        incoming.lost[places.THOUGHTS] += len(thoughts)
+    answer = _content(record).strip()
     if answer:
         turn.answers.append(Message("assistant", answer, time_ms))
     calls = _calls(record)
-    found.lost[places.TOOLS] += len(calls)
+    incoming.lost[places.TOOLS] += len(calls)
     for call in calls:
         turn.forgot = turn.forgot or calls_forget({"function_call": call})
         if call.get("name") == "ask_user":
@@ -155,36 +214,49 @@ def _answer(found: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], ti
 
 def _calls(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The calls of tools: fields of a session, parts of a checkpoint."""
-    calls = record.get("toolCalls")
-    parts = record.get("parts")
-    rows = [*(calls if isinstance(calls, list) else ())]
-    rows += [part.get("functionCall") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
-    return [row for row in rows if isinstance(row, Mapping)]
+    calls = _mappings(record.get("toolCalls"))
+    in_parts = [part.get("functionCall") for part in _mappings(record.get("parts"))]
+    return calls + _mappings(in_parts)
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; of another value none."""
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, Mapping)]
 
 
 def _dialog(call: Mapping[str, Any], time_ms: int | None) -> list[Message]:
     """Each question of a dialog, which the model asked, and the answer of the user."""
+    questions = None
     arguments = call.get("args")
-    questions = arguments.get("questions") if isinstance(arguments, Mapping) else None
-    results = call.get("result")
-    parts = [part for part in results if isinstance(part, Mapping)] if isinstance(results, list) else []
-    spoken: list[Message] = []
-    for part in parts:
+    if isinstance(arguments, Mapping):
+        questions = arguments.get("questions")
+    messages: list[Message] = []
+    for part in _mappings(call.get("result")):
         response = fields_of(fields_of(part.get("functionResponse")).get("response"))
         answers = fields_of(response.get("output")).get("answers")
-        for name, answer in answers.items() if isinstance(answers, Mapping) else ():
-            words = str(answer or "").strip()
-            question = _question(questions, name)
-            if words and question:
-                spoken.append(Message("assistant", question, time_ms))
-            if words:
-                spoken.append(Message("user", words, time_ms))
-    return spoken
+        if isinstance(answers, Mapping):
+            for name, answer in answers.items():
+                messages += _question_and_answer(_question(questions, name), answer, time_ms)
+    return messages
+
+
+def _question_and_answer(question: str, answer: Any, time_ms: int | None) -> list[Message]:
+    words = str(answer or "").strip()
+    if not words:
+        return []
+    messages = [Message("user", words, time_ms)]
+    if question:
+        messages.insert(0, Message("assistant", question, time_ms))
+    return messages
 
 
 def _question(questions: Any, name: str) -> str:
-    """The question that an answer names by its number."""
+    """The question that an answer names by its number; empty if there is none."""
     if not isinstance(questions, list) or not name.isdecimal() or int(name) >= len(questions):
         return ""
     question = questions[int(name)]
-    return str(question.get("question") or "") if isinstance(question, Mapping) else ""
+    if not isinstance(question, Mapping):
+        return ""
+    return str(question.get("question") or "")

@@ -7,19 +7,21 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
+from itertools import count
 from typing import Any
 
+from languages import N_, _, clause
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import FAMILIES
+from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import emptied, without_private
@@ -28,13 +30,14 @@ from memory_server.kernel.text import beginning
 from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
 from nlp.index_terms import index_form
 from sandbox import instant, joined_values
-from sandbox.locale import _, clause
 
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BETWEEN_ITEMS = "\0"
+MOST_PROJECT_CHARS = 200
+"""Characters of the name of a project that a note keeps."""
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
-EMPTY_OR_PRIVATE = _("entries without text, or all of it private")
+EMPTY_OR_PRIVATE = N_("entries without text, or all of it private")
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
 Tables = Mapping[str, list[Mapping[str, Any]]]
@@ -43,6 +46,30 @@ Tables = Mapping[str, list[Mapping[str, Any]]]
 
 class NotThisFormat(InvalidInput):
     """A file does not have the expected format. The message follows the file's name and says what to give instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that a record has and its memory does not, or that is to be said of it: `what`, `of` which record."""
+
+    what: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingBook:
+    """A lorebook for a conversation. `source`: the name of its file. `entries`: how many it has, those that are left
+    out among them. `is_on`: whether its owner has it switched on. `is_update`: its owner named the
+    book that it is a new version of."""
+
+    conversation_id: str
+    book_id: str
+    name: str
+    source: str
+    memories: tuple[LongTermMemory, ...]
+    is_on: bool
+    entries: int
+    is_update: bool = False
 
 
 @dataclass(slots=True)
@@ -57,42 +84,55 @@ class Incoming:
     doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
+    books: list[IncomingBook] = field(default_factory=list)
+    """Lorebooks, which are compared with what an earlier import of them brought."""
+    losses: list[Loss] = field(default_factory=list)
+    """What records have and memories do not; the report counts them by what is lost."""
+    remarks: list[Loss] = field(default_factory=list)
+    """What else a reader of the report should know of records, counted in the same way."""
     _keys: set[tuple[str, str, str]] = field(default_factory=set)
 
     def short_terms(self, rows: Rows, conversation_id: str) -> tuple[ShortTermMemory, ...]:
         """Short-term memories of `(place, record)` pairs; a record that is not a memory is skipped."""
-        good = self._good(rows, lambda record: codec.short_term(record, conversation_id))
-        return tuple(codec.short_terms(good, conversation_id))
+        records = self._usable(rows, lambda record: codec.short_term(record, conversation_id))
+        return tuple(codec.short_terms(records, conversation_id))
 
     def long_terms(self, rows: Rows) -> tuple[LongTermMemory, ...]:
-        return tuple(codec.long_terms(self._good(rows, codec.long_term)))
+        """The same for long-term memories."""
+        records = self._usable(rows, codec.long_term)
+        return tuple(codec.long_terms(records))
 
-    def _good(self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]) -> list[Json]:
-        good: list[Json] = []
+    def _usable(self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]) -> list[Json]:
+        """The records that `read` can read and that fit; all others are skipped."""
+        records: list[Json] = []
         for place, row in rows:
             try:
                 if not isinstance(row, dict):
                     raise json_text.NotARecord("it is not a JSON object")
                 if self.fits(place, read(row)):
-                    good.append(row)
+                    records.append(row)
             except (json_text.NotARecord, RecursionError) as error:
-                self.skipped.append((place, codec.reason_of(error)))
-        return good
+                self.skipped.append((place, str(codec.reason_of(error))))
+        return records
 
-    def add(self, name: str, short: Rows, long: Rows, last_cleanup: Any) -> None:
-        """A conversation of such rows. `last_cleanup`: milliseconds since 1970, as the file has it."""
-        cleaned_ms = last_cleanup if isinstance(last_cleanup, int) and not isinstance(last_cleanup, bool) else None
-        contents = Contents(name, self.short_terms(short, name), self.long_terms(long), cleaned_ms)
-        self.conversations.append(contents)
+    def add(self, name: str, *, short: Rows, long: Rows, last_cleanup: Any) -> None:
+        """Add a conversation of such rows. `last_cleanup`: milliseconds since 1970, as the file has it."""
+        cleaned_ms = None
+        if isinstance(last_cleanup, int) and not isinstance(last_cleanup, bool):
+            cleaned_ms = last_cleanup
+        short_term = self.short_terms(short, name)
+        long_term = self.long_terms(long)
+        self.conversations.append(Contents(name, short_term, long_term, cleaned_ms))
 
     def by_chat(self, rows: Rows, key: str, usual: str) -> dict[str, Contents]:
         """Short-term memories of rows that each name their conversation in the field `key`, or are of `usual`."""
-        groups: dict[str, list[tuple[str, Any]]] = {}
+        rows_by_chat: dict[str, list[tuple[str, Any]]] = {}
         for place, row in rows:
-            named = row.get(key) if isinstance(row, dict) else None
-            if (name := self.conversation_of(named, usual, place)) is not None:
-                groups.setdefault(name, []).append((place, row))
-        return {name: Contents(name, self.short_terms(rows, name)) for name, rows in groups.items()}
+            chat_name = row.get(key) if isinstance(row, dict) else None
+            conversation_id = self.conversation_of(chat_name, usual, place)
+            if conversation_id is not None:
+                rows_by_chat.setdefault(conversation_id, []).append((place, row))
+        return {name: Contents(name, self.short_terms(chat_rows, name)) for name, chat_rows in rows_by_chat.items()}
 
     def lines(self, data: bytes) -> Iterator[tuple[str, Any]]:
         """The values of JSON lines, each with its place; a line that is not JSON is skipped. A line of several objects,
@@ -112,54 +152,94 @@ class Incoming:
 
     def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
         """Whether a memory is small enough to be stored; otherwise it is skipped."""
-        if (reason := excess(memory)) is None:
+        reason = excess(memory)
+        if reason is None:
             return True
-        self.skipped.append((place, reason))
+        self.skipped.append((place, str(reason)))
         return False
 
-    def take(self, line: str, place: str, values: Json) -> None:
-        """Add an entry of knowledge; one that cannot be stored is skipped."""
+    def take(self, place: str, knowledge_place: str, values: Json) -> None:
+        """Add an entry of a file to the knowledge, in a place such as `notes` or `refs/words`; an entry that cannot be
+        stored is skipped. `place`: where it stands in the file, for the report. `values`: the fields of the entry."""
+        family, _slash, _namespace = knowledge_place.partition("/")
+        is_of_knowledge = family in FAMILIES and family not in OF_CONVERSATIONS
         try:
-            if place.partition("/")[0] not in FAMILIES[2:]:
-                raise InvalidInput("there is no place {place!r}", place)
-            entry = usable(entry_of(values), place, most_chars=MOST_ENTRY_CHARS)
+            if not is_of_knowledge:
+                raise InvalidInput("there is no place {place!r}", knowledge_place)
+            entry = usable(entry_of(values), knowledge_place, most_chars=MOST_ENTRY_CHARS)
         except InvalidInput as error:
-            self.skipped.append((line, clause(str(error))))
-        else:
-            self.entries.setdefault(place, []).append(entry)
+            self.skipped.append((place, clause(str(error))))
+            return
+        self.entries.setdefault(knowledge_place, []).append(entry)
 
-    def note(self, line: str, known_by: str, title: str, body: str, place: str = "notes", **fields: Any) -> None:
-        """Add an entry that `known_by` makes the same each time: it is its id where it is a UUID. `fields`: others of
-        an entry; with `key` True its title is a topic, of which a kind and project have one."""
+    def note(
+        self, place: str, identity: str, *, title: str, body: str, knowledge_place: str = "notes", **fields: Any
+    ) -> None:
+        """Add an entry that `identity` makes the same each time: it is its id where it is a UUID. `place`: where the
+        entry stands in the file. `fields`: others of an entry; with `key` True its title is a topic, of which a kind
+        and project have one."""
         body = without_recalled(without_private(body))
         if not body.strip():
             self.lost[EMPTY_OR_PRIVATE] += 1
             return
         fields = public_value(fields)
-        title = " ".join(without_private(title).split())[:MAX_KEY_CHARS] or (
-            beginning(body) if place == "notes" else ""
-        )
-        kind, project = fields.setdefault("kind", "domain"), fields.get("project", "")
-        topic = (kind, project, index_form(title))
-        if fields.pop("key", False) and topic not in self._keys:
+        title = " ".join(without_private(title).split())[:MAX_KEY_CHARS]
+        if not title and knowledge_place == "notes":
+            title = beginning(body)
+        kind = fields.setdefault("kind", "domain")
+        topic = (kind, fields.get("project", ""), index_form(title))
+        is_topic = fields.pop("key", False)
+        if is_topic and topic not in self._keys:
             self._keys.add(topic)
             fields["key"] = topic[2]
-        fields["tags"] = [tag[:MAX_TAG_CHARS] for tag in fields.get("tags", ()) if isinstance(tag, str)][:MAX_TAGS]
+        tags = [tag[:MAX_TAG_CHARS] for tag in fields.get("tags", ()) if isinstance(tag, str)]
+        fields["tags"] = tags[:MAX_TAGS]
         fields["updated_ms"] = fields.get("updated_ms") or fields.get("created_ms", 0)
-        ref = known_by if is_uuid(known_by) else _hashed(known_by)
-        self.take(line, place, {"ref": ref, "title": title, "body": body} | fields)
+        ref = identity if is_uuid(identity) else _hashed(identity)
+        self.take(place, knowledge_place, {"ref": ref, "title": title, "body": body} | fields)
 
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
         """`name` as a conversation id; `otherwise` if it is empty; None if it cannot be an id: then it is skipped."""
+        if name in (None, ""):
+            return otherwise
         try:
-            return conversation_id_of(str(name)) if name not in (None, "") else otherwise
+            return conversation_id_of(str(name))
         except InvalidInput as error:
             self.skipped.append((place, str(error)))
             return None
 
     @property
     def count(self) -> int:
-        return sum(contents.count for contents in self.conversations) + sum(map(len, self.entries.values()))
+        """How many memories and entries came."""
+        in_books = sum(len(book.memories) for book in self.books)
+        in_conversations = sum(contents.count for contents in self.conversations)
+        in_knowledge = sum(len(entries) for entries in self.entries.values())
+        return in_books + in_conversations + in_knowledge
+
+    def unbound(self) -> None:
+        """Put the memories of books among those of conversations, for what keeps no books."""
+        for book in self.books:
+            self.conversations.append(Contents(book.conversation_id, (), unique_names(book.memories)))
+        self.books.clear()
+
+
+def unique_names(memories: Iterable[LongTermMemory]) -> tuple[LongTermMemory, ...]:
+    """The memories, each with a name of its own: a second `Magic` becomes `Magic (2)`."""
+    by_name: dict[str, LongTermMemory] = {}
+    for memory in memories:
+        name = unused_name(memory.name, by_name)
+        by_name[name] = replace(memory, name=name)
+    return tuple(by_name.values())
+
+
+def unused_name(name: str, used_names: Container[str]) -> str:
+    """`name`, or if it is used, the first of `name (2)`, `name (3)`, … that is not."""
+    unused = name
+    for number in count(2):
+        if unused not in used_names:
+            break
+        unused = f"{name} ({number})"
+    return unused
 
 
 def public_value(value: Any) -> Any:
@@ -171,10 +251,19 @@ def public_value(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         return value
     if value and all(isinstance(item, str) for item in value):
-        items = emptied(_BETWEEN_ITEMS.join(value)).split(_BETWEEN_ITEMS)
-        public = [without_private(item) for item in items]
-        return [kept for kept, item in zip(public, items, strict=True) if kept or not item]
+        return _public_texts(value)
     return [public_value(item) for item in value]
+
+
+def _public_texts(texts: Iterable[str]) -> list[str]:
+    """The public parts of these texts. A text that is wholly private is left out; one that was empty stays."""
+    without_parts = emptied(_BETWEEN_ITEMS.join(texts)).split(_BETWEEN_ITEMS)
+    public_texts: list[str] = []
+    for text in without_parts:
+        public = without_private(text)
+        if public or not text:
+            public_texts.append(public)
+    return public_texts
 
 
 def is_uuid(text: str) -> bool:
@@ -182,15 +271,15 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
-def _hashed(known_by: str) -> str:
-    return hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:32]
+def _hashed(identity: str) -> str:
+    return hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:32]
 
 
 def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:
     """`contents` with keywords for each memory that has none, because no search would find it: from its messages, or
     else from its text."""
-    filled = (memory if memory.words else wording.of_text(memory) for memory in contents.short_term)
-    return replace(contents, short_term=tuple(filled))
+    memories = [memory if memory.words else wording.of_text(memory) for memory in contents.short_term]
+    return replace(contents, short_term=tuple(memories))
 
 
 def array(data: bytes) -> list[Any]:
@@ -209,9 +298,9 @@ def document(data: bytes) -> Any:
         raise NotThisFormat("is not JSON: {reason}.", error) from error
 
 
-def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:
+def numbered(rows: Iterable[Any], noun: str) -> list[tuple[str, Any]]:
     """Each row with its place: `memory 3`."""
-    return [(f"{what} {number}", row) for number, row in enumerate(rows, 1)]
+    return [(f"{noun} {number}", row) for number, row in enumerate(rows, 1)]
 
 
 def list_of(value: Any) -> list[Any]:
@@ -219,29 +308,57 @@ def list_of(value: Any) -> list[Any]:
     if isinstance(value, str) and value[:1] == "[":
         with suppress(ValueError):
             value = json_text.loads(value.encode())
-    return value if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return value
 
 
 def texts(value: Any) -> list[str]:
     """The texts of such a list; of a text with commas, its parts."""
-    parts = value.split(",") if isinstance(value, str) and value[:1] != "[" else list_of(value)
-    found = (str(each).strip() for each in parts if isinstance(each, str | int | float))
-    return [each for each in found if each]
+    if isinstance(value, str) and value[:1] != "[":
+        items: list[Any] = value.split(",")
+    else:
+        items = list_of(value)
+    stripped = [str(item).strip() for item in items if isinstance(item, str | int | float)]
+    return [text for text in stripped if text]
 
 
 def fields_of(value: Any) -> Json:
     """An object, also one that is written as JSON; empty if it is not one."""
-    if isinstance(value, str | bytes):
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
         with suppress(json_text.NotARecord):
-            return json_text.load_object(value.encode() if isinstance(value, str) else value)
-    return value if isinstance(value, dict) else {}
+            return json_text.load_object(value)
+    if not isinstance(value, dict):
+        return {}
+    return value
+
+
+def text_of(value: Any) -> str:
+    """A text without white space around it; empty if it is not a text."""
+    if not isinstance(value, str):
+        return ""
+    return value.strip()
+
+
+def share_of(value: Any) -> float | None:
+    """A number from 0 to 1; None if it is not one."""
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        return None
+    return float(value)
 
 
 def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) -> int:
     """Milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds; 0: it is not a time."""
     try:
-        if not isinstance(value, int | float):
-            value, unit = instant(datetime.fromisoformat(value), zone).timestamp(), 1000
-        return found if 0 < (found := round(value * unit)) <= LAST_MS else 0
+        if isinstance(value, int | float):
+            time_ms = round(value * unit)
+        else:
+            moment = instant(datetime.fromisoformat(value), zone)
+            time_ms = round(moment.timestamp() * 1000)
     except (TypeError, ValueError, OverflowError):
         return 0
+    if not 0 < time_ms <= LAST_MS:
+        return 0
+    return time_ms

@@ -9,11 +9,12 @@ told in private stays there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
+from languages import _
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import chats
 from memory_server.interchange.incoming import (
@@ -25,12 +26,12 @@ from memory_server.interchange.incoming import (
     list_of,
     milliseconds_of,
     numbered,
+    share_of,
     texts,
 )
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import without_private
 from sandbox import chat
-from sandbox.locale import _
 
 TABLES = {
     "documents": ("id", "text", "metadata", "created_at"),
@@ -38,13 +39,16 @@ TABLES = {
     "sessions": ("id",),
     "messages": ("session_id", "role", "content", "sender_name", "timestamp"),
 }
-_KEPT = ("importance", "topics", "persona_id", "participants", "sentiment")
+
+
+_METADATA = ("importance", "topics", "persona_id", "participants", "sentiment")
+"""Fields of the metadata that a memory keeps."""
 
 
 def read(data: bytes, usual: str) -> Incoming:
     """The memories of an export. Raises NotThisFormat."""
-    whole = document(data)
-    rows = whole.get("memories") if isinstance(whole, dict) else None
+    export = document(data)
+    rows = export.get("memories") if isinstance(export, dict) else None
     if not isinstance(rows, list):
         raise NotThisFormat("has no `memories`; export them from the page of LivingMemory as JSON.")
     return _read(rows, [], usual)
@@ -60,72 +64,102 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
     return _read(rows, tables.get("messages", []), usual)
 
 
-def _read(rows: list[Any], messages: list[Mapping[str, Any]], usual: str) -> Incoming:
-    found, memories, said = Incoming(), dict[str, list[ShortTermMemory]](), list[chat.Message]()
+def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) -> Incoming:
+    incoming = Incoming()
+    memories: dict[str, list[ShortTermMemory]] = {}
+    messages: list[chat.Message] = []
     for place, row in numbered(rows, "memory"):
-        if not isinstance(row, dict) or not isinstance(text := row.get("content"), str):
-            found.skipped.append((place, _("it has no text")))
+        text = row.get("content") if isinstance(row, dict) else None
+        if not isinstance(text, str):
+            incoming.skipped.append((place, _("it has no text")))
             continue
-        source = list_of(row.get("source_messages"))
-        said += (one for each in source if isinstance(each, dict) and (one := _message(each)) is not None)
-        _memory(found, memories, place, row, text)
-    said += (one for each in messages if (one := _message(each)) is not None)
-    chats.take(found, [said], usual, {}, memories)
-    return found
+        sources = [source for source in list_of(row.get("source_messages")) if isinstance(source, dict)]
+        messages += _messages(sources)
+        _take_memory(incoming, memories, place=place, row=row, text=text)
+    messages += _messages(message_rows)
+    chats.take(incoming, [messages], usual, {}, others=memories)
+    return incoming
 
 
-def _memory(
-    found: Incoming,
+def _take_memory(
+    incoming: Incoming,
     memories: dict[str, list[ShortTermMemory]],
+    *,
     place: str,
     row: Mapping[str, Any],
     text: str,
 ) -> None:
-    about = fields_of(row.get("metadata"))
-    if about.get("status", "active") != "active":
-        found.lost[_("memories that are archived or deleted there")] += 1
+    """Add the memory of a row to those of its conversation, or to the notes if it belongs to no talk."""
+    metadata = fields_of(row.get("metadata"))
+    if metadata.get("status", "active") != "active":
+        incoming.lost[_("memories that are archived or deleted there")] += 1
         return
-    if about.get("persona_summary") not in (None, "", text):
-        found.lost[_("summaries in the words of the persona: those that were searched came")] += 1
-    made_ms = milliseconds_of(about.get("create_time"), unit=1000) or milliseconds_of(row.get("created_at"), UTC)
+    if metadata.get("persona_summary") not in (None, "", text):
+        incoming.lost[_("summaries in the words of the persona; those for searching were imported")] += 1
+    session = row.get("session_id") or metadata.get("session_id")
+    conversation_id = incoming.conversation_of(_conversation(session), "", place)
+    if conversation_id is None:
+        return
+    created_ms = milliseconds_of(metadata.get("create_time"), unit=1000)
+    if not created_ms:
+        created_ms = milliseconds_of(row.get("created_at"), UTC)
     number = row.get("original_id", row.get("id"))
-    name = found.conversation_of(_conversation(row.get("session_id") or about.get("session_id")), "", place)
-    if name is None:
+    identity = f"livingmemory\n{conversation_id}\n{number}\n{created_ms}"
+    if not conversation_id:
+        incoming.note(
+            place,
+            identity,
+            title="",
+            body=text,
+            tags=texts(metadata.get("topics")),
+            created_ms=created_ms,
+            importance=share_of(metadata.get("importance")),
+        )
         return
-    known_by = f"livingmemory\n{name}\n{number}\n{made_ms}"
-    if not name:  # it belongs to no talk
-        tags = texts(about.get("topics"))
-        found.note(place, known_by, "", text, tags=tags, created_ms=made_ms, importance=_share(about.get("importance")))
-        return
-    kept = {"livingmemory": {key: about[key] for key in _KEPT if about.get(key) not in (None, "", [])}}
-    memory = chats.memory_of(
-        name, (Message("system", without_private(without_surrogates(text)), made_ms or None),), known_by, extra=kept
-    )
-    memory = replace(memory, text=memory.messages[0].content, messages=())
-    if memory.text.strip() and found.fits(place, memory):
-        memories.setdefault(name, []).append(memory)
+    kept_fields = {name: metadata[name] for name in _METADATA if metadata.get(name) not in (None, "", [])}
+    public_text = without_private(without_surrogates(text))
+    message = Message("system", public_text, created_ms or None)
+    memory = chats.memory_of(conversation_id, (message,), identity, extra={"livingmemory": kept_fields})
+    memory = replace(memory, text=public_text, messages=())
+    if memory.text.strip() and incoming.fits(place, memory):
+        memories.setdefault(conversation_id, []).append(memory)
+
+
+def _messages(rows: Iterable[Mapping[str, Any]]) -> list[chat.Message]:
+    """The rows that are messages with words."""
+    messages: list[chat.Message] = []
+    for row in rows:
+        message = _message(row)
+        if message is not None:
+            messages.append(message)
+    return messages
 
 
 def _message(row: Mapping[str, Any]) -> chat.Message | None:
-    role, content = row.get("role"), row.get("content")
+    role = row.get("role")
+    content = row.get("content")
     if role not in chat.ROLES or not isinstance(content, str) or not content.strip():
         return None
     message = {"role": role, "content": content, "conversation_id": _conversation(row.get("session_id"))}
-    if made_ms := milliseconds_of(row.get("timestamp"), unit=1000):
-        message["timestamp"] = made_ms
-    return message | ({"name": str(row["sender_name"])} if row.get("sender_name") else {})
+    time_ms = milliseconds_of(row.get("timestamp"), unit=1000)
+    if time_ms:
+        message["timestamp"] = time_ms
+    if row.get("sender_name"):
+        message["name"] = str(row["sender_name"])
+    return message
 
 
 def _conversation(session: Any) -> str:
-    """As our plugin names it, without the persona."""
+    """The conversation of a session as our plugin names it, without the persona."""
     parts = str(session or "").split(":", 2)
     if len(parts) != 3:
-        return parts[0] if len(parts) == 1 else ":".join(parts)
-    platform, kind, of = parts
-    of = of.split("!")[1] if of.count("!") == 2 else of  # `webchat!USER!WINDOW`
-    named = (part.replace("%", "%25").replace("/", "%2F") for part in (platform, of))
-    return ("/group/" if kind == "GroupMessage" else "/user/").join(named)
+        return ":".join(parts)
+    platform, kind, partner = parts
+    if partner.count("!") == 2:  # `webchat!USER!WINDOW`
+        partner = partner.split("!")[1]
+    kind_of_path = "group" if kind == "GroupMessage" else "user"
+    return f"{_escaped(platform)}/{kind_of_path}/{_escaped(partner)}"
 
 
-def _share(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace("/", "%2F")

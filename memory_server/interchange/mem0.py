@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from languages import _
 from memory_server.interchange.incoming import (
     Incoming,
     NotThisFormat,
@@ -19,41 +20,51 @@ from memory_server.interchange.incoming import (
     numbered,
     texts,
 )
-from sandbox.locale import _
 
 _OWNERS = ("user_id", "agent_id", "run_id", "actor_id")
 
 
 def read(data: bytes) -> Incoming:
     """The facts of a file. Raises NotThisFormat."""
-    whole = document(data)
-    rows = whole.get("results") if isinstance(whole, dict) else whole
+    export = document(data)
+    rows = export.get("results") if isinstance(export, dict) else export
     if not isinstance(rows, list):
-        raise NotThisFormat("has no `results`; write what mem0's get_all gives as JSON.")
-    found = Incoming()
-    users = {row["user_id"] for row in rows if isinstance(row, dict) and isinstance(row.get("user_id"), str)}
+        raise NotThisFormat("has no `results`; save the answer of mem0's get_all as JSON.")
+    incoming = Incoming()
+    has_several_users = len(_users_of(rows)) > 1
     for place, row in numbered(rows, "memory"):
-        if not isinstance(row, dict) or not isinstance(text := row.get("memory"), str):
-            found.skipped.append((place, _("it has no text in `memory`")))
+        text = row.get("memory") if isinstance(row, dict) else None
+        if not isinstance(text, str):
+            incoming.skipped.append((place, _("it has no text in `memory`")))
             continue
-        user = row.get("user_id") if len(users) > 1 else None
-        of = f"sessions/{user}" if isinstance(user, str) and user else "notes"
-        about = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
-        more: dict[str, Any] = {name: about.get(name) for name in ("agent_id", "run_id")} if of != "notes" else {}
-        found.note(
+        owners = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
+        knowledge_place = "notes"
+        fields: dict[str, Any] = {"kind": "domain"}
+        if has_several_users and owners.get("user_id"):
+            knowledge_place = f"sessions/{owners['user_id']}"
+            fields = {"kind": "", "agent_id": owners.get("agent_id"), "run_id": owners.get("run_id")}
+        incoming.note(
             place,
-            f"mem0\n{of}\n{row.get('id')}",
-            "",
-            text,
-            of,
-            kind="domain" if of == "notes" else "",
+            f"mem0\n{knowledge_place}\n{row.get('id')}",
+            title="",
+            body=text,
+            knowledge_place=knowledge_place,
             tags=texts(row.get("categories")),
-            metadata=fields_of(row.get("metadata")) | about,
+            metadata=fields_of(row.get("metadata")) | owners,
             created_ms=milliseconds_of(row.get("created_at")),
             updated_ms=milliseconds_of(row.get("updated_at")),
             expires_ms=milliseconds_of(row.get("expiration_date")) or None,
-            **more,
+            **fields,
         )
-    if not found.count and not found.skipped:
+    if not incoming.count and not incoming.skipped:
         raise NotThisFormat("holds no memories; mem0's get_all gives 20 unless `top_k` says more.")
-    return found
+    return incoming
+
+
+def _users_of(rows: list[Any]) -> set[str]:
+    users: set[str] = set()
+    for row in rows:
+        user = row.get("user_id") if isinstance(row, dict) else None
+        if isinstance(user, str):
+            users.add(user)
+    return users

@@ -3,6 +3,10 @@ versions 5 and 6 have it. Each memory becomes a note with its tags; times are se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from languages import _
 from memory_server.interchange.incoming import (
     Incoming,
     NotThisFormat,
@@ -13,7 +17,6 @@ from memory_server.interchange.incoming import (
     numbered,
     texts,
 )
-from sandbox.locale import _
 
 
 def read(data: bytes) -> Incoming:
@@ -27,19 +30,21 @@ def read(data: bytes) -> Incoming:
         if not isinstance(content, str):
             incoming.skipped.append((place, _("it has no text in `content`")))
             continue
-        times = [
-            milliseconds_of(row.get(name), unit=1000) or milliseconds_of(row.get(f"{name}_iso"))
-            for name in ("created_at", "updated_at")
-        ]
         incoming.lost[_("vectors of memories")] += "embedding" in row
         incoming.note(
             place,
             f"mcp-memory-service\n{row.get('content_hash') or content}",
-            "",
-            content,
+            title="",
+            body=content,
             tags=[*texts(row.get("tags")), *texts([row.get("memory_type") or ""])],
             metadata=fields_of(row.get("metadata")),
-            created_ms=times[0],
-            updated_ms=times[1],
+            created_ms=_time_of(row, "created_at"),
+            updated_ms=_time_of(row, "updated_at"),
         )
     return incoming
+
+
+def _time_of(row: Mapping[str, Any], name: str) -> int:
+    """The time in a field, which has seconds since 1970, or in the field of the same time as ISO text; 0: there is
+    none."""
+    return milliseconds_of(row.get(name), unit=1000) or milliseconds_of(row.get(f"{name}_iso"))

@@ -11,22 +11,22 @@ it starts from.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from languages import N_, _
 from memory_server.conversations.contents import Contents
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import EMPTY_OR_PRIVATE, Incoming, NotThisFormat
 from memory_server.kernel import json_text
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.private import without_private
-from sandbox.locale import _
 
 NOTES = (
-    _("relations become lines of text: no tool follows them"),
-    _("all memories are dated by the import: the file has no times"),
+    N_("relations become lines of text: no tool follows them"),
+    N_("all memories are dated by the import: the file has no times"),
 )
 
 
@@ -70,48 +70,72 @@ def _rows(incoming: Incoming, data: bytes) -> Iterator[tuple[str, Any]]:
         yield place, {**relation, "type": "relation"} if isinstance(relation, dict) else relation
 
 
+@dataclass(slots=True)
+class _Entity:
+    """An entity of the file. `relations`: a line for each relation that starts from it."""
+
+    kind: str
+    observations: dict[str, None] = field(default_factory=dict)  # as an ordered set
+    relations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """A relation of the file, with its place there."""
+
+    place: str
+    start: str
+    kind: str
+    goal: str
+
+
 def read(data: bytes, usual: str) -> Incoming:
     """The entities of a file, for the conversation `usual`. Raises NotThisFormat if it holds none."""
-    found = Incoming()
-    entities: dict[str, tuple[str, list[str]]] = {}
-    relations: list[tuple[str, str, str, str]] = []
-    for place, row in _rows(found, data):
+    incoming = Incoming()
+    entities: dict[str, _Entity] = {}
+    relations: list[_Relation] = []
+    for place, row in _rows(incoming, data):
         match row:
             case {"type": "entity", "name": str(name), "observations": list(observations)} if name.strip():
                 kind = row.get("entityType")
-                known = entities.setdefault(name, (kind if isinstance(kind, str) else "", []))[1]
-                known[:] = dict.fromkeys([*known, *(text for one in observations if (text := str(one).strip()))])
+                entity = entities.setdefault(name, _Entity(kind if isinstance(kind, str) else ""))
+                texts = [str(observation).strip() for observation in observations]
+                entity.observations |= dict.fromkeys(filter(None, texts))
             case {"type": "relation", "from": str(start), "to": str(goal), "relationType": str(kind)}:
-                relations.append((place, start, kind, goal))
+                relations.append(_Relation(place, start, kind=kind, goal=goal))
             case _:
-                found.skipped.append((place, _("it is neither an entity nor a relation")))
+                incoming.skipped.append((place, _("it is neither an entity nor a relation")))
     if not entities and not relations:
         raise NotThisFormat(
-            "holds no entities; give the memory.jsonl of the official memory server, or what its read_graph answers."
+            "holds no entities; import the memory.jsonl of the official memory server, or the answer of its read_graph."
         )
-    lines: defaultdict[str, list[str]] = defaultdict(list)
-    for place, start, kind, goal in relations:
+    for relation in relations:
+        start = relation.start
         if start in entities:
-            lines[start].append(f"{start} {kind} {goal}")
+            entities[start].relations.append(f"{start} {relation.kind} {relation.goal}")
         else:
-            found.skipped.append(
-                (place, _("the relation starts from {start}, which is not an entity of the file", start))
-            )
-    memories = []
-    for name, (kind, observations) in entities.items():
-        if not (observations or lines[name]):
-            found.skipped.append((_("entity {name}", name), _("it has no observation and no relation")))
-            continue
-        title = f"{name} ({kind})" if kind else name
-        # The same entity gets the same id each time, so that importing a newer file replaces it.
-        memory = memory_of(usual, (), f"official memory server\n{usual}\n{name}", pinned=True)
-        text = without_private("\n".join([title, *observations, *lines[name]]))
-        if not text.strip():
-            found.lost[EMPTY_OR_PRIVATE] += 1
-            continue
-        memory = replace(memory, text=without_surrogates(text))
-        if found.fits(_("entity {name}", name), memory):
+            reason = _("the relation starts from {start}, which is not an entity of the file", start)
+            incoming.skipped.append((relation.place, reason))
+    memories: list[ShortTermMemory] = []
+    for name, entity in entities.items():
+        memory = _memory_of(incoming, name, entity, usual)
+        if memory is not None and incoming.fits(_("entity {name}", name), memory):
             memories.append(memory)
-    found.conversations = [Contents(usual, tuple(memories))]
-    found.notes += NOTES
-    return found
+    incoming.conversations = [Contents(usual, tuple(memories))]
+    incoming.notes += map(_, NOTES)
+    return incoming
+
+
+def _memory_of(incoming: Incoming, name: str, entity: _Entity, usual: str) -> ShortTermMemory | None:
+    """The memory of an entity; None: it says nothing, or all of it is private."""
+    if not entity.observations and not entity.relations:
+        incoming.skipped.append((_("entity {name}", name), _("it has no observation and no relation")))
+        return None
+    title = f"{name} ({entity.kind})" if entity.kind else name
+    text = without_private("\n".join([title, *entity.observations, *entity.relations]))
+    if not text.strip():
+        incoming.lost[EMPTY_OR_PRIVATE] += 1
+        return None
+    # The same entity gets the same id each time, so that importing a newer file replaces it.
+    memory = memory_of(usual, (), f"official memory server\n{usual}\n{name}", pinned=True)
+    return replace(memory, text=without_surrogates(text))

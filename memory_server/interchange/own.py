@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -14,16 +15,16 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 
+from languages import _
 from memory_server.conversations import codec, record_lines
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import DEFAULT_CONVERSATION
-from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array
+from memory_server.conversations.model import DEFAULT_CONVERSATION, LongTermMemory
+from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array, unused_name
 from memory_server.kernel import json_text, times
 from memory_server.kernel.files import MAX_FILE_BYTES
 from memory_server.kernel.json_text import Json
 from memory_server.knowledge.entry import Entry, difference
 from sandbox import PackMemory, pack_text, usable
-from sandbox.locale import _
 
 COMPRESSED = b"\x1f\x8b"
 _EMPTY = Entry("")
@@ -33,18 +34,27 @@ _RUNS = re.compile(r"`+")
 def write_native(
     conversations: Iterable[Contents], now_ms: int, entries: Iterable[tuple[str, Entry]] = ()
 ) -> Iterator[bytes]:
-    """`entries`: each with its place."""
+    """The lines of an export. `entries`: each with its place of knowledge."""
     yield record_lines.first_line(now_ms)
-    count = 0
+    conversation_count = 0
     for contents in conversations:
         yield from record_lines.conversation_lines(contents)
-        count += 1
-    written = 0
+        conversation_count += 1
+    entry_count = 0
     for place, entry in entries:
-        live = replace(entry, archived_ms=None, reason=None, ref="" if place.startswith("layers/") else entry.ref)
-        yield json_text.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
-        written += 1
-    yield json_text.dumps({"end": True, "conversations": count} | ({"entries": written} if written else {})) + b"\n"
+        yield _entry_line(place, entry)
+        entry_count += 1
+    last_line: Json = {"end": True, "conversations": conversation_count}
+    if entry_count:
+        last_line["entries"] = entry_count
+    yield json_text.dumps(last_line) + b"\n"
+
+
+def _entry_line(place: str, entry: Entry) -> bytes:
+    """The line of an entry. The id of an entry of a layer is that of its file, and not exported."""
+    ref = "" if place.startswith("layers/") else entry.ref
+    live = replace(entry, archived_ms=None, reason=None, ref=ref)
+    return json_text.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
 
 
 def uncompressed(data: bytes) -> bytes:
@@ -71,35 +81,45 @@ def uncompressed(data: bytes) -> bytes:
 def read_native(data: bytes, usual: str = "default") -> Incoming:
     """The memories of an export; `usual` is the conversation of those that name none. A bad line does not cost the
     others. Raises NotThisFormat."""
-    found = Incoming()
-    lines = found.lines(data)
-    place, head = next(lines, ("", None))
+    incoming = Incoming()
+    lines = incoming.lines(data)
+    _place, head = next(lines, ("", None))
+    first_line = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0]
+    if not first_line.strip() or incoming.skipped:  # an empty first line is passed over, a broken one is skipped
+        head = None
     try:
-        record_lines.check_first(head if place == "line 1" else None)
+        record_lines.check_first(head)
     except json_text.NotARecord as error:
         raise NotThisFormat("cannot be read: {reason}.", error) from error
-    ended = False
-    rest = _taking_entries(lines, found)
-    for group in record_lines.groups(rest, lambda place, reason: found.skipped.append((place, reason))):
+
+    def skip(place: str, reason: str) -> None:
+        incoming.skipped.append((place, reason))
+
+    has_ended = False
+    lines_of_conversations = _taking_entries(lines, incoming)
+    for group in record_lines.groups(lines_of_conversations, skip):
         if group.head is None or group.ends:
-            stray = [*group.short, *group.long]
-            found.skipped += [(place, _("it does not belong to a conversation")) for place, _one in stray]
-            ended = ended or group.ends
+            for place, _record in [*group.short, *group.long]:
+                skip(place, _("it does not belong to a conversation"))
+            has_ended = has_ended or group.ends
             continue
         named = group.head["conversation"]
-        if (name := found.conversation_of(named, usual, _("conversation {named!r}", named))) is not None:
-            found.add(name, group.short, group.long, group.head.get("lastCleanup"))
-    if not ended:
-        found.notes.append(_("the file ends too early: memories at its end may be missing"))
-    return found
+        conversation_id = incoming.conversation_of(named, usual, _("conversation {named!r}", named))
+        if conversation_id is not None:
+            incoming.add(
+                conversation_id, short=group.short, long=group.long, last_cleanup=group.head.get("lastCleanup")
+            )
+    if not has_ended:
+        incoming.notes.append(_("the file ends too early: memories at its end may be missing"))
+    return incoming
 
 
-def _taking_entries(lines: Rows, found: Incoming) -> Iterator[tuple[str, Any]]:
-    """The lines without those of entries, which go into `found`."""
+def _taking_entries(lines: Rows, incoming: Incoming) -> Iterator[tuple[str, Any]]:
+    """The lines without those of entries, which go into `incoming`."""
     for place, fields in lines:
         match fields:
-            case {"place": str(of), "entry": dict(values)}:
-                found.take(place, of, values)
+            case {"place": str(knowledge_place), "entry": dict(values)}:
+                incoming.take(place, knowledge_place, values)
             case _:
                 yield place, fields
 
@@ -107,42 +127,48 @@ def _taking_entries(lines: Rows, found: Incoming) -> Iterator[tuple[str, Any]]:
 def write_pack(conversations: Iterable[Contents]) -> bytes:
     """The long-term memories as one pack, each with its conversation if that is not the shared one. A name that two
     conversations have is numbered."""
-    taken: set[str] = set()
-    rows: list[PackMemory] = []
+    rows: dict[str, PackMemory] = {}
     for contents in conversations:
         for memory in contents.long_term:
-            record = codec.long_term_json(memory)
-            name, number = memory.name, 2
-            while name in taken:
-                name, number = f"{memory.name} ({number})", number + 1
-            taken.add(name)
-            extra = {key: value for key, value in record.items() if key not in ("name", "prompt", "trigger")}
-            context = str(extra.pop("createdContext"))
-            if not memory.created_ms:
-                del extra["createdAt"]  # it has no date
-            if contents.conversation_id != DEFAULT_CONVERSATION:
-                extra["conversation_id"] = contents.conversation_id
-            rows.append(PackMemory(name, memory.prompt, memory.trigger, context, extra))
-    return pack_text(rows).encode()
+            name = unused_name(memory.name, rows)
+            rows[name] = _pack_memory(memory, name, contents.conversation_id)
+    return pack_text(list(rows.values())).encode()
+
+
+def _pack_memory(memory: LongTermMemory, name: str, conversation_id: str) -> PackMemory:
+    """The entry of a pack for a memory, under this name. Fields that a pack does not know itself are its `extra`."""
+    extra = codec.long_term_json(memory)
+    for own_field in ("name", "prompt", "trigger"):
+        del extra[own_field]
+    created_context = str(extra.pop("createdContext"))
+    if memory.created_ms == 0:  # the time is not known
+        del extra["createdAt"]
+    if conversation_id != DEFAULT_CONVERSATION:
+        extra["conversation_id"] = conversation_id
+    return PackMemory(
+        name=name, prompt=memory.prompt, trigger=memory.trigger, created_context=created_context, extra=extra
+    )
 
 
 def read_pack(data: bytes, usual: str) -> Incoming:
     """The memories of a pack; `usual` is the conversation of those that name none. Raises NotThisFormat."""
-    found = Incoming()
+    incoming = Incoming()
     try:
-        pack, wrong = usable(array(data))
+        pack, faults = usable(array(data))
     except ValueError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
-    if wrong:
-        raise NotThisFormat("cannot be used: {reason}.", wrong[0])
-    groups: dict[str, list[tuple[str, Json]]] = {}
+    if faults:
+        raise NotThisFormat("cannot be used: {reason}.", faults[0])
+    by_conversation: dict[str, list[tuple[str, Json]]] = {}
     for memory in pack:
         record = _record(memory)
-        name = found.conversation_of(record.pop("conversation_id", None), usual, memory.name)
-        if name is not None:
-            groups.setdefault(name, []).append((memory.name, record))
-    found.conversations = [Contents(name, (), found.long_terms(rows)) for name, rows in groups.items()]
-    return found
+        conversation_id = incoming.conversation_of(record.pop("conversation_id", None), usual, memory.name)
+        if conversation_id is not None:
+            by_conversation.setdefault(conversation_id, []).append((memory.name, record))
+    for conversation_id, rows in by_conversation.items():
+        contents = Contents(conversation_id, (), incoming.long_terms(rows))
+        incoming.conversations.append(contents)
+    return incoming
 
 
 def _record(memory: PackMemory) -> Json:
@@ -155,14 +181,14 @@ def write_page(conversations: Iterable[Contents], zone: tzinfo | None = None) ->
     yield b"# Memories\n"
     for contents in conversations:
         yield f"\n## {_line(contents.conversation_id)}\n".encode()
-        for memory in sorted(contents.short_term, key=lambda one: (one.time_ms, one.id)):
-            pinned = _(", pinned") if memory.pinned else ""
+        for memory in sorted(contents.short_term, key=lambda memory: (memory.time_ms, memory.id)):
+            pinned = ", pinned" if memory.pinned else ""
             yield f"\n**{_moment(memory.time_ms, zone)}**{pinned}\n\n{_quoted(memory.text)}\n".encode()
         if contents.long_term:
             yield b"\n### Long-term\n"
-        for kept in sorted(contents.long_term, key=lambda one: (one.created_ms, one.name)):
-            text = f"\n**{_line(kept.name)}** ({_moment(kept.created_ms, zone)})\n\n{_quoted(kept.prompt)}\n"
-            yield f"{text}\n{_fenced(kept.trigger)}\n".encode()
+        for trigger in sorted(contents.long_term, key=lambda trigger: (trigger.created_ms, trigger.name)):
+            heading = f"**{_line(trigger.name)}** ({_moment(trigger.created_ms, zone)})"
+            yield f"\n{heading}\n\n{_quoted(trigger.prompt)}\n\n{_fenced(trigger.trigger)}\n".encode()
 
 
 def _moment(time_ms: int, zone: tzinfo | None) -> str:
@@ -174,10 +200,18 @@ def _line(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() + "  " * bool(line) for line in text.splitlines() or [""])
+    """A text as a quotation; two blanks at the end of a line keep its line break."""
+    lines: list[str] = []
+    for line in text.splitlines() or [""]:
+        quoted = f"> {line}".rstrip()
+        if line:
+            quoted += "  "
+        lines.append(quoted)
+    return "\n".join(lines)
 
 
 def _fenced(code: str) -> str:
     """A block that `code` cannot end: its fence is longer than any run of backticks in it."""
-    fence = "`" * max(3, 1 + max(map(len, _RUNS.findall(code)), default=0))
+    longest_run = max(map(len, _RUNS.findall(code)), default=0)
+    fence = "`" * max(3, longest_run + 1)
     return f"{fence}js\n{code}\n{fence}"

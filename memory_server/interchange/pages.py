@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import PurePosixPath
 from typing import Any
 
+from languages import N_, _
 from memory_server.interchange.incoming import Incoming, NotThisFormat, milliseconds_of, texts
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.private import emptied
 from memory_server.knowledge import front_matter
 from memory_server.knowledge.notes.pages import MARK
-from sandbox.locale import _
 
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^# (.*)\n", re.MULTILINE)
@@ -27,72 +29,116 @@ _POINTER = re.compile(r"^[-*] \[[^\]\n]*\]\((?P<file>[^)\n]+\.md)\).*\n?", re.MU
 _EXPORTED = re.compile(r"^\*\*(?:[^\n]*\*\* \()?\d{4}-\d\d-\d\d \d\d:\d\d(?:\*\*[^\n]*|\))\n\n>", re.MULTILINE)
 """What `own.write_page` writes below `# Memories`: the time of a memory, or name and time, above a quoted text."""
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
-_OURS = _(
-    "memory-server wrote this page for people; import the form native, which `memory-server export FILE` writes; it "
+_OURS = N_(
+    "memory-server wrote this page for people; import the format native, which `memory-server export FILE` writes; it "
     "has ids, and does not bring back what was erased"
 )
 _KNOWN = ("title", "name", "tags", "created", "modified")
 
 
+def _of_all_projects(_path: str) -> str:
+    return ""
+
+
 def read(files: Mapping[str, bytes], times: Mapping[str, int], zone: tzinfo | None) -> Incoming:
     """The notes of all pages: by their path in a folder, and when each file was changed. Raises NotThisFormat: there is
     none."""
-    found = Incoming()
-    take(found, files, times, lambda _path: "", zone)
-    if not found.count and not found.skipped:
-        raise NotThisFormat("holds no page with text; give a folder with Markdown files.")
-    return found
+    incoming = Incoming()
+    take(incoming, files, times, project_of=_of_all_projects, zone=zone)
+    if not incoming.count and not incoming.skipped:
+        raise NotThisFormat("holds no page with text; import a folder with Markdown files.")
+    return incoming
 
 
 def take(
-    found: Incoming,
+    incoming: Incoming,
     files: Mapping[str, bytes],
     times: Mapping[str, int],
+    *,
     project_of: Callable[[str], str],
     zone: tzinfo | None = None,
 ) -> None:
     """Add the notes of these pages; `project_of`: the project of a path, "" for all."""
     for path, data in sorted(files.items()):
         try:
-            page = _page_of(found, data)
-            text = data.decode("utf-8-sig").replace("\r\n", "\n") if page is None else page.body
+            page = _page_of(incoming, data)
         except (front_matter.Unreadable, UnicodeDecodeError) as error:
-            found.skipped.append((path, str(error)))
+            incoming.skipped.append((path, str(error)))
             continue
-        text = emptied(text)  # a private part may go over several sections
+        text = emptied(page.body)  # a private part may go over several sections
         if is_ours(text):
-            found.skipped.append((path, _OURS))
+            incoming.skipped.append((path, _(_OURS)))
             continue
-        fields: Mapping[str, Any] = {} if page is None else page.fields
-        project = project_of(path)
-        kind = {"kind": "project-tech", "project": project} if project else {}
         text = _without_pointers(text, PurePosixPath(path).parent, files)
-        found.lost[_("links between pages ([[name]]), which stay text")] += len(_LINK.findall(text))
-        changed_ms = milliseconds_of(fields.get("modified"), zone) or times.get(path, 0)
-        more: dict[str, Any] = {
-            "created_ms": milliseconds_of(fields.get("created"), zone) or changed_ms,
-            "updated_ms": changed_ms,
-            "tags": [*texts(fields.get("tags")), *texts([fields.get("type")])],
-            "metadata": {name: value for name, value in fields.items() if name not in _KNOWN},
-            "source": path,
-        }
+        incoming.lost[_("links between pages ([[name]]), which stay text")] += len(_LINK.findall(text))
+        fields = page.fields
+        note_fields = _note_fields(path, fields, changed_ms=times.get(path, 0), zone=zone)
+        project = project_of(path)
+        if project:
+            note_fields |= {"kind": "project-tech", "project": project}
         title = str(fields.get("title") or fields.get("name") or "")
-        about = f"{fields['description']}\n\n" if isinstance(fields.get("description"), str) else ""
-        for heading, body in [("", about + text)] if page is not None else _sections(text):
-            first = _HEADING.match(body)
-            named = title or heading or (first[1].strip(" #") if first else PurePosixPath(path).stem)
-            known_by = f"page\n{path}\n{heading}"
-            found.note(path, known_by, named, body.strip("\n"), key=True, **kind, **more)
+        for heading, body in _notes_in(page, text):
+            incoming.note(
+                path,
+                f"page\n{path}\n{heading}",
+                title=title or heading or _title_in(body, path),
+                body=body.strip("\n"),
+                key=True,
+                **note_fields,
+            )
 
 
-def _page_of(incoming: Incoming, data: bytes) -> front_matter.Page | None:
-    """The page of a file; None: all of it is text. Front matter that is not YAML is text too. Raises Unreadable."""
+def _note_fields(path: str, fields: Mapping[str, Any], *, changed_ms: int, zone: tzinfo | None) -> dict[str, Any]:
+    """The fields that all notes of a page have, from its front matter. `changed_ms`: when its file was changed."""
+    updated_ms = milliseconds_of(fields.get("modified"), zone) or changed_ms
+    return {
+        "created_ms": milliseconds_of(fields.get("created"), zone) or updated_ms,
+        "updated_ms": updated_ms,
+        "tags": [*texts(fields.get("tags")), *texts([fields.get("type")])],
+        "metadata": {name: value for name, value in fields.items() if name not in _KNOWN},
+        "source": path,
+    }
+
+
+def _notes_in(page: _Page, text: str) -> Iterable[tuple[str, str]]:
+    """Heading and text of each note of a page. With front matter it is one note; otherwise each section is one."""
+    if not page.has_fields:
+        return _sections(text)
+    description = page.fields.get("description")
+    if isinstance(description, str):
+        text = f"{description}\n\n{text}"
+    return [("", text)]
+
+
+def _title_in(body: str, path: str) -> str:
+    """The heading of the first rank with which a text begins, or else the name of its file."""
+    match = _HEADING.match(body)
+    if match is None:
+        return PurePosixPath(path).stem
+    return match[1].strip(" #")
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The text of a file, and the fields of its front matter. `has_fields`: whether it has such."""
+
+    body: str
+    fields: Mapping[str, Any]
+    has_fields: bool
+
+
+def _page_of(incoming: Incoming, data: bytes) -> _Page:
+    """The page of a file. Front matter that is not YAML is text. Raises Unreadable or UnicodeDecodeError."""
     try:
-        return front_matter.read(data)
+        page = front_matter.read(data)
     except front_matter.NotFields:
         is_closed = f"\n{front_matter.MARK}".encode() in data
         incoming.lost[_("front matter that is not YAML, which stays text")] += is_closed
-        return None
+        page = None
+    if page is None:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+        return _Page(text, NOTHING, has_fields=False)
+    return _Page(page.body, page.fields, has_fields=True)
 
 
 def is_ours(text: str) -> bool:
@@ -102,27 +148,41 @@ def is_ours(text: str) -> bool:
 
 
 def _without_pointers(text: str, folder: PurePosixPath, files: Mapping[str, bytes]) -> str:
-    """Without the lines of an index that name another page, which comes too."""
-    return _POINTER.sub(lambda line: "" if (folder / line["file"]).as_posix() in files else line[0], text)
+    """The text without the lines of an index that name another page, which comes too."""
+
+    def unless_it_comes(line: re.Match[str]) -> str:
+        path = (folder / line["file"]).as_posix()
+        if path in files:
+            return ""
+        return line[0]
+
+    return _POINTER.sub(unless_it_comes, text)
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
     """Heading and text of each section; what is before the first has the heading ''."""
     fences = list(_fences(text))
-    starts = [one for one in _SECTION.finditer(text) if bisect(fences, one.start()) % 2 == 0]
-    ends = [*(one.start() for one in starts), len(text)]
-    before = text[: ends[0]]
-    if _HEADING.sub("", before).strip() or not starts:
-        yield "", before
-    for start, end in zip(starts, ends[1:], strict=True):
-        if text[start.end() : end].strip():
-            yield start[1].strip(" #"), text[start.end() : end]
+    headings: list[re.Match[str]] = []
+    for heading in _SECTION.finditer(text):
+        is_in_block = bisect(fences, heading.start()) % 2 == 1
+        if not is_in_block:
+            headings.append(heading)
+    ends = [heading.start() for heading in headings]
+    ends.append(len(text))
+    preface = text[: ends[0]]
+    if _HEADING.sub("", preface).strip() or not headings:
+        yield "", preface
+    for heading, end in zip(headings, ends[1:], strict=True):
+        body = text[heading.end() : end]
+        if body.strip():
+            yield heading[1].strip(" #"), body
 
 
 def _fences(text: str) -> Iterator[int]:
     """Where fenced blocks begin and end, in turn."""
-    opened = ""
+    opening = ""
     for fence in _FENCE.finditer(text):
-        if not opened or fence[0].startswith(opened):
-            opened = "" if opened else fence[0]
-            yield fence.start()
+        if opening and not fence[0].startswith(opening):
+            continue
+        opening = "" if opening else fence[0]
+        yield fence.start()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from languages import _
 from memory_server.interchange.incoming import (
     EMPTY_OR_PRIVATE,
     Incoming,
@@ -14,10 +15,10 @@ from memory_server.interchange.incoming import (
     is_uuid,
     milliseconds_of,
     public_value,
+    share_of,
     texts,
 )
 from memory_server.kernel.private import without_private
-from sandbox.locale import _
 
 TABLES = {
     "memories": (
@@ -29,51 +30,50 @@ TABLES = {
 
 def read_notes(tables: Tables) -> Incoming:
     """The notes of the table `memories`."""
-    found = Incoming()
+    incoming = Incoming()
     for number, row in enumerate(tables.get("memories", ()), 1):
         if row.get("deleted"):
-            found.lost[_("memories that are archived or deleted there")] += 1
+            incoming.lost[_("memories that are archived or deleted there")] += 1
             continue
-        made_ms, used_ms = (milliseconds_of(row.get(name), unit=1000) for name in ("created_at", "last_accessed"))
-        certain, uses, source = row.get("confidence"), row.get("reference_count"), row.get("source")
-        identity = str(row.get("id"))
-        found.note(
+        row_id = str(row.get("id"))
+        confidence = share_of(row.get("confidence"))
+        incoming.note(
             _("memory {number}", number),
-            identity if is_uuid(identity) else f"memory.db\n{identity}",
-            str(row.get("topic") or ""),
-            str(row.get("content") or ""),
+            row_id if is_uuid(row_id) else f"memory.db\n{row_id}",
+            title=str(row.get("topic") or ""),
+            body=str(row.get("content") or ""),
             key=True,
             kind=str(row.get("type") or "domain"),
             tags=texts(row.get("tags")),
             examples=texts(row.get("examples")),
-            confidence=certain if isinstance(certain, int | float) and 0 <= certain <= 1 else 1.0,
-            uses=uses if isinstance(uses, int) and uses > 0 else 0,
-            created_ms=made_ms,
-            accessed_ms=used_ms or None,
-            source=source if isinstance(source, str) else None,
+            confidence=1.0 if confidence is None else confidence,
+            uses=_count_of(row.get("reference_count")),
+            created_ms=milliseconds_of(row.get("created_at"), unit=1000),
+            accessed_ms=milliseconds_of(row.get("last_accessed"), unit=1000) or None,
+            source=_text_or_none(row.get("source")),
         )
-    return found
+    return incoming
+
+
+def _count_of(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        return 0
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value
 
 
 def read_refs(data: bytes) -> Incoming:
     """The refs that the log leaves, each with its id. A line may also be a ref itself."""
-    found = Incoming()
-    live: dict[str, Mapping[str, Any]] = {}
-    for place, row in found.lines(data):
-        entry = row.get("entry", row if "content" in row else None) if isinstance(row, dict) else None
-        if isinstance(row, dict) and row.get("op") == "delete":
-            found.lost[_("memories that are archived or deleted there")] += (
-                live.pop(str(row.get("id")), None) is not None
-            )
-        elif isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]:
-            live[entry["id"]] = entry
-        else:
-            found.skipped.append((place, _("it is not a ref")))
-    for name, entry in live.items():
-        importance, source = entry.get("importance"), entry.get("source")
+    incoming = Incoming()
+    for name, entry in _refs_of_log(incoming, data).items():
         body = without_private(str(entry.get("content") or ""))
         if not body.strip():
-            found.lost[EMPTY_OR_PRIVATE] += 1
+            incoming.lost[EMPTY_OR_PRIVATE] += 1
             continue
         values = {
             "ref": name,
@@ -83,9 +83,27 @@ def read_refs(data: bytes) -> Incoming:
             "created_ms": milliseconds_of(entry.get("createdAt")),
             "updated_ms": milliseconds_of(entry.get("updatedAt") or entry.get("createdAt")),
             "expires_ms": milliseconds_of(entry.get("expiresAt")) or None,
-            "importance": importance if isinstance(importance, int | float) and 0 <= importance <= 1 else None,
-            "source": source if isinstance(source, str) else None,
+            "importance": share_of(entry.get("importance")),
+            "source": _text_or_none(entry.get("source")),
             "metadata": public_value(fields_of(entry.get("metadata"))),
         }
-        found.take(name, f"refs/{entry.get('namespace') or 'short-term'}", values)
-    return found
+        namespace = entry.get("namespace") or "short-term"
+        incoming.take(name, f"refs/{namespace}", values)
+    return incoming
+
+
+def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]]:
+    """The refs that the log leaves, by their ids."""
+    refs: dict[str, Mapping[str, Any]] = {}
+    for place, row in incoming.lines(data):
+        match row:
+            case {"op": "delete"}:
+                deleted = refs.pop(str(row.get("id")), None)
+                incoming.lost[_("memories that are archived or deleted there")] += deleted is not None
+            case {"entry": {"id": str(ref_id)} as entry} if ref_id:
+                refs[ref_id] = entry
+            case {"id": str(ref_id), "content": _content} if ref_id and "entry" not in row:
+                refs[ref_id] = row
+            case _:
+                incoming.skipped.append((place, _("it is not a ref")))
+    return refs

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from languages import N_, _
 from sandbox import left_out
-from sandbox.locale import _
 
 Whose = Literal["user", "model", "agent", "client"]
 """Who wrote the words: `agent` is another model, such as a teammate or another session."""
@@ -25,22 +25,22 @@ TOOLS = left_out.TOOLS
 PICTURES = left_out.PICTURES
 FOR_THE_MODEL = left_out.FOR_THE_MODEL
 ERRORS = left_out.ERRORS
-SUB_AGENTS = _("messages of sub-agents")
-AGENTS = _("messages of other agents and sessions")
-NOTIFICATIONS = _("notifications of the client")
-COMMANDS = _("commands of the client, with their output")
-SHELL = _("shell commands of the user, with their output")
-HOOKS = _("feedback of hooks")
-SUMMARIES = _("summaries of what was compacted")
-SCHEDULED = _("prompts that a schedule sent")
-CHANNELS = _("messages from channels, plugins and devices")
-PLANS = _("plans that the client sent again")
-FORGOTTEN = _("turns in which something was forgotten")
-SHORTENED = _("middles of messages of more than 100,000 characters")
-BEFORE_THE_LAST = _("texts that the model wrote before its last answer")
-WITHOUT_THE_USER = _("texts of the model in turns in which the user said nothing")
-PRIVATE = _("turns that are private")
-DAMAGED = _("lines that are cut off or are not JSON")
+SUB_AGENTS = N_("messages of sub-agents")
+AGENTS = N_("messages of other agents and sessions")
+NOTIFICATIONS = N_("notifications of the client")
+COMMANDS = N_("commands of the client, with their output")
+SHELL = N_("shell commands of the user, with their output")
+HOOKS = N_("feedback of hooks")
+SUMMARIES = N_("summaries of what was compacted")
+SCHEDULED = N_("prompts that a schedule sent")
+CHANNELS = N_("messages from channels, plugins and devices")
+PLANS = N_("plans that the client sent again")
+FORGOTTEN = N_("turns in which something was forgotten")
+SHORTENED = N_("middles of messages of more than 100,000 characters")
+BEFORE_THE_LAST = N_("texts that the model wrote before its last answer")
+WITHOUT_THE_USER = N_("texts of the model in turns in which the user said nothing")
+PRIVATE = N_("turns that are private")
+DAMAGED = N_("lines that are cut off or are not JSON")
 NOTHING_SAID = ""
 """What holds no words that anybody said is not counted."""
 
@@ -220,8 +220,11 @@ def unknown_record(kind: str) -> str:
 
 
 def _by_tag() -> Mapping[str, Place]:
-    places = (place for place in PLACES if place.field == TEXT and place.mark.startswith("<"))
-    return {place.mark.strip("<>"): place for place in places}
+    places: dict[str, Place] = {}
+    for place in PLACES:
+        if place.field == TEXT and place.mark.startswith("<"):
+            places[place.mark.strip("<>")] = place
+    return places
 
 
 TAGS = _by_tag()

@@ -67,14 +67,16 @@ class TranscriptTurn:
         return tuple(map(shortened, self._unshortened(answer)))
 
     def count_of_shortened(self, answer: Message | None) -> int:
-        """Of how many messages that `messages` gives the middle is left out."""
+        """The number of messages that `messages` gives without their middle."""
         return sum(map(loses_its_middle, self._unshortened(answer)))
 
     def _unshortened(self, answer: Message | None) -> tuple[Message, ...]:
         asked = as_said(self.asked)
-        if any(not without_private(message.content) for message in asked if message.role == "user"):
-            return tuple(message for message in asked if message.role == "user")
-        return (*asked, *as_said([answer] if answer is not None else []))
+        of_user = tuple(message for message in asked if message.role == "user")
+        if any(not without_private(message.content) for message in of_user):
+            return of_user
+        answers = [] if answer is None else [answer]
+        return (*asked, *as_said(answers))
 
 
 def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None) -> Iterator[TranscriptTurn]:

@@ -6,24 +6,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from languages import _
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.kernel.messages import storable
+from memory_server.kernel.messages import Message, storable
 from memory_server.kernel.private import to_keep
-from sandbox.locale import _
+
+_SHOWN_CHARS = 40
+"""Characters of a message by which the report names its turn."""
 
 
 @dataclass(slots=True)
 class TurnMemories:
-    """The memories of turns, for the conversation `usual`, each once. `folder_of`: what a working folder is called.
-    `working_folders`: by the folder of transcripts, where their first turns were said."""
+    """The memories of turns, for the conversation `conversation_id`, each once. `incoming`: where what is left out is
+    counted. `folder_of`: what a working folder is called. `working_folders`: by the folder of transcripts, where their
+    first turns were said."""
 
-    found: Incoming
-    usual: str
+    incoming: Incoming
+    conversation_id: str
     folder_of: Callable[[str], str | None]
     working_folders: dict[str, set[str]] = field(default_factory=dict)
     _memories: dict[str, ShortTermMemory] = field(default_factory=dict)
@@ -34,10 +38,10 @@ class TurnMemories:
         is_first = True
         for turn in turns:
             if not turn.has_words:
-                self.found.lost[places.WITHOUT_THE_USER] += len(turn.answers) + turn.replaced_answers
+                self.incoming.lost[places.WITHOUT_THE_USER] += len(turn.answers) + turn.replaced_answers
                 continue
-            self.found.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
-            self.found.lost[places.FORGOTTEN] += turn.times_forgotten
+            self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
+            self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
             cwd = turn.first.get("cwd")
             if is_first and isinstance(cwd, str) and cwd:
                 self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
@@ -47,7 +51,9 @@ class TurnMemories:
                 self._memories[memory.id] = memory
 
     def contents(self) -> list[Contents]:
-        return [Contents(self.usual, tuple(self._memories.values()))] if self._memories else []
+        if not self._memories:
+            return []
+        return [Contents(self.conversation_id, tuple(self._memories.values()))]
 
     def _folder(self, cwd: object) -> str | None:
         if not isinstance(cwd, str) or not cwd:
@@ -57,23 +63,36 @@ class TurnMemories:
         return self._folders[cwd]
 
     def _memory(self, turn: TranscriptTurn, folder: str | None) -> ShortTermMemory | None:
+        """The memory of a turn: what the user said, and what the model wrote last, as the hook keeps a turn. What it
+        leaves out is counted. None if the user had it forgotten, all of it is private, or it is too large."""
+        lost = self.incoming.lost
         if turn.forgot:
-            self.found.lost[places.FORGOTTEN] += 1
+            lost[places.FORGOTTEN] += 1
             return None
-        self.found.lost[places.BEFORE_THE_LAST] += len(turn.answers[:-1])
-        # As the hook: what the user said, and what the model wrote last.
-        answer = turn.answers[-1] if turn.answers else None
-        kept = to_keep(turn.messages(answer))
-        if not any(message.content.strip() for message in kept):
-            self.found.lost[places.PRIVATE] += 1
+        answer = None
+        if turn.answers:
+            *earlier_answers, answer = turn.answers
+            lost[places.BEFORE_THE_LAST] += len(earlier_answers)
+        public_messages = to_keep(turn.messages(answer))
+        if not any(message.content.strip() for message in public_messages):
+            lost[places.PRIVATE] += 1
             return None
-        messages = tuple(map(storable, kept))
-        self.found.lost[places.SHORTENED] += turn.count_of_shortened(answer)
+        lost[places.SHORTENED] += turn.count_of_shortened(answer)
+        messages = tuple(map(storable, public_messages))
         session = str(turn.first.get("sessionId") or "")
-        spoken = (part for message in messages for part in (message.role, message.content))
-        known_by = "\0".join((turn.id_in(session), *spoken))
-        memory = memory_of(self.usual, messages, known_by, session=session or None, folder=folder)
-        memory = replace(memory, time_ms=memory.time_ms or turn.prompted_ms or 0)
-        beginning = messages[0].content[:40]
-        fits = self.found.fits(_("the turn that begins with `{content}`", beginning), memory)
-        return memory if fits else None
+        identity = _identity(turn.id_in(session), messages)
+        memory = memory_of(self.conversation_id, messages, identity, session=session or None, folder=folder)
+        if not memory.time_ms:
+            memory = replace(memory, time_ms=turn.prompted_ms or 0)
+        name_in_report = _("the turn that begins with `{content}`", messages[0].content[:_SHOWN_CHARS])
+        if not self.incoming.fits(name_in_report, memory):
+            return None
+        return memory
+
+
+def _identity(turn_id: str, messages: Iterable[Message]) -> str:
+    """What is the same each time for a turn with these messages."""
+    parts = [turn_id]
+    for message in messages:
+        parts += [message.role, message.content]
+    return "\0".join(parts)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from languages import Sentence
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
-from sandbox.locale import _
 
 Mode = Literal["merge", "overwrite"]
 """`merge` adds and replaces older ones; `overwrite` makes the conversation exactly what is brought."""
@@ -31,8 +31,10 @@ class MergeCounts:
     forgotten: int = 0
 
 
-WAIT_SECONDS, _PAUSE_SECONDS = 10.0, 0.05
-"""How long one waits for another process that finishes, deletes or restores a backup, and between tries."""
+WAIT_SECONDS = 10.0
+"""How long a process waits for another one that finishes, deletes or restores a backup."""
+_PAUSE_SECONDS = 0.05
+"""The pause between two tries to get the lock on a backup."""
 MAX_NAME_BYTES = 120
 """UTF-8 bytes of a backup's name: file systems take 255 for a file, with our ending and room to spare."""
 
@@ -54,7 +56,7 @@ class BackupBroken(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """The facts of one backup. `problem`: why it cannot be used, None where its first line can be read."""
+    """The facts about a backup. `problem` says why it cannot be used; it is None where its first line can be read."""
 
     name: str
     created_ms: int
@@ -69,7 +71,8 @@ def backup_name(text: str) -> str:
     """`text` as the name of a backup, in NFC; never a path. Raises InvalidInput: it holds more than letters, digits,
     `_`, `-` and single dots between them, or is too long."""
     name = unicodedata.normalize("NFC", text)
-    if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
+    is_well_formed = _NAME.fullmatch(name) is not None and ".." not in name
+    if not is_well_formed or _RESERVED.fullmatch(name):
         raise InvalidInput(
             "`{text}` cannot be the name of a backup; use letters, digits, `_`, `-` and dots between them, "
             "such as `before-move`, and not a path.",
@@ -81,11 +84,14 @@ def backup_name(text: str) -> str:
 
 
 def pauses() -> Iterator[float]:
-    """The seconds to sleep after each try to get a lock that another process has. Raises LockTimeout at the end."""
+    """The seconds to sleep after each try to get a lock that another process holds. Raises LockTimeout when
+    `WAIT_SECONDS` have passed."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
         yield _PAUSE_SECONDS
-    raise LockTimeout(_("Another process finishes, deletes or restores a backup; nothing was changed, try again."))
+    raise LockTimeout(
+        Sentence("Another process finishes, deletes or restores a backup; nothing was changed, try again.")
+    )
 
 
 class BackupWriter(Protocol):

@@ -28,10 +28,11 @@ class CapturedIO:
 
     def write_all(self) -> None:
         """Write what waits. To lay out thousands of rows takes seconds, so a server calls it in a thread."""
-        waiting, self.waiting = self.waiting or [], None
-        for writing in waiting:
+        writings = self.waiting or []
+        self.waiting = None
+        for writing in writings:
             writing()
 
 
 CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("captured_io", default=None)
-"""Those of the command that runs in this context; None: the process's own."""
+"""The streams of the command that runs in this context; None: it uses those of the process."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from languages import n_
 from memory_server.kernel.items import Item, Sought
-from sandbox.locale import n_
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,24 +20,34 @@ if TYPE_CHECKING:
 LEAST_BYTES = 8
 """Bytes of UTF-8: shorter texts stand everywhere. They go with their memory, and are looked for nowhere else."""
 _PIECE_CHARS = 60
-"""Of a longer text, its beginning, middle and end are looked for: a database keeps a long one in several pieces."""
+"""Characters of a piece. The beginning, middle and end of a longer text are looked for, because a database keeps a long
+text in several parts."""
 
-_TEXTS = frozenset(("text", "content", "prompt", "trigger", "createdContext", "updatedContext", "said")) | {
-    "body",
-    "data",
-    "title",
-    "source",
-    "key",
-    "keys",
-    "texts",
-    "pieces",
-    "words",
-    "error",
-    "otherWords",
-}
+_TEXTS = frozenset(
+    [
+        "text",
+        "content",
+        "prompt",
+        "trigger",
+        "createdContext",
+        "updatedContext",
+        "said",
+        "body",
+        "data",
+        "title",
+        "source",
+        "key",
+        "keys",
+        "texts",
+        "pieces",
+        "words",
+        "error",
+        "otherWords",
+    ]
+)
 """Fields of JSON and columns of tables with what people said; others hold names, places and times."""
 _TEXTS_OF_ENTRIES = frozenset(("tags", "examples", "metadata"))
-"""Fields that are texts too in what has a `body`."""
+"""Fields that are texts too in a record with a `body`."""
 _OURS = frozenset(("role", "by", "type", "reason", "op", "kind", "space", "tier", "lacked", "origin", "keywords"))
 """Fields that hold words of this program, such as the name of a role, or words that were found in a text."""
 _ESCAPED = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
@@ -46,8 +56,9 @@ Trace = Literal["text", "name"]
 
 @dataclass(frozen=True)
 class Erasure:
-    """What is erased: `items`, and their `texts`, also former ones, that stand in nothing that stays. `words`: what
-    held all of them in the past goes too. `user`: all of this user. `alike`: how many others have one of the texts, and
+    """The `items` to erase, and those of their present and former `texts` that stand in nothing that stays; `pieces`
+    are what is looked for of these in raw bytes. Where there are `words`, whatever had all of them in the past is
+    erased too. `user`: everything of this user is erased. `alike`: how many other items have one of the texts, and
     stay."""
 
     items: tuple[Item, ...]
@@ -63,8 +74,9 @@ class Erasure:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """By what it is known if it comes again."""
-        return (*self.texts, *(item.mark for item in self.items if item.mark))
+        """The texts and marks by which the erased items are recognized if they come again."""
+        item_marks = [item.mark for item in self.items if item.mark]
+        return (*self.texts, *item_marks)
 
     @property
     def unsearched(self) -> int:
@@ -73,16 +85,23 @@ class Erasure:
         return sum(item.text not in self.texts for item in self.items)
 
     @cached_property
-    def _spelled(self) -> tuple[str, ...]:
-        return tuple(form for text in self.texts for form in spellings(text))
+    def _text_spellings(self) -> tuple[str, ...]:
+        text_spellings: list[str] = []
+        for text in self.texts:
+            text_spellings += spellings(text)
+        return tuple(text_spellings)
 
     @cached_property
     def forms(self) -> tuple[bytes, ...]:
         """The bytes that must not be found afterwards."""
-        return tuple(form.encode() for piece in self.pieces for form in spellings(piece))
+        byte_forms: list[bytes] = []
+        for piece in self.pieces:
+            byte_forms += [spelling.encode() for spelling in spellings(piece)]
+        return tuple(byte_forms)
 
     @cached_property
     def _word_forms(self) -> tuple[str, ...]:
+        """The words as `seen_form` writes them; the form of a word without a visible character is empty."""
         from nlp.index_terms import seen_form
 
         return tuple(map(seen_form, self.words))
@@ -92,51 +111,68 @@ class Erasure:
 
     def means(self, item: Item) -> bool:
         """Whether an item of the past or of a backup is erased because it has all the words."""
-        return bool(self.words) and bool(Sought(words=self.words, archived=None).among([item]))
+        if not self.words:
+            return False
+        matches = Sought(words=self.words, archived=None).among([item])
+        return bool(matches)
 
     def held_in(self, value: Any, place: str | None = None, *, said: bool = True) -> bool:
-        """Whether a value of JSON, or bytes, hold a text or, in the conversation `place`, a memory that is erased.
+        """Whether a value of JSON, or bytes, hold an erased text or, in the conversation `place`, an erased memory.
         `said`: a text is what somebody said, so the words count."""
         match value:
             case str():
-                return any(form in value for form in self._spelled) or (said and self.has_words(value))
+                if any(spelling in value for spelling in self._text_spellings):
+                    return True
+                return said and self.has_words(value)
             case bytes():
                 return any(form in value for form in self.forms)
             case Mapping():
-                family, name = ("triggers", "name") if "trigger" in value else ("memories", "id")
-                if (place, family, value.get(name)) in self.keys or self.has_words(said_in(value)):
+                if self._is_erased_record(value, place):
                     return True
-                return any(self.held_in(part, place, said=False) for part in value.values())
+                return any(self.held_in(field, place, said=False) for field in value.values())
             case list() | tuple():
-                return any(self.held_in(part, place, said=said) for part in value)
+                return any(self.held_in(element, place, said=said) for element in value)
         return False
 
+    def _is_erased_record(self, record: Mapping[str, Any], place: str | None) -> bool:
+        """Whether a record of JSON is an erased memory or trigger of the conversation `place`, or has all the words in
+        its texts."""
+        key = (place, "memories", record.get("id"))
+        if "trigger" in record:
+            key = (place, "triggers", record.get("name"))
+        return key in self.keys or self.has_words(said_in(record))
+
     def has_words(self, text: str) -> bool:
-        """Whether a text has all the words, as `Sought.words` are looked for."""
+        """Whether a text has all the words, also as parts of words, in the spellings that `Sought.words` match. Without
+        words, or with one that has no visible character, no text has them."""
         from nlp.index_terms import seen_form
 
-        form = seen_form(text) if self.words else ""
-        return bool(form) and all(word and word in form for word in self._word_forms)
+        if not self.words:
+            return False
+        if not all(self._word_forms):  # an empty form is a part of every text
+            return False
+        text_form = seen_form(text)
+        return all(word_form in text_form for word_form in self._word_forms)
 
     @cached_property
     def _bare_words(self) -> tuple[str, ...]:
         return tuple(map(_bare, self.words))
 
     def may_be_in(self, text: str) -> bool:
-        """Whether all the words may stand in a piece of a file, wherever in it, however often JSON escaped them. What
-        decides are the records (`trace_in`), which this must never spare."""
+        """Whether all the words may stand in a part of a file, wherever in it, however often JSON escaped them. The
+        records decide (`trace_in`); a part that has such a record must never be passed over here."""
         from nlp.index_terms import seen_form
 
-        bare = _bare(text)
+        bare_text = _bare(text)
         form = seen_form(text)
-        return all(
-            word in form or bare_word in bare
-            for word, bare_word in zip(self._word_forms, self._bare_words, strict=True)
-        )
+        for word_form, bare_word in zip(self._word_forms, self._bare_words, strict=True):
+            if word_form not in form and bare_word not in bare_text:
+                return False
+        return True
 
     def trace_in(self, record: Any) -> Trace | None:
-        """Where a part of a file or a row of a table has all the words: in what was said, or only in a name, such as
-        that of a folder."""
+        """Where a record of a file or a row of a table has all the words: in a text that somebody said, or only in a
+        name, such as that of a folder."""
         if self.held_in(record):
             return "text"
         if any(map(self.has_words, _names_in(record))):
@@ -144,19 +180,21 @@ class Erasure:
         return None
 
     def in_recall(self, line: Mapping[str, Any]) -> bool:
-        """Whether a line of the record of recalls tells of it."""
-        names = {item.id for item in self.items}
+        """Whether a line of the record of recalls tells of an erased item."""
         from memory_server.kernel.recorded_recall import recorded_recall
 
         recall = recorded_recall(line)
-        named = [*(item.id for item in (*recall.came, *recall.near)), *(recall.used or ())]
-        return self.held_in(line) or not names.isdisjoint(named)
+        recorded_ids = [item.id for item in (*recall.came, *recall.near)]
+        if recall.used:
+            recorded_ids += recall.used
+        erased_ids = {item.id for item in self.items}
+        return self.held_in(line) or not erased_ids.isdisjoint(recorded_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Where something that is erased still stands: files or tables, and those in which the words are only a name, which
-    no erasing takes away. `unread`: what could not be searched."""
+    """The files or tables in which erased `texts` still stand, and those in which the words are only part of a name,
+    which no erasing takes away. `unread`: the files that could not be searched."""
 
     texts: tuple[Path, ...] = ()
     names: tuple[Path, ...] = ()
@@ -168,30 +206,37 @@ class Traces:
 
 def said_in(record: Mapping[str, Any]) -> str:
     """The texts of a record of JSON or of a row, as a search for its item looks for words in them: the text of a memory
-    names roles, so its messages stand for it."""
-    if "conversation" in record and ("said" in record or "came" in record):  # a line of the record of recalls
+    names roles, so its messages are taken instead."""
+    is_recall_line = "conversation" in record and ("said" in record or "came" in record)
+    if is_recall_line:
         return "\n".join((*_strings_of(record, _TEXTS), *_named_by_recall(record)))
+    messages = record.get("messages")
     keys = set(_TEXTS)
     if "body" in record:
         keys |= _TEXTS_OF_ENTRIES
     if "trigger" in record:
         keys.add("name")
-    if record.get("messages"):
+    if messages:
         keys.discard("text")
-    parts = [string for key, value in record.items() if key in keys for string in _strings(value)]
-    if isinstance(record.get("messages"), list):
-        parts += [string for message in record["messages"] for string in _said_by(message)]
-    return "\n".join(parts)
+    texts: list[str] = []
+    for key, value in record.items():
+        if key in keys:
+            texts += _strings(value)
+    if isinstance(messages, list):
+        for message in messages:
+            texts += _message_strings(message)
+    return "\n".join(texts)
 
 
-def _said_by(message: Any) -> Iterator[str]:
+def _message_strings(message: Any) -> Iterator[str]:
     if isinstance(message, Mapping):
         yield from _strings(message.get("content"))
         yield from _strings(message.get("name"))
 
 
 def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
-    """The words of what came or nearly came, and the names of triggers and notes, which have words of people."""
+    """The words of the memories that came or nearly came, and the names of triggers and notes, which have words of
+    people."""
     from memory_server.kernel.recorded_recall import recorded_recall
 
     recall = recorded_recall(line)
@@ -211,22 +256,25 @@ def _strings(value: Any) -> Iterator[str]:
                 with suppress(ValueError, RecursionError):
                     yield from _strings(json.loads(value))
         case Mapping():
-            for part in value.values():
-                yield from _strings(part)
+            for field in value.values():
+                yield from _strings(field)
         case list() | tuple():
-            for part in value:
-                yield from _strings(part)
+            for element in value:
+                yield from _strings(element)
 
 
 def _strings_of(value: Any, keys: frozenset[str]) -> Iterator[str]:
     """The strings at these keys, wherever they are in a value of JSON."""
     match value:
         case Mapping():
-            for key, part in value.items():
-                yield from _strings(part) if key in keys else _strings_of(part, keys)
+            for key, field in value.items():
+                if key in keys:
+                    yield from _strings(field)
+                else:
+                    yield from _strings_of(field, keys)
         case list() | tuple():
-            for part in value:
-                yield from _strings_of(part, keys)
+            for element in value:
+                yield from _strings_of(element, keys)
 
 
 def _names_in(value: Any) -> Iterator[str]:
@@ -235,17 +283,17 @@ def _names_in(value: Any) -> Iterator[str]:
         case str():
             yield value
         case Mapping():
-            for key, part in value.items():
+            for key, field in value.items():
                 if key not in _TEXTS and key not in _OURS:
-                    yield from _names_in(part)
+                    yield from _names_in(field)
         case list() | tuple():
-            for part in value:
-                yield from _names_in(part)
+            for element in value:
+                yield from _names_in(element)
 
 
 def _bare(text: str) -> str:
-    """A text as it is compared, without what JSON escapes: backslashes and quotation marks. The same for a text and for
-    a string of JSON in a string of JSON that holds it."""
+    """A text as it is compared, without the characters that JSON escapes: backslashes and quotation marks. A text and a
+    string of JSON that holds it, at any depth, have the same bare form."""
     from nlp.index_terms import seen_form
 
     if "\\u" in text:
@@ -255,35 +303,38 @@ def _bare(text: str) -> str:
 
 
 def left_out_text(count: int) -> str:
-    """What an import, a restore or a late hook says of what it did not bring back."""
+    """The sentence of an import, a restore or a late hook about erased memories that it did not bring back."""
     return n_("{count} erased memory was left out", "{count} erased memories were left out", count)
 
 
 def spellings(text: str) -> set[str]:
     """A text as it is, and as it stands in JSON, also in JSON inside of JSON."""
     forms = {text}
-    for _ in range(2):
-        forms |= {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (True, False)}
+    for _level in range(2):
+        ascii_forms = {json.dumps(form)[1:-1] for form in forms}
+        unicode_forms = {json.dumps(form, ensure_ascii=False)[1:-1] for form in forms}
+        forms |= ascii_forms | unicode_forms
     return forms
 
 
 def pieces_of(text: str) -> list[str]:
-    """By what a text is found in raw bytes."""
+    """The pieces by which a text is found in raw bytes."""
     if len(text) <= _PIECE_CHARS:
         return [text]
-    starts = (0, (len(text) - _PIECE_CHARS) // 2, len(text) - _PIECE_CHARS)
+    last_start = len(text) - _PIECE_CHARS
+    starts = (0, last_start // 2, last_start)
     return [text[start : start + _PIECE_CHARS] for start in starts]
 
 
 class Tombstones(Protocol):
-    """Which texts were erased: a keyed hash of each, and no text; and an erasing that has not ended, with its texts.
-    Blocking calls; they raise StorageError."""
+    """The tombstones of erased texts, which are a keyed hash of each and no text; and an erasing that has not ended,
+    with its texts. Blocking calls; they raise StorageError."""
 
     def begin(self, erasure: Erasure) -> None:
-        """Keep what is to be erased until `end`, and its texts as tombstones for good."""
+        """Keep the erasure until `end`, and its texts as tombstones for good."""
 
     def begun(self) -> Erasure | None:
-        """What was begun and did not end."""
+        """The erasure that was begun and did not end."""
 
     def end(self) -> None: ...
     def holds(self, texts: Iterable[str]) -> bool:
@@ -293,4 +344,4 @@ class Tombstones(Protocol):
         """The key, and the hash of each text; an empty key: nothing was ever erased."""
 
     def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
-        """Take those of another store, where none are yet; False: there are others, of another key."""
+        """Take the tombstones of another store, if this one has none; False: it has others, of another key."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox.locale import MessageError
+from languages import MessageError, Sentence
 
 if TYPE_CHECKING:
     from sandbox import Problem
@@ -44,7 +44,7 @@ class ReadOnly(InvalidInput):
 class TriggerRejected(InvalidInput):
     """A trigger was refused because it can never work. `problems` hold kind, line, column and caret."""
 
-    def __init__(self, message: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, message: str | Sentence, problems: Sequence[Problem]) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
 
@@ -78,8 +78,8 @@ class TriggersUnavailable(MemoryServerError):
 
 
 class ModelsFailed(MemoryServerError):
-    """No language model answered so that its answer can be used; the message has the reason of each. `received`: one of
-    them got the texts all the same."""
+    """No language model gave an answer that can be used; the message has the reason of each. `received`: a model got
+    the texts all the same."""
 
     received = False
 
@@ -91,19 +91,20 @@ class TextRefused(ModelsFailed):
 class RemoteError(MemoryServerError):
     """The linked server refused something; nothing was changed there. `status` is that of HTTP, `kind` the server's."""
 
-    def __init__(self, message: str, status: int = 0, kind: str = "") -> None:
+    def __init__(self, message: str | Sentence, status: int = 0, kind: str = "") -> None:
         super().__init__(message)
-        self.status, self.kind = status, kind
+        self.status = status
+        self.kind = kind
 
 
 class NotReached(RemoteError):
-    """The linked server did not answer, or something else did; what was asked may or may not have been done."""
+    """The linked server did not answer, or something else did; the request may or may not have been carried out."""
 
 
 class StorageError(MemoryServerError):
     """Reading or writing the data folder failed."""
 
-    def __init__(self, message: str, path: Path | None = None) -> None:
+    def __init__(self, message: str | Sentence, path: Path | None = None) -> None:
         super().__init__(message)
         self.path = path
 
@@ -118,7 +119,7 @@ class StorageUnwritable(StorageError):
 
 class OutcomeUnknown(StorageError):
     """The database was lost while it stored a change, and did not come back in time: the change may or may not have
-    happened. Of all errors of a store the only one after which something may have changed."""
+    happened. After every other error of a store, nothing has changed."""
 
 
 class SnapshotBroken(StorageError):

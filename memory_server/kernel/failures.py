@@ -1,4 +1,5 @@
-"""What went wrong inside the program, as one line for its log, and an id that the line and the answer share."""
+"""What went wrong inside the program: as one line for its log, as a sentence for the caller, and an id that both
+share."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ import secrets
 import traceback
 from pathlib import Path
 
+from languages import Sentence
+
 _ROOT = Path(__file__).parents[2]
-_PACKAGES = tuple(str(_ROOT / name) for name in ("memory_server", "sandbox", "nlp"))
+_PACKAGE_NAMES = ("memory_server", "sandbox", "nlp", "languages")
+_PACKAGES = tuple(str(_ROOT / name) for name in _PACKAGE_NAMES)
 _MOST_CHARS = 300
-"""Characters of the message of an exception."""
+"""Characters of an exception's message that are shown at most."""
 
 
 def request_id() -> str:
@@ -17,21 +21,38 @@ def request_id() -> str:
     return secrets.token_hex(4)
 
 
+def failure_sentence(error: BaseException, usual_sentence: Sentence) -> Sentence:
+    """What the caller reads of an error that nothing expected: the `usual_sentence`, or that an update replaced files
+    of the program while it ran, which the caller can mend."""
+    package = ""
+    if isinstance(error, ImportError) and error.name:
+        package = error.name.partition(".")[0]
+    if package in _PACKAGE_NAMES:
+        return Sentence("memory-server was updated while it ran here; restart this window. No memory is lost.")
+    return usual_sentence
+
+
 def failure_text(error: BaseException) -> str:
     """`UndefinedError: 'line' is undefined (memory_server/web/templates/home.html:43)`."""
-    said = " ".join(str(error).split())[:_MOST_CHARS]
-    name = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    place = _place(error)
-    return f"{name} ({place})" if place else name
+    text = type(error).__name__
+    message = " ".join(str(error).split())[:_MOST_CHARS]
+    if message:
+        text += f": {message}"
+    source_line = _source_line(error)
+    if source_line:
+        text += f" ({source_line})"
+    return text
 
 
-def _place(error: BaseException) -> str:
-    """The line of our code, or of a template, in which it was raised; else the innermost one; empty if it was not
-    raised yet."""
-    lines = [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]
-    ours = [(file, number) for file, number in lines if file.startswith(_PACKAGES)]
-    if not lines:
+def _source_line(error: BaseException) -> str:
+    """The last line of our code, or of a template, that the error passed through, as `file:line`; where it passed
+    through none, the line that raised it; empty if it was not raised yet."""
+    traceback_lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if not traceback_lines:
         return ""
-    file, number = (ours or lines)[-1]
-    shown = Path(file).relative_to(_ROOT).as_posix() if ours else Path(file).name
-    return f"{shown}:{number}"
+    our_lines = [(file, line) for file, line in traceback_lines if file.startswith(_PACKAGES)]
+    if our_lines:
+        file, line = our_lines[-1]
+        return f"{Path(file).relative_to(_ROOT).as_posix()}:{line}"
+    file, line = traceback_lines[-1]
+    return f"{Path(file).name}:{line}"

@@ -20,8 +20,8 @@ from typing import BinaryIO, TypeVar, cast
 
 import portalocker
 
+from languages import N_, _
 from memory_server.kernel.errors import StorageUnwritable
-from sandbox.locale import _
 
 PRIVATE = ".memory-server"
 """The subfolder of a conversation and of the data folder for files that people need not read."""
@@ -35,15 +35,15 @@ NEXT = re.compile(r"\..*\.[0-9a-f]{16}\.next", re.DOTALL)
 _STEM_CHARS = 50
 """Characters of the name of a file in that of its neighbour: a name has 255 bytes at most."""
 _LEFT_SECONDS = 60
-"""Such a file that is older was left by a process that was killed."""
+"""The age from which such a file was left behind by a process that was killed."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Opening must not wait: the opening of a named pipe waits for a writer, perhaps for ever."""
 _KINDS = {
-    stat.S_IFDIR: _("a folder"),
-    stat.S_IFIFO: _("a named pipe"),
-    stat.S_IFSOCK: _("a socket"),
-    stat.S_IFCHR: _("a device"),
-    stat.S_IFBLK: _("a device"),
+    stat.S_IFDIR: N_("a folder"),
+    stat.S_IFIFO: N_("a named pipe"),
+    stat.S_IFSOCK: N_("a socket"),
+    stat.S_IFCHR: N_("a device"),
+    stat.S_IFBLK: N_("a device"),
 }
 _HELD = (5, 32, 33)
 """Windows: access denied, sharing violation, lock violation."""
@@ -64,7 +64,7 @@ class FileRefused(OSError):
 
 
 def advice_on(error: OSError) -> str:
-    """What is wrong and what to do, without a full stop."""
+    """The reason of an error and the advice what to do, without a full stop."""
     if isinstance(error, FileRefused):
         return str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -81,17 +81,18 @@ def advice_on(error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def unwritable(place: Path) -> Iterator[None]:
-    """Every error of the system about a disk becomes a sentence for people, which names the file, or `place`. Raises
-    StorageUnwritable."""
+def unwritable(path: Path) -> Iterator[None]:
+    """Every error of the system about a disk becomes a sentence for people, which names the file of the error, or
+    `path`. Raises StorageUnwritable."""
     try:
         yield
     except OSError as error:
-        file = Path(error.filename or place)
-        named = place if isinstance(error, FileRefused) or NEXT.fullmatch(file.name) else file
-        raise StorageUnwritable(
-            _("Nothing was changed in {place}: {advice_on}.", named, advice_on(error)), file
-        ) from error
+        file = Path(error.filename or path)
+        shown_path = file
+        if isinstance(error, FileRefused) or NEXT.fullmatch(file.name):
+            shown_path = path
+        message = _("Nothing was changed in {place}: {advice_on}.", shown_path, advice_on(error))
+        raise StorageUnwritable(message, file) from error
 
 
 def make_folder(folder: Path) -> None:
@@ -103,8 +104,8 @@ def make_folder(folder: Path) -> None:
 
 
 def write_aside(path: Path, data: bytes, mode: int | None = None) -> Path:
-    """Write `data` durably to a new neighbour of `path`, to be renamed over it later; the neighbour's path. Its owner's
-    only, unless `mode` gives other rights. What killed processes left in the folder is removed."""
+    """Write `data` durably to a new neighbour of `path`, to be renamed over it later; the neighbour's path. Only its
+    owner may open it, unless `mode` gives other rights. Files that killed processes left in the folder are removed."""
     _remove_leftovers(path.parent)
     aside = path.with_name(f".{path.name[:_STEM_CHARS]}.{secrets.token_hex(8)}.next")
     try:
@@ -124,10 +125,16 @@ def write_aside(path: Path, data: bytes, mode: int | None = None) -> Path:
 
 def _remove_leftovers(folder: Path) -> None:
     with contextlib.suppress(OSError):
-        for name in filter(NEXT.fullmatch, os.listdir(folder)):
-            with contextlib.suppress(OSError):
-                if time.time() - (folder / name).lstat().st_mtime > _LEFT_SECONDS:
-                    remove_file(folder / name)
+        for name in os.listdir(folder):
+            if NEXT.fullmatch(name):
+                _remove_if_left(folder / name)
+
+
+def _remove_if_left(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        age_seconds = time.time() - path.lstat().st_mtime
+        if age_seconds > _LEFT_SECONDS:
+            remove_file(path)
 
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
@@ -143,31 +150,34 @@ def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
 
 
 def open_descriptor(path: Path | str, flags: int) -> int:
-    """Open a file, waiting a little while another program holds it. A new file is its owner's only. A link is followed
-    only to read, without O_NOFOLLOW in `flags`. Every file in a data folder is opened here. Raises FileRefused if it is
-    not a regular file: reading it might never end."""
+    """Open a file, waiting a little while another program holds it. Only its owner may open a new file. A link is
+    followed only to read, without O_NOFOLLOW in `flags`. Every file in a data folder is opened here. Raises FileRefused
+    if it is not a regular file: reading it might never end."""
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= _NO_LINK
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
     except OSError as error:
         # A socket, or a pipe that nobody reads: the system's message does not always say so.
-        if (refused := refusal_of(path)) is not None:
-            raise refused from error
+        refusal = refusal_of(path)
+        if refusal is not None:
+            raise refusal from error
         if error.errno == errno.ELOOP:
             raise FileRefused(path, _("is a link and not a file")) from error
         raise
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)
-        raise _of_kind(path, kind)
+        raise _refusal_of_kind(path, kind)
     return descriptor
 
 
 def read_file(path: Path, *, links: bool = True) -> bytes:
     """All of a file; `links`: also of one that a link leads to. Raises FileNotFoundError; FileRefused: it is not a
     regular file, or it is too large."""
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if links else _NO_LINK)
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+    if not links:
+        flags |= _NO_LINK
     with os.fdopen(open_descriptor(path, flags), "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise FileRefused(path, _("has more than {file:,} bytes", MAX_FILE_BYTES))
@@ -187,22 +197,26 @@ def take_name(aside: Path, path: Path) -> None:
     try:
         patiently(lambda: aside.replace(path))
     except OSError as error:
-        if (refused := refusal_of(path)) is not None:
-            raise refused from error
+        refusal = refusal_of(path)
+        if refusal is not None:
+            raise refusal from error
         raise
 
 
 def refusal_of(path: Path | str) -> FileRefused | None:
-    """Why `path` cannot be opened as a file; None where it is a regular file or does not exist."""
+    """The reason why `path` cannot be opened as a file; None where it is a regular file or does not exist."""
     try:
         kind = stat.S_IFMT(Path(path).stat().st_mode)
     except OSError:
         return None
-    return None if kind == stat.S_IFREG else _of_kind(path, kind)
+    if kind == stat.S_IFREG:
+        return None
+    return _refusal_of_kind(path, kind)
 
 
-def _of_kind(path: Path | str, kind: int) -> FileRefused:
-    return FileRefused(path, _("is {kinds} and not a file", _KINDS.get(kind, _("something else"))))
+def _refusal_of_kind(path: Path | str, kind: int) -> FileRefused:
+    kind_name = _(_KINDS.get(kind, N_("something else")))
+    return FileRefused(path, _("is {kinds} and not a file", kind_name))
 
 
 def remove_file(path: Path) -> None:
@@ -227,9 +241,9 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
 
 def append_durably(path: Path, data: bytes) -> None:
     """`append`, so that the lines survive a power loss."""
-    made = not path.exists()
+    is_new = not path.exists()
     append(path, data, sync=True)
-    if made:
+    if is_new:
         sync_folder(path.parent)
 
 
@@ -289,7 +303,8 @@ class FileLock:
     def release(self) -> None:
         """Give the lock back; idempotent, in any thread. Closing the file is enough; unlocking first is faster on some
         systems."""
-        descriptor, self._descriptor = self._descriptor, None
+        descriptor = self._descriptor
+        self._descriptor = None
         if descriptor is not None:
             portalocker.unlock(descriptor)
             os.close(descriptor)

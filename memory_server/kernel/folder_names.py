@@ -17,9 +17,9 @@ from pathlib import Path
 _PLAIN = re.compile(r"[a-z0-9_-]{1,64}")
 _NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _STEM_BYTES = 40
-_RESERVED = frozenset(
-    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
-)
+_SERIAL_PORTS = [f"com{number}" for number in range(1, 10)]
+_PRINTER_PORTS = [f"lpt{number}" for number in range(1, 10)]
+_RESERVED = frozenset(["con", "prn", "aux", "nul", *_SERIAL_PORTS, *_PRINTER_PORTS])
 """Device names that Windows does not let a folder have."""
 
 
@@ -30,16 +30,24 @@ def folder_name(conversation_id: str) -> str:
     Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
     128-bit hash: `小明~6d0a…`.
     """
-    return conversation_id if _is_plain(conversation_id) else hashed_name(conversation_id)
+    if _is_plain(conversation_id):
+        return conversation_id
+    return hashed_name(conversation_id)
 
 
 def hashed_name(conversation_id: str) -> str:
     """The name with a hash: for an id that cannot be a name itself, or whose name another id has."""
     digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
-    visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
-    stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
+    readable = "".join(map(_folder_character, unicodedata.normalize("NFC", conversation_id)))
+    stem = readable.encode()[:_STEM_BYTES].decode(errors="ignore")
     # UTF-8 on every disk, under any locale: os.fsdecode gives the name by which this process knows those bytes.
     return os.fsdecode(f"{stem}~{digest}".encode())
+
+
+def _folder_character(character: str) -> str:
+    if character.isalnum() or character in "_-":
+        return character
+    return "_"
 
 
 def hash_in(name: str) -> str:
@@ -60,8 +68,9 @@ class FolderNames:
         hashed = hashed_name(conversation_id)
         if hashed in self._names:
             return hashed
-        if (found := self._by_hash.get(hash_in(hashed))) is not None:
-            return found
+        listed_name = self._by_hash.get(hash_in(hashed))
+        if listed_name is not None:
+            return listed_name
         if _NODE_ID.fullmatch(conversation_id) and conversation_id in self._names:
             return conversation_id
         if _is_plain(conversation_id) and conversation_id not in self._careless:
@@ -96,26 +105,30 @@ def _is_plain(conversation_id: str) -> bool:
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
     """The folder of a conversation, which need not exist: the Node original's where it made one. The data folder is
     listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is."""
-    hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
+    hashed = data_dir / hashed_name(conversation_id)
     if hashed.is_dir():
         return hashed
+    plain = data_dir / folder_name(conversation_id)
     if plain.is_dir() and not _opens_in_another_case(plain):
         return plain
-    return data_dir / FolderNames(folder.name for folder in subfolders(data_dir)).of(conversation_id)
+    listed_names = FolderNames(folder.name for folder in subfolders(data_dir))
+    return data_dir / listed_names.of(conversation_id)
 
 
-def subfolders(data_dir: Path) -> list[Path]:
-    """The folders in `data_dir` that can be conversations, by name, as they are listed."""
+def subfolders(folder: Path) -> list[Path]:
+    """The folders in `folder`, sorted, with their names as the system lists them. Folders whose name begins with a dot
+    are ours or the system's, and are left out. Empty if there is no such folder. Raises PermissionError."""
     try:
-        with os.scandir(data_dir) as entries:
-            return sorted(data_dir / entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
+    return sorted(folder / name for name in names)
 
 
 def _opens_in_another_case(path: Path) -> bool:
-    other = path.with_name(path.name.upper())
+    upper = path.with_name(path.name.upper())
     try:
-        return other.name != path.name and other.samefile(path)
+        return upper.name != path.name and upper.samefile(path)
     except FileNotFoundError:
         return False

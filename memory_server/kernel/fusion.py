@@ -11,17 +11,20 @@ K = TypeVar("K")
 _ROUNDING = 1e-6
 """Cosines of 32-bit floats that differ by less are equal."""
 FUSED = 100
-"""A search by words and meaning looks at so many of the best of each."""
-OFFSET, MEANING = 5, 0.6
-"""Of short-term memories: how soon a lower rank counts less, and how much a rank by meaning counts beside one by
-words. Chosen on the development sets of docs/explanation/recall-quality.md with two small models: offsets of 3 to 10
-and factors of 0.4 to 0.6 are alike."""
+"""How many of the best by words, and of the best by meaning, a search of both looks at."""
+OFFSET = 5
+"""How soon a lower rank of a short-term memory counts less. Chosen on the development sets of
+docs/project/recall-quality.md with two small models: offsets of 3 to 10 are alike."""
+MEANING = 0.6
+"""How much the rank of a short-term memory by meaning counts beside its rank by words. Chosen on the same sets: factors
+of 0.4 to 0.6 are alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
     """How near a memory is to the last message by meaning, as a cosine; its rank by meaning and its rank by words, from
-    1. None: it is not among the best `FUSED`. `stands_out`: so near that it comes unasked only by its meaning."""
+    1. A rank is None where the memory is not among the best `FUSED`. `stands_out`: it is so near that it comes unasked
+    only by its meaning."""
 
     cosine: float
     rank: int | None
@@ -30,8 +33,8 @@ class Nearness:
 
 
 def fused(worded: Sequence[K], near: Sequence[K], *, offset: int = 60, meaning: float = 1.0) -> dict[K, float]:
-    """By reciprocal rank fusion, the sum of 1 / (offset + rank) in both rankings, which are best first (Cormack et al.
-    2009, where the offset is 60). `meaning`: the factor on what `near` adds."""
+    """The scores by reciprocal rank fusion: the sum of 1 / (offset + rank) in both rankings, which are best first
+    (Cormack et al. 2009, where the offset is 60). `meaning`: the factor on what `near` adds."""
     scores: dict[K, float] = {}
     for ranking, weight in ((worded, 1.0), (near, meaning)):
         for rank, item in enumerate(ranking, 1):
@@ -46,5 +49,9 @@ def needed_cosine(cosines: Collection[float], margin: float) -> float:
     if len(cosines) < 2:
         return inf
     mean = fsum(cosines) / len(cosines)
-    deviation = sqrt(fsum((each - mean) ** 2 for each in cosines) / len(cosines))
-    return mean + (sqrt(2 * log(len(cosines))) + margin) * deviation if deviation > _ROUNDING else inf
+    variance = fsum((cosine - mean) ** 2 for cosine in cosines) / len(cosines)
+    deviation = sqrt(variance)
+    if deviation <= _ROUNDING:
+        return inf
+    best_by_chance = sqrt(2 * log(len(cosines)))
+    return mean + (best_by_chance + margin) * deviation

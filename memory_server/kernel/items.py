@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.locale import N_
+from languages import N_
 
 Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
 FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")
@@ -20,13 +20,16 @@ LEAST_ID_CHARS = 4
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A memory or an entry that is kept. `place` as in `PastChange`, of layers `layers/project`. `id`: what a person
-    names it by: the id of a memory, note or ref, the name of a trigger, the number of a fact of a session, the key of
-    an entry of a layer; `aliases` are its other names. `at_ms`: when it was said or changed last, in milliseconds since
-    1970. `also`: texts of it that are not shown, such as tags, and can be looked for too. `said`: where words are
-    looked for, if not in its text, which names roles. `session`: in which it was said, if that is known; `turn`: what
-    its client calls the turn. `mark`: by which it is known if it comes again; "": by its text alone. `project`: what
-    the project is called that a note belongs to; "": to all."""
+    """A memory or an entry that is stored.
+
+    `place` is as in `PastChange`, for layers `layers/project`. A person names an item by its `id`: the id of a memory,
+    note or ref, the name of a trigger, the number of a fact of a session, the key of an entry of a layer; `aliases` are
+    its further names. `at_ms`: when it was said or changed last, in milliseconds since 1970. `also`: texts of it that
+    are not shown, such as tags, and can be looked for too. `said`: the texts in which words are looked for in place of
+    its text, which names roles. `session`: in which it was said, if that is recorded; `turn`: what its client calls the
+    turn. `mark`: by which it is recognized if it comes again; "": by its text alone. `project`: the name of the project
+    that a note belongs to; "": it belongs to all.
+    """
 
     family: Family
     place: str
@@ -43,20 +46,21 @@ class Item:
     turn: str | None = None
     project: str = ""
     other_words: tuple[str, ...] = ()
-    """What is kept with it so that it is found by more words. Nobody said them, so they never mean it."""
+    """Words that are stored with the item so that searches find it by them. Nobody said them, so an item is never
+    forgotten or erased because of them."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What names it among all items."""
+        """The key that names the item among all items."""
         return self.place, self.family, self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Which items are meant: those that meet every condition given. `words`: all are held, also as parts of words, in
-    any case, full-width or not, in Traditional or Simplified characters. `ids`: one of them, or the beginning of its
-    id; with `whole_ids` only all of it. `user`: facts of this user only; `session`: what was said in it. `archived`
-    None: live and archived ones."""
+    """A filter of items: an item matches if it meets every condition. `words`: it has all of them, also as parts of
+    words, in any case, full-width or not, in Traditional or Simplified characters. `ids`: it has one of them, or its id
+    begins with one; with `whole_ids` only the whole id counts. `user`: it is a fact about this user; `session`: it was
+    said in it. `archived` None: live and archived items match."""
 
     words: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -68,43 +72,66 @@ class Sought:
     user: str | None = None
     session: str | None = None
     archived: bool | None = False
-    beside: bool = False
-    """Whether those are meant that hold all the words only together with their other words."""
+    only_by_other_words: bool = False
+    """Whether the filter wants just the items whose own text lacks some of the words, and whose `other_words` have
+    these."""
 
     def looks_in(self, place: str, *families: Family) -> bool:
-        """Whether something in this place, of one of these families, can be meant."""
-        of_user = self.user is None or place == f"sessions/{self.user}"
-        return self.place in (None, place) and of_user and (self.family is None or self.family in families)
+        """Whether an item in this place, of one of these families, can match."""
+        if self.place not in (None, place):
+            return False
+        if self.user is not None and place != f"sessions/{self.user}":
+            return False
+        return self.family is None or self.family in families
 
     def among(self, items: Iterable[Item]) -> list[Item]:
-        """Those that are meant."""
-        from nlp.index_terms import seen_form  # here: hooks do not look for items
+        """The items that match, of places in which the filter looks (`looks_in`). None does if a word has no visible
+        character."""
+        from nlp.index_terms import seen_form  # imported late: hooks do not look for items
 
-        words = tuple(map(seen_form, self.words))
-        ids = tuple(name.casefold() for name in self.ids)
-        if not all(words):  # all texts hold what nobody can see
+        word_forms = [seen_form(word) for word in self.words]
+        if not all(word_forms):  # an empty form is a part of every text
             return []
+        matches = [item for item in items if self._meets_conditions(item)]
+        if self.ids:
+            folded_ids = [id_.casefold() for id_ in self.ids]
+            matches = [item for item in matches if self._has_id(item, folded_ids)]
+        if word_forms or self.only_by_other_words:
+            matches = [item for item in matches if self._meets_words(item, word_forms, seen_form)]
+        return matches
 
-        def meant(item: Item) -> bool:
-            early = self.since_ms is not None and item.at_ms < self.since_ms
-            late = self.until_ms is not None and item.at_ms > self.until_ms
-            if early or late or self.family not in (None, item.family) or self.archived not in (None, item.archived):
-                return False
-            if self.session not in (None, item.session):
-                return False
-            if ids and not any(_names(each, item, whole=self.whole_ids) for each in ids):
-                return False
-            held = seen_form("\n".join((item.title, *(item.said or (item.text,)), *item.also))) if words else ""
-            holds = all(word in held for word in words)
-            if not self.beside:
-                return holds
-            with_others = "\n".join((held, seen_form("\n".join(item.other_words))))
-            return not holds and all(word in with_others for word in words)
+    def _meets_conditions(self, item: Item) -> bool:
+        """Whether an item meets the conditions about its time, family, state and session."""
+        if self.since_ms is not None and item.at_ms < self.since_ms:
+            return False
+        if self.until_ms is not None and item.at_ms > self.until_ms:
+            return False
+        if self.family not in (None, item.family):
+            return False
+        if self.archived not in (None, item.archived):
+            return False
+        return self.session in (None, item.session)
 
-        return list(filter(meant, items))
+    def _has_id(self, item: Item, ids: Sequence[str]) -> bool:
+        """`ids` are those of the filter without upper case."""
+        return any(_is_named(item, id_, whole=self.whole_ids) for id_ in ids)
+
+    def _meets_words(self, item: Item, word_forms: Sequence[str], seen_form: Callable[[str], str]) -> bool:
+        """Whether an item meets the condition about words, whose forms `seen_form` has made."""
+        searched_texts = item.said or (item.text,)
+        own_form = seen_form("\n".join((item.title, *searched_texts, *item.also)))
+        has_all_words = all(word_form in own_form for word_form in word_forms)
+        if not self.only_by_other_words:
+            return has_all_words
+        if has_all_words:
+            return False
+        other_form = seen_form("\n".join(item.other_words))
+        whole_form = f"{own_form}\n{other_form}"
+        return all(word_form in whole_form for word_form in word_forms)
 
 
-def _names(sought: str, item: Item, *, whole: bool) -> bool:
-    if not whole and len(sought) >= LEAST_ID_CHARS and item.id.casefold().startswith(sought):
+def _is_named(item: Item, id_: str, *, whole: bool) -> bool:
+    """Whether `id_`, which has no upper case, is the id or another name of the item, or the beginning of its id."""
+    if not whole and len(id_) >= LEAST_ID_CHARS and item.id.casefold().startswith(id_):
         return True
-    return sought in (name.casefold() for name in (item.id, *item.aliases))
+    return id_ in (name.casefold() for name in (item.id, *item.aliases))

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
+from languages import N_, MessageError
 from memory_server.kernel import strict_json, times
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.nesting import DEEPEST
-from sandbox.locale import MessageError, _
 
 Json = dict[str, Any]
-TOO_DEEP = _("it is nested too deeply; take levels out until it has at most {deepest}", DEEPEST)
+TOO_DEEP = N_("it is nested too deeply; take levels out until it has at most {deepest}")
 
 
 class NotARecord(MessageError, ValueError):
@@ -44,7 +44,7 @@ def loads(data: bytes) -> Any:
             text = without_surrogates(json.dumps(value, ensure_ascii=False))
             return json.loads(text, parse_constant=lambda _: None)
         except RecursionError as error:
-            raise NotARecord(TOO_DEEP) from error
+            raise NotARecord(TOO_DEEP, DEEPEST) from error
 
 
 def load_object(data: bytes) -> Json:
@@ -61,15 +61,19 @@ def load_object(data: bytes) -> Json:
 def dump_array(records: Iterable[Json]) -> bytes:
     """A JSON array with one record a line: readable, and half the size of an indented one."""
     body = b",\n".join(map(dumps, records))
-    return b"[\n" + body + b"\n]\n" if body else b"[]\n"
+    if not body:
+        return b"[]\n"
+    return b"[\n" + body + b"\n]\n"
 
 
 def load_array(data: bytes) -> list[Json]:
     """The records of a JSON array file. Raises ValueError if it is not a JSON array of objects."""
-    value = loads(data) if data.strip() else []
-    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+    if not data.strip():
+        return []
+    records = loads(data)
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise NotARecord("it is not a JSON array of objects")
-    return value
+    return records
 
 
 class OtherLayout(Exception):
@@ -82,11 +86,13 @@ def lines_of_array(data: bytes) -> Iterator[Json]:
     if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
         raise OtherLayout
     loads_line = strict_json.loads if strict_json.may_hold_long_integers(data) else orjson.loads
-    place, last = 2, len(data) - 2
-    while place < last:
-        end = data.index(b"\n", place)
-        line = data[place:end]
-        if line.endswith(b",") != (end + 1 < last):
+    line_start = 2
+    array_end = len(data) - 2
+    while line_start < array_end:
+        line_end = data.index(b"\n", line_start)
+        line = data[line_start:line_end]
+        is_last_line = line_end + 1 >= array_end
+        if line.endswith(b",") == is_last_line:
             raise OtherLayout
         try:
             record = loads_line(line.removesuffix(b","))
@@ -95,7 +101,7 @@ def lines_of_array(data: bytes) -> Iterator[Json]:
         if not isinstance(record, dict):
             raise OtherLayout
         yield record
-        place = end + 1
+        line_start = line_end + 1
 
 
 def milliseconds(value: Any) -> int:

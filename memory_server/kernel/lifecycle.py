@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HISTORY_PAGE = 50
 """Changes on a page of the history: what fits on a screen or two."""
 _FORGET = "forget"
-"""How the authors of changes begin by which a person forgets."""
+"""The beginning of the author of a change by which a person forgets."""
 
 Kept = Literal["conversations", "knowledge"]
 
@@ -30,14 +30,15 @@ def forgetting_of(change: str) -> str:
 
 
 def asked_to_forget(author: str) -> bool:
-    """Whether a person asked for what a change of this author removed; the clean-up and tools have other authors."""
+    """Whether a person asked for a change of this author, which removed items; the clean-up and tools are other
+    authors."""
     return author.split(" ")[0] == _FORGET
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """What a change did to one memory or entry. `what`: such as `forgotten`. `text`: its beginning, or its score before
-    and after."""
+    """What a change did to a memory or an entry. `what`: such as `forgotten`. `text`: the beginning of its text, or its
+    score before and after."""
 
     what: str
     id: str | None = None
@@ -47,8 +48,8 @@ class HistoryStep:
 @dataclass(frozen=True, slots=True)
 class PastChange:
     """A change in the history. `place`: a conversation, or a family with its owner, such as `refs/short-term`. `at_ms`:
-    milliseconds since 1970. `by`: the tool or command that made it, or `hand`. `more_steps`: how many it has beside
-    `steps`."""
+    milliseconds since 1970. `by`: its author: a tool, a command, or `hand`. `more_steps`: how many steps it has beside
+    those in `steps`."""
 
     id: str
     place: str
@@ -69,7 +70,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """What a clean-up takes out of use. `time_ms`: of the memory, in milliseconds since 1970."""
+    """A memory or an entry that a clean-up takes out of use. `time_ms`: its time, in milliseconds since 1970."""
 
     id: str
     time_ms: int
@@ -79,8 +80,8 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a clean-up took out of a place, or would. `due` of the `remaining` are for later runs. `problem`: why the
-    place was passed over."""
+    """The result of a clean-up in a place: `left` was taken out of use, or would be. Of the `remaining`, `due` are for
+    later runs. `problem`: why the place was passed over."""
 
     place: str
     left: tuple[Leaving, ...] = ()
@@ -91,8 +92,8 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class RestoredPlace:
-    """What a restore changed in a place of an engine, or would. `left_out`: what is too large to be stored, and why.
-    `change_id` None: nothing was changed, or by several changes."""
+    """The result of a restore in a place of an engine: what was changed, or would be. `left_out`: what is too large to
+    be stored, and why. `change_id` is None where nothing was changed, or several changes were made."""
 
     keeps: Kept
     place: str
@@ -102,17 +103,21 @@ class RestoredPlace:
 
 
 class Copied(NamedTuple):
-    """What went into a backup. `entries`: of knowledge. `left_out`: a sentence for each place that cannot be read."""
+    """The result of a copy into a backup. `entries`: how many of knowledge were copied. `left_out`: a sentence for each
+    place that cannot be read."""
 
     entries: int = 0
     left_out: tuple[str, ...] = ()
 
 
 Examine = Callable[[], Awaitable[Sequence[Finding]]]
+"""A call that examines a part of what is stored and returns the findings about it."""
+BlockingExamine = Callable[[], Sequence[Finding]]
+"""The same as `Examine`, for a thread."""
 
 
 class Lifecycle(Protocol):
-    """An engine. Every method may raise `StorageError`; then what it was about is unchanged."""
+    """An engine. Every method may raise `StorageError`; then nothing was changed."""
 
     @property
     def keeps(self) -> Kept: ...
@@ -121,28 +126,28 @@ class Lifecycle(Protocol):
         """Whether a change id has this engine's form."""
 
     async def places(self) -> list[str]:
-        """Where something is or was stored, sorted."""
+        """The places in which something is or was stored, sorted."""
 
     async def find(self, sought: Sought) -> list[Item]:
-        """The items that are meant, newest first."""
+        """The items that match the filter, newest first."""
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
-        """Move those of `items` that are live here into the archive, as one change for each place; how many these
-        were."""
+        """Move those of `items` that are live in this engine into the archive, as one change for each place; the number
+        of moved items."""
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
         """All texts of `items`, live or archived, that this engine has, also those that they had before an edit."""
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
-        """All texts that memories or entries had when they held all these words, as far as the past is kept. Changes
+        """All texts that memories or entries had when they held all these words, as far as the past is stored. Changes
         nothing."""
 
     async def erase(self, erasure: Erasure) -> None:
-        """Remove for good, from all that this engine keeps, what is erased. Its live items were forgotten before. A
-        crash leaves the old or the new state of each store; doing it again finishes."""
+        """Remove the erased items and texts for good from all that this engine stores. Its live items were forgotten
+        before. A crash leaves the old or the new state of each store; a second run finishes."""
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
-        """The same in what a backup holds of this engine, which is checked before; all of it or nothing."""
+        """Remove them from this engine's part of a backup, which is checked before: from all of it, or from nothing."""
 
     async def history(
         self,
@@ -152,41 +157,44 @@ class Lifecycle(Protocol):
         limit: int = HISTORY_PAGE,
         most_steps: int | None = None,
     ) -> list[PastChange]:
-        """At most `limit` changes of a place, or of all, newest first, before the change `before`. `most_steps`: of one
-        change; an import has tens of thousands. Raises InvalidInput: `before` is not a change of these places."""
+        """At most `limit` changes of a place, or of all places, newest first, before the change `before`. `most_steps`:
+        how many steps of a change are read; an import has tens of thousands. Raises InvalidInput: `before` is not a
+        change of these places."""
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
-        """Take back a change of a place, or of any; later changes of other entries stay. Raises InvalidInput: there is
-        no such change, it is too old, or what it changed was changed since; nothing was changed."""
+        """Take back a change of a place, or of any place; later changes of other entries stay. Raises InvalidInput:
+        there is no such change, it is too old, or its items were changed since; then nothing is changed."""
 
     def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
-        """Move what is due into the archive, place by place, or with `dry_run` say what that would be. Raises
-        InvalidInput: there is no such place."""
+        """Move the due items into the archive, place by place, or with `dry_run` only name them. Raises InvalidInput:
+        there is no such place."""
 
     async def keep_up(self, seen_from_ms: int) -> int:
-        """The daily upkeep: clean up, and delete for good what is kept no longer, as seen from `seen_from_ms`; how much
-        was cleaned up. What fails is logged and passed over."""
+        """The daily upkeep: clean up, and delete for good whatever is to be stored no longer at `seen_from_ms`; the
+        number of items that were cleaned up. A failure is logged and passed over."""
 
     async def examinations(self) -> list[Examine]:
         """Calls that each give the findings about a part of what is stored. They change nothing."""
 
     async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
-        """Add what is stored to a backup, calling `advance` after each place. `only`: one conversation."""
+        """Add everything that is stored to a backup, calling `advance` after each place. `only`: the one conversation
+        that is added."""
 
     async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
-        """Raises StorageError or BackupNotFound: what a backup holds of this engine cannot be used."""
+        """Raises StorageError or BackupNotFound: this engine's part of a backup cannot be used."""
 
     def restore(
         self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
     ) -> AsyncIterator[RestoredPlace]:
-        """Bring back what a backup holds of this engine, place by place, or with `dry_run` say what that would change.
-        The backup is checked before anything changes."""
+        """Bring back this engine's part of a backup, place by place, or with `dry_run` only name the changes. The
+        backup is checked before anything changes."""
 
 
 class Ledger(Protocol):
-    """When upkeep last ran, and whose turn it is; `last_run_ms` and `note_run` are blocking calls."""
+    """The ledger of upkeep: when it last ran, and which process may run it; `last_run_ms` and `note_run` are blocking
+    calls."""
 
     def turn(self) -> AbstractAsyncContextManager[bool]:
         """Whether this process may run upkeep; True for only one process at a time."""

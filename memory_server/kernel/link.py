@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import platform
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from memory_server.kernel.errors import InvalidInput
 
@@ -17,8 +17,8 @@ MOST_FOLDER_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`url`: that of the server, without a slash at its end. `ca`: a file of further authorities; None: those that this
-    machine knows."""
+    """The server whose memory this machine uses. `url`: its URL, without a slash at the end. `ca`: a file of further
+    certificate authorities; None: only the machine's own ones count."""
 
     url: str
     token_file: str
@@ -30,29 +30,43 @@ class Link:
         return _is_here(urlsplit(self.url).hostname or "")
 
 
-def url_of(given: str) -> str:
-    """The URL of a server, as a link has it. Raises InvalidInput: it is not one, or others could read what is sent."""
-    try:
-        parts = urlsplit(given.strip())
-        host, _port = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in ("http", "https") or parts.query or parts.fragment or "@" in parts.netloc:
-        raise InvalidInput("`{url}` is not the URL of a server; write one such as https://home.example.", given)
-    if parts.scheme == "http" and not _is_here(host):
+def url_of(typed: str) -> str:
+    """The URL of a server, as a link has it. Raises InvalidInput: `typed` is not such a URL, or others could read what
+    is sent."""
+    parts = _server_url_parts(typed.strip())
+    if parts is None or not parts.hostname:
+        raise InvalidInput("`{url}` is not the URL of a server; write one such as https://home.example.", typed)
+    if parts.scheme == "http" and not _is_here(parts.hostname):
         raise InvalidInput(
             "{url} is not encrypted, so others could read your memories and your token; use https:// (plain http is "
             "only for a server on this machine).",
-            given,
+            typed,
         )
-    return given.strip().rstrip("/").removesuffix("/mcp")
+    return typed.strip().rstrip("/").removesuffix("/mcp")
+
+
+def _server_url_parts(url: str) -> SplitResult | None:
+    """The parts of a URL; None: it cannot be that of a server."""
+    try:
+        parts = urlsplit(url)
+        _port = parts.port  # raises ValueError where it is not the number of a port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https"):
+        return None
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        return None
+    return parts
 
 
 def shared_name(folder: str | None, home: str) -> str | None:
     """A folder by the name that it has on all machines of a user: `~/shop` for what is in the `home` folder."""
-    if folder is None or home in ("", "/") or not (folder == home or folder.startswith(f"{home.rstrip('/')}/")):
+    if folder is None or home in ("", "/"):
         return folder
-    return f"~{folder[len(home.rstrip('/')) :]}"
+    home_path = home.rstrip("/")
+    if folder != home and not folder.startswith(f"{home_path}/"):
+        return folder
+    return "~" + folder.removeprefix(home_path)
 
 
 def machine_name() -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
+from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.text import BEGINNING_CHARS, beginning
-from sandbox.locale import N_, LocalizedText, _, joined
 
 Role = Literal["user", "assistant", "system"]
 
@@ -40,8 +40,10 @@ MAX_NAME_CHARS = 200
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""Milliseconds since 1970 of the first and the last moment that dates can show: the years 1 to 9999."""
+FIRST_MS = -62_135_596_800_000
+"""Milliseconds since 1970 of the first moment that dates can show, in the year 1."""
+LAST_MS = 253_402_300_799_999
+"""Milliseconds since 1970 of the last moment that dates can show, in the year 9999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,72 +59,74 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One context of a model in which messages are said, such as a window of Claude Code or one run of a server.
-    Messages of the session from `context_since_ms` on (milliseconds since 1970) are still in its context. None:
-    unknown, as for a server that runs for weeks."""
+    """One context of a model, such as a window of Claude Code. Messages of the session from `context_since_ms` on
+    (milliseconds since 1970) are still in its context. None: unknown."""
 
     id: str
     context_since_ms: int | None = None
 
 
 def both_ends(text: str, most: int = MAX_CONTENT_CHARS) -> str:
-    """`text`; of a longer one its beginning and its end, of `most` characters together, and between them how many were
-    left out: people write a question before or after what they paste. What is private must not be in it any more."""
+    """`text`; a longer one is cut to its beginning and its end, of `most` characters together, with the number of
+    characters left out between them: people write a question before or after what they paste. Private parts must have
+    been removed before."""
     if len(text) <= most:
         return text
     half = (most - _MARK_CHARS) // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half:,} characters left out]\n{text[-half:]}"
+    left_out_chars = len(text) - 2 * half
+    return f"{text[:half]}\n[{left_out_chars:,} characters left out]\n{text[-half:]}"
 
 
 def context_text(messages: Iterable[Message]) -> str:
     """The text of a memory: one `name-or-role: content` line per message."""
-    return "\n".join(_("{about}: {what}", message.name or message.role, message.content) for message in messages)
+    return "\n".join(f"{message.name or message.role}: {message.content}" for message in messages)
 
 
 _ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}): ?(.*)", re.DOTALL)
 
 
 def said_in(text: str) -> tuple[Message, ...]:
-    """The messages of a text of `role: content` lines; any other text is one message of the user."""
-    said: list[Message] = []
+    """The messages of a text of `role: content` lines; any other text is a single message of the user."""
+    messages: list[Message] = []
     for line in both_ends(text).split("\n"):
-        if found := _ROLE_LINE.fullmatch(line):
-            said.append(Message(cast(Role, found[1]), found[2]))
-        elif said:
-            said[-1] = replace(said[-1], content=f"{said[-1].content}\n{line}")
+        role_line = _ROLE_LINE.fullmatch(line)
+        if role_line is not None:
+            role, content = role_line.groups()
+            messages.append(Message(cast(Role, role), content))
+        elif messages:
+            last_message = messages[-1]
+            messages[-1] = replace(last_message, content=f"{last_message.content}\n{line}")
         else:
             return (Message("user", both_ends(text)),)
-    return tuple(said)
+    return tuple(messages)
 
 
 def with_roles(text: str) -> str:
-    """A text of `role: content` lines as a message, so that people read the roles in their language. The English is the
-    text as it is."""
-    lines = [_role_line(line) for line in text.split("\n")]
-    if not any(isinstance(line, LocalizedText) for line in lines):
-        return text
-    return joined("\n", lines)
+    """A text of `role: content` lines with the roles in the language of this context. In English it is the text as it
+    is."""
+    return "\n".join(_role_line(line) for line in text.split("\n"))
 
 
 def said_beginning(text: str, most: int = BEGINNING_CHARS) -> str:
-    """As `beginning`, of a text of `role: content` lines, as a message with the roles."""
+    """The `beginning` of a text of `role: content` lines, with the roles in the language of this context."""
     plain = beginning(text, most)
     lines: list[str] = []
-    room = most
+    remaining_chars = most
     for line in text.split("\n"):
         words = " ".join(line.split())
         if not words:
             continue
-        if len(words) > room:
-            lines.append(_role_line(words[:room] + "…"))
+        if len(words) > remaining_chars:
+            lines.append(words[:remaining_chars] + "…")
             break
-        lines.append(_role_line(words))
-        room -= len(words) + 1
-        if room < 0:
+        lines.append(words)
+        remaining_chars -= len(words) + 1
+        if remaining_chars < 0:
             break
-    spoken = joined(" ", lines)
     # Where it is cut between two lines, the mark of the cut has no line of its own.
-    return spoken if spoken == plain else plain
+    if " ".join(lines) != plain:
+        return plain
+    return " ".join(map(_role_line, lines))
 
 
 def _role_line(line: str) -> str:
@@ -149,7 +153,9 @@ def storable(message: Message) -> Message:
         raise InvalidInput(
             "The unknown fields of a message may be nested {deepest} levels deep; remove levels.", DEEPEST
         )
-    name = None if message.name is None else without_surrogates(message.name)
+    name = message.name
+    if name is not None:
+        name = without_surrogates(name)
     return replace(message, content=without_surrogates(message.content), name=name)
 
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 
 BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 """Upper bounds of the buckets in milliseconds: what a person feels lies between 50 and 1,000."""
@@ -37,18 +38,21 @@ class Calls:
     def quantile(self, share: float) -> float:
         """Milliseconds that this share took at most, as if each bucket were evenly filled. 0 if nothing was
         measured."""
-        wanted = share * self.count
-        below = 0
-        for number, count in enumerate(self.counts):
-            if count and below + count >= wanted:
-                lower = BOUNDS_MS[number - 1] if number else 0.0
-                upper = min(BOUNDS_MS[number] if number < len(BOUNDS_MS) else self.longest_ms, self.longest_ms)
-                return lower + max(0.0, upper - lower) * (wanted - below) / count
-            below += count
+        calls_within = share * self.count
+        calls_below = 0
+        lower_ms = 0.0
+        for upper_ms, count in zip((*BOUNDS_MS, inf), self.counts, strict=True):
+            if count and calls_below + count >= calls_within:
+                width_ms = max(0.0, min(upper_ms, self.longest_ms) - lower_ms)
+                return lower_ms + width_ms * (calls_within - calls_below) / count
+            calls_below += count
+            lower_ms = upper_ms
         return 0.0
 
 
 class Meter:
+    """Counters, gauges and calls by name. A meter may be a part of a total, which then counts the same."""
+
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._began = now()
@@ -79,7 +83,8 @@ class Meter:
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
         """One call; an exception out of it is an error."""
-        began, failed = self._now(), False
+        began = self._now()
+        failed = False
         try:
             yield
         except BaseException:
@@ -127,9 +132,9 @@ class Meter:
 
     def figures(self) -> Mapping[str, Mapping[str, int]]:
         """Every counter and gauge, by family and name, sorted."""
-        return {
-            family: {
-                name: self.number(family, name) for name in sorted({*self._counters[family], *self._gauges[family]})
-            }
-            for family in sorted({*self._counters, *self._gauges})
-        }
+        families = sorted({*self._counters, *self._gauges})
+        return {family: self._numbers(family) for family in families}
+
+    def _numbers(self, family: str) -> Mapping[str, int]:
+        names = sorted({*self._counters[family], *self._gauges[family]})
+        return {name: self.number(family, name) for name in names}

@@ -17,8 +17,8 @@ Options = TypeVar("Options")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """In `Annotated`: `check` gives the value that counts for a given one; its InvalidInput or ValueError says why it
-    cannot be used. `first`: before its type is looked at."""
+    """A check in `Annotated`: `check` gives the value that counts for the one that was set; its InvalidInput or
+    ValueError says why that cannot be used. `first`: the check is made before the type is looked at."""
 
     check: Callable[[Any], Any]
     first: bool = False
@@ -38,6 +38,8 @@ class Checked:
             raise ValueError(str(error)) from error
 
 
-def extended(kind: type[Options], given: Any, **more: Any) -> Options:
-    """A `kind`, which extends the class of `given`, with the values of `given` and `more` that users cannot set."""
-    return kind(**{field.name: getattr(given, field.name) for field in fields(given)}, **more)
+def extended(kind: type[Options], user_options: Any, **program_values: Any) -> Options:
+    """Options of the class `kind`, which extends that of `user_options`: with these values, and those that users cannot
+    set."""
+    user_values = {field.name: getattr(user_options, field.name) for field in fields(user_options)}
+    return kind(**user_values, **program_values)

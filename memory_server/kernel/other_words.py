@@ -10,53 +10,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from unicodedata import category
 
+from languages import _, n_
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import to_keep, without_private, without_private_tags
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, Enrichment, words_in
 from nlp.index_terms import seen_form
-from sandbox.locale import _, n_
 
 
 @dataclass(frozen=True, slots=True)
 class OtherWords:
-    """The `texts` that count, each once; and how many were left out because a private part has their words."""
+    """The `texts` that count, each once. `private`: how many were left out because a private part has their words."""
 
     texts: tuple[str, ...] = ()
     private: int = 0
 
 
-def other_words_of(texts: Sequence[str], said: Sequence[Message]) -> OtherWords:
-    """Those of the `texts` that count beside what was `said`. Raises InvalidInput: there are too many, or one is too
+def other_words_of(texts: Sequence[str], messages: Sequence[Message]) -> OtherWords:
+    """The other words that count beside these messages. Raises InvalidInput: there are too many, or a text is too
     long."""
-    marked = sum(without_private(text) != text for text in texts)
-    wanted = tuple(text for text in dict.fromkeys(map(public_text, texts)) if seen_form(text))
-    if len(wanted) > MOST_TEXTS or any(len(text) > MOST_TEXT_CHARS for text in wanted):
+    private_count = sum(without_private(text) != text for text in texts)
+    public_texts = [public_text(text) for text in texts]
+    usable_texts = tuple(text for text in dict.fromkeys(public_texts) if seen_form(text))
+    if len(usable_texts) > MOST_TEXTS or any(len(text) > MOST_TEXT_CHARS for text in usable_texts):
         raise InvalidInput(
             "Give at most {texts} other words, each of at most {chars} characters; leave out those that say little.",
             MOST_TEXTS,
             MOST_TEXT_CHARS,
         )
-    kept = to_keep(said)
-    if not wanted or tuple(kept) == tuple(said):
-        return OtherWords(wanted, marked)
-    private = _Private(said, kept)
-    public = tuple(text for text in wanted if not private.has(text))
-    return OtherWords(public, marked + len(wanted) - len(public))
+    public_messages = to_keep(messages)
+    if not usable_texts or public_messages == tuple(messages):
+        return OtherWords(usable_texts, private_count)
+    private_words = _PrivateWords(messages, public_messages)
+    texts_that_count = tuple(text for text in usable_texts if not private_words.are_in(text))
+    left_out_count = len(usable_texts) - len(texts_that_count)
+    return OtherWords(texts_that_count, private_count + left_out_count)
 
 
 def public_text(text: str) -> str:
     """The text on one line, without its private parts and without characters that nobody sees."""
     text = without_private(without_surrogates(text))
-    return " ".join("".join(char for char in text if char.isspace() or category(char) not in _UNSEEN).split())
+    seen_characters = [char for char in text if char.isspace() or category(char) not in _UNSEEN_CATEGORIES]
+    return " ".join("".join(seen_characters).split())
 
 
-_UNSEEN = ("Cc", "Cf", "Cn", "Co")
+_UNSEEN_CATEGORIES = ("Cc", "Cf", "Cn", "Co")
 """Categories of Unicode: control, format, unassigned, private use."""
 
 
 def private_words_note(count: int) -> str | None:
-    """What a tool says of so many other words that were left out; None: there are none."""
+    """The sentence of a tool about so many other words that were left out; None: there are none."""
     if not count:
         return None
     return n_(
@@ -67,27 +70,32 @@ def private_words_note(count: int) -> str | None:
 
 
 def found_by_text(texts: Sequence[str]) -> str:
-    """The words that are kept with a memory, for people; empty if there are none."""
-    return _("Also found by: {words}.", ", ".join(texts)) if texts else ""
+    """The words that are stored with a memory, for people; empty if there are none."""
+    if not texts:
+        return ""
+    return _("Also found by: {words}.", ", ".join(texts))
 
 
-class _Private:
+class _PrivateWords:
     """The words that only the private parts of messages have."""
 
-    def __init__(self, said: Sequence[Message], kept: Sequence[Message]) -> None:
-        whole = without_private_tags("\n".join(message.content for message in said))
-        public = "\n".join(message.content for message in kept)
-        self._whole_form = _letters(whole)
-        self._public_form = _letters(public)
-        self._words = _words(whole) - _words(public)
-        self._parts = [part for part in map(_letters, self._words) if len(part) >= _least_chars(part)]
+    def __init__(self, messages: Sequence[Message], public_messages: Sequence[Message]) -> None:
+        spoken_text = without_private_tags("\n".join(message.content for message in messages))
+        stored_text = "\n".join(message.content for message in public_messages)
+        self._spoken_letters = _letters(spoken_text)
+        self._stored_letters = _letters(stored_text)
+        self._words = _words(spoken_text) - _words(stored_text)
+        letters_of_words = [_letters(word) for word in self._words]
+        self._long_words = [letters for letters in letters_of_words if len(letters) >= _least_chars(letters)]
 
-    def has(self, text: str) -> bool:
+    def are_in(self, text: str) -> bool:
         """Whether a text has such a word, also within another one, or written in another way: 138-0000, dia betes."""
-        form = _letters(text)
-        if form in self._whole_form and form not in self._public_form:
+        letters = _letters(text)
+        if letters in self._spoken_letters and letters not in self._stored_letters:
             return True
-        return any(part in form for part in self._parts) or not self._words.isdisjoint(_words(text))
+        if any(word in letters for word in self._long_words):
+            return True
+        return not self._words.isdisjoint(_words(text))
 
 
 def _letters(text: str) -> str:
@@ -96,8 +104,10 @@ def _letters(text: str) -> str:
 
 
 def _least_chars(word: str) -> int:
-    """From how many characters on a word within another one says something: 糖尿病 in 糖尿病人."""
-    return 3 if word.isascii() else 2
+    """The number of characters from which on a word within another one says something: 糖尿病 in 糖尿病人."""
+    if word.isascii():
+        return 3
+    return 2
 
 
 _WORDS = Enrichment(normal_forms=True, scripts=True, stems=True)

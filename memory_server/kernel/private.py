@@ -12,49 +12,57 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, Protocol
 
+from languages import _
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message, both_ends
 from memory_server.kernel.times import local
-from sandbox.locale import _
 
 _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
 EMPTY_PART = "<private></private>"
-"""What stands for a private part, or for a message that is wholly private, after its words were removed."""
+"""The empty tags that replace a private part, or a message that is wholly private."""
 
 
 def without_private(text: str) -> str:
     """`text` without its private parts; a text without such tags is returned unchanged. Linear in the length."""
-    parts = _public_parts(text)
-    return text if len(parts) == 1 else "".join(parts).strip()
+    public_parts = _public_parts(text)
+    if len(public_parts) == 1:
+        return text
+    return "".join(public_parts).strip()
 
 
 def without_private_tags(text: str) -> str:
-    """`text` with what its private parts say, and without their tags."""
+    """`text` with the words of its private parts, but without their tags."""
     return _TAG.sub(" ", text)
 
 
 def emptied(text: str) -> str:
     """`text` with empty tags for each private part, so that it can be split at lines or headings: no piece has anything
-    private, and a piece that had nothing else is still known as wholly private."""
+    private, and a piece that had nothing else can still be seen to be wholly private."""
     return EMPTY_PART.join(_public_parts(text))
 
 
 def _public_parts(text: str) -> list[str]:
-    """What stands before, between and after the private parts; a text without such tags is the only one."""
-    kept: list[str] = []
-    open_tags = place = 0
+    """The parts before, between and after the private ones; a text without such tags is the only part."""
+    public_parts: list[str] = []
+    open_tags = 0
+    public_start = 0
     for tag in _TAG.finditer(text):
-        if not tag[1]:
-            if not open_tags:
-                kept.append(text[place : tag.start()])
+        is_closing_tag = bool(tag[1])
+        if not is_closing_tag:
+            if open_tags == 0:
+                public_parts.append(text[public_start : tag.start()])
             open_tags += 1
             continue
-        if open_tags:
+        if open_tags > 0:
             open_tags -= 1
         else:
-            kept = [""]
-        place = tag.end()
-    kept.append("" if open_tags else text[place:])
-    return kept
+            # Without an opening tag, everything before is private.
+            public_parts = [""]
+        public_start = tag.end()
+    if open_tags > 0:
+        public_parts.append("")
+    else:
+        public_parts.append(text[public_start:])
+    return public_parts
 
 
 def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -65,38 +73,49 @@ def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 @dataclass(slots=True)
 class PublicMessages:
-    """What `to_keep` gives for a conversation that comes in several parts: the answer to a message that was wholly
-    private may stand in a later part. `answers_private`: the next answer speaks of such a message."""
+    """The messages that may be stored of a conversation that comes in several parts: the answer to a message that was
+    wholly private may stand in a later part. `answers_private`: the next answer speaks of such a message."""
 
     answers_private: bool = False
     answered: bool = False
 
     def of(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """The messages of the next part as they may be stored."""
-        kept = (self._kept(message) for message in messages)
-        return tuple(message for message in kept if message is not None)
+        public_messages = [self._public_message(message) for message in messages]
+        return tuple(message for message in public_messages if message is not None)
 
-    def _kept(self, message: Message) -> Message | None:
-        content = without_private(message.content) if isinstance(message.content, str) else message.content
-        all_private = content is not message.content and not content
+    def _public_message(self, message: Message) -> Message | None:
+        """The next message of the conversation as it may be stored; None: it may not be stored."""
+        content = message.content
+        if isinstance(content, str):
+            content = without_private(content)
+        is_changed = content is not message.content
+        is_wholly_private = is_changed and not content
         if message.role == "user":
             # An answer to two messages speaks of both.
-            self.answers_private = all_private or (self.answers_private and not self.answered)
+            follows_private = self.answers_private and not self.answered
+            self.answers_private = is_wholly_private or follows_private
             self.answered = False
         elif message.role == "assistant":
             self.answered = True
-        if all_private or (self.answers_private and message.role == "assistant"):
+        if is_wholly_private:
             return None
-        return message if content is message.content else replace(message, content=content)
+        if message.role == "assistant" and self.answers_private:
+            return None
+        if is_changed:
+            return replace(message, content=content)
+        return message
 
 
 def shortened(message: Message) -> Message:
-    """`message`; of one that is longer than may be stored the two ends of what is not private. A longer one that is
-    wholly private stays as it is, so that `to_keep` leaves it out."""
+    """`message`; one that is longer than may be stored is cut to the two ends of what is not private. A longer one that
+    is wholly private stays as it is, so that `to_keep` leaves it out."""
     if len(message.content) <= MAX_CONTENT_CHARS:
         return message
     content = without_private(message.content)
-    return replace(message, content=both_ends(content)) if content else message
+    if not content:
+        return message
+    return replace(message, content=both_ends(content))
 
 
 def loses_its_middle(message: Message) -> bool:
@@ -111,18 +130,28 @@ def calls_forget(message: Any) -> bool:
     prefix. Nothing of such a turn is stored."""
     if not isinstance(message, Mapping):
         return False
-    content, calls = message.get("content"), message.get("tool_calls")
-    parts = [message.get("function_call"), *(content if isinstance(content, list) else ())]
-    parts += [each.get("function") for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else []
-    names = (part.get("name") for part in parts if isinstance(part, Mapping))
-    called = (name.removesuffix("forget") for name in names if isinstance(name, str) and name.endswith("forget"))
-    return any(not before[-1:].isalpha() for before in called)
+    calls = [message.get("function_call")]  # OpenAI, before it had `tool_calls`
+    content = message.get("content")
+    if isinstance(content, list):  # Anthropic: only the blocks that are calls have a name
+        calls += content
+    tool_calls = message.get("tool_calls")
+    if isinstance(tool_calls, list):  # OpenAI
+        calls += [tool_call.get("function") for tool_call in tool_calls if isinstance(tool_call, Mapping)]
+    return any(isinstance(call, Mapping) and _is_forget(call.get("name")) for call in calls)
+
+
+def _is_forget(tool_name: Any) -> bool:
+    """Whether this is `forget`, alone or after a prefix such as `mcp__memory__`."""
+    if not isinstance(tool_name, str) or not tool_name.endswith("forget"):
+        return False
+    prefix = tool_name.removesuffix("forget")
+    return not prefix[-1:].isalpha()
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """While it lasts, nothing is stored and hooks do not recall. It ends at `until_ms` (milliseconds since 1970); None:
-    it lasts until somebody ends it."""
+    """A pause: while it lasts, nothing is stored and hooks do not recall. It ends at `until_ms` (milliseconds since
+    1970); None: it lasts until somebody ends it."""
 
     until_ms: int | None = None
 
@@ -134,7 +163,7 @@ class Pause:
 
 
 class Pauses(Protocol):
-    """Where a pause is kept. Every method may raise StorageError; `write` and `remove` then changed nothing."""
+    """The store of a pause. Every method may raise StorageError; `write` and `remove` then changed nothing."""
 
     def read(self, now_ms: int) -> Pause | None:
         """The pause at `now_ms`; None without a pause, or after its end."""

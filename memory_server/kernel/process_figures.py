@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from memory_server.kernel.meter import Meter
 
 AGAIN_SECONDS: Final = 60.0
-"""How long sizes of files count: a folder may have 100,000 of them, which take some 0.4 s."""
+"""How long measured sizes of files count: a folder may have 100,000 files, which take some 0.4 s."""
 LOOK_SHARE: Final = 0.01
 """The share of the time that looking at files may take."""
 
@@ -57,6 +57,8 @@ def _memory_bytes() -> int:
 
 @dataclass(eq=False)
 class _Sizes:
+    """The size of a folder, which is measured again when the last figure is too old."""
+
     look: Callable[[], FolderSize]
     now: Callable[[], float]
     size: FolderSize | None = None

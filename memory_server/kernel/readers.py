@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from sandbox.locale import _
+from languages import _
 
 AT_A_SHELL: ContextVar[bool] = ContextVar("AT_A_SHELL", default=False)
 """Whether a person at a shell reads what is said in this task. The command line sets it for all commands except those
@@ -12,11 +12,13 @@ that are `for_tools` (command_table.py)."""
 
 
 def way(tool: str, command: str) -> str:
-    """How the reader does something: by the `command` at a shell, elsewhere by the `tool`."""
-    return f"`{command}`" if AT_A_SHELL.get() else tool
+    """The way for the reader to do something: the `command` at a shell, elsewhere the `tool`."""
+    if AT_A_SHELL.get():
+        return f"`{command}`"
+    return tool
 
 
 def way_for_both(tool: str, command: str) -> str:
-    """The same, but a reader with tools is told the command too: the tool may not be offered, and a model can tell its
-    user."""
+    """The way as `way` names it, but a reader with tools is told the command too: the tool may not be offered, and a
+    model can tell its user."""
     return way(_("{tool} (in a shell `{command}`)", tool, command), command)

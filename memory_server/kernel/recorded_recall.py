@@ -37,10 +37,23 @@ class RecordedItem:
     overview: bool
     lacked: str
     points: float | None
+    order: float | None = None
+    chars: int = 0
+    is_cut: bool = False
 
     @property
     def is_memory(self) -> bool:
         return self.tier not in _NAMED
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLeftOut:
+    """A memory whose trigger fired and which is not in the text that was given: its name, its characters (0: nobody
+    counted them) and the reason."""
+
+    id: str
+    chars: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class RecordedRecall:
     near: Sequence[RecordedItem]
     needed: float
     failed: Sequence[str]
+    left_out: Sequence[RecordedLeftOut]
     held: Mapping[str, int]
     chars: int
     tokens: int
@@ -115,6 +129,7 @@ def recorded_recall(line: Mapping[str, Any]) -> RecordedRecall:
         near=tuple(_items(line.get("near"), conversation)),
         needed=_number(line, "needed") or 0.0,
         failed=_texts(line.get("failed")),
+        left_out=tuple(_left_out(line.get("leftOut"))),
         held={rule: int(count) for rule, count in _numbers(line.get("held")).items()},
         chars=int(_number(line, "chars") or 0),
         tokens=int(_number(line, "tokens") or 0),
@@ -139,7 +154,16 @@ def _items(given: object, conversation: str) -> Iterator[RecordedItem]:
             overview=item.get("overview") is True,
             lacked=_text(item, "lacked"),
             points=_number(item, "points"),
+            order=_number(item, "order"),
+            chars=int(_number(item, "chars") or 0),
+            is_cut=item.get("cut") is True,
         )
+
+
+def _left_out(rows: object) -> Iterator[RecordedLeftOut]:
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict) and isinstance(row.get("id"), str):
+            yield RecordedLeftOut(row["id"], int(_number(row, "chars") or 0), _text(row, "reason"))
 
 
 def _at_ms(line: Mapping[str, Any]) -> int:

@@ -41,12 +41,14 @@ async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: fl
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives a body which was received already."""
-    message: Message | None = {"type": "http.request", "body": body, "more_body": False}
+    """A `receive` that first gives a body which was received already."""
+    is_replayed = False
 
-    async def replayed() -> Message:
-        nonlocal message
-        first, message = message, None
-        return await receive() if first is None else first
+    async def replay() -> Message:
+        nonlocal is_replayed
+        if is_replayed:
+            return await receive()
+        is_replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
 
-    return replayed
+    return replay

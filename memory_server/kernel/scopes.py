@@ -18,15 +18,19 @@ class Scope:
 
 
 KEY_BYTES = {"sessions": 16, "conversations": 20}
-"""Bytes of the name of a vector: memories of conversations are kept elsewhere, so they are told apart by it."""
+"""Bytes of the name of a vector. Memories of conversations are stored elsewhere, so their vectors are deleted by a rule
+of their own; the length tells them apart."""
 
 
 def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
     """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
-    that nobody learns from a known vector what somebody else has said. That of a text of a conversation is longer.
-    Without a scope: the bytes of the model."""
-    mark = sha256(model.encode()).digest()[:4]
+    that nobody learns from a vector of theirs what somebody else has said. The name for a text of a conversation is
+    longer. Without a scope: the bytes of the model."""
+    model_bytes = sha256(model.encode()).digest()[:4]
     if scope is None:
-        return mark
-    size = KEY_BYTES["conversations" if scope.space == "conversations" else "sessions"]
-    return mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[: size - len(mark)]
+        return model_bytes
+    size = KEY_BYTES["sessions"]
+    if scope.space == "conversations":
+        size = KEY_BYTES["conversations"]
+    text_bytes = sha256(f"{scope.owner}\0{text}".encode()).digest()
+    return model_bytes + text_bytes[: size - len(model_bytes)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from sandbox.locale import _
+from languages import _
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
@@ -21,7 +21,9 @@ def loads(data: bytes) -> Any:
     """The value of a JSON text in UTF-8, with integers of any size as they are. Raises ValueError if it is not JSON or
     not UTF-8, or holds NaN, lone surrogates or a number out of range."""
     value = orjson.loads(data)
-    return lenient(data) if may_hold_long_integers(data) else value
+    if may_hold_long_integers(data):
+        return lenient(data)
+    return value
 
 
 def loads_of_long_object(data: bytes) -> Any:
@@ -53,7 +55,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _read_list(decoder: json.JSONDecoder, text: str, position: int) -> tuple[list[Any], int]:
-    """A list that begins at `position`, and where it ends."""
+    """A list that begins at `position`, and the position after its end."""
     items: list[Any] = []
     position = _after(text, position, "[")
     while text[position] != "]":
@@ -65,31 +67,37 @@ def _read_list(decoder: json.JSONDecoder, text: str, position: int) -> tuple[lis
 
 
 def _after(text: str, position: int, mark: str) -> int:
+    """The position after `mark`. Raises ValueError: another character stands at `position`."""
     if text[position] != mark:
         raise ValueError(text[position : position + 1])
     return position + 1
 
 
 def repeated_name(data: bytes) -> str | None:
-    """A name that an object in a JSON text has twice, of which `loads` would take the last; None: there is none. Raises
-    ValueError as `lenient`."""
-    repeated: list[str] = []
+    """A name that an object in a JSON text has twice, of which `loads` would take the last value; None: there is no
+    such name. Raises ValueError as `lenient`."""
+    repeated_names: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> None:
-        repeated.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        counts = Counter(name for name, _value in pairs)
+        repeated_names.extend(name for name, count in counts.items() if count > 1)
 
     lenient(data, collect)
-    return repeated[0] if repeated else None
+    if not repeated_names:
+        return None
+    return repeated_names[0]
 
 
 def may_hold_long_integers(data: bytes) -> bool:
-    """Whether orjson might change an integer in `data`. Ask it once for a text of many values."""
+    """Whether orjson might change an integer in `data`. It reads all of `data`: call it once for a text of many
+    values."""
     return _LONG_NUMBER in data.translate(_ZEROS)
 
 
 def lenient(data: bytes, object_of: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """The same by the standard library: slower, but it accepts the NaN and lone surrogates that others write. Raises
-    ValueError if it is not JSON, not UTF-8, or nested too deeply. `object_of` makes an object of its pairs."""
+    """The value of a JSON text by the standard library, which is slower, but accepts the NaN and lone surrogates that
+    others write. Raises ValueError if it is not JSON, not UTF-8, or nested too deeply. `object_of` makes an object of
+    its pairs."""
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=object_of)
     except RecursionError as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 from unicodedata import category
 
-from sandbox.locale import LocalizedText, _, changed
+from languages import _
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -15,43 +17,56 @@ MOST_NAME_CHARS = 200
 BEGINNING_CHARS = 100
 """Characters of the beginning of a text, by which a person recognizes it."""
 
+IDEOGRAPH = re.compile("[\u3400-\u9fff]")
+"""A character by which a text is taken for Chinese."""
+
 
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     """A text from outside, or a sentence that quotes one, as UTF-8 can write it (the path of a file may hold other
     bytes). If it is longer than `most`, its middle is left out."""
-    if isinstance(text, LocalizedText) and len(text) <= most:
-        return text
     text = text.encode(errors="backslashreplace").decode()
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
+    if len(text) <= most:
+        return text
+    head = text[: most // 2]
+    tail = text[-((most - 1) // 2) :]
+    return f"{head}…{tail}"
 
 
 def visible(text: str) -> str:
-    """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8. A
-    message stays one."""
-    return changed(text, _escaped)
+    """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8."""
+    return "".join(map(_escaped_character, text))
 
 
-def _escaped(text: str) -> str:
-    return "".join(
-        char.encode("unicode_escape").decode() if category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text
-    )
+def _escaped_character(char: str) -> str:
+    if category(char) in ("Cc", "Cs", "Zl", "Zp"):
+        return char.encode("unicode_escape").decode()
+    return char
 
 
 def beginning(text: str, most: int = BEGINNING_CHARS) -> str:
     """The first words of a text, on one line."""
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most]}…"
+    if len(line) <= most:
+        return line
+    return f"{line[:most]}…"
 
 
 def estimated_tokens(text: str) -> int:
     """About how many tokens a text takes: four characters of ASCII are one, and so is each other character."""
-    return -(-sum(1 if char.isascii() else 4 for char in text) // 4)
+    ascii_count = sum(map(str.isascii, text))
+    other_count = len(text) - ascii_count
+    return ceil(ascii_count / 4) + other_count
 
 
 def unreadable(conversations: Mapping[str, object]) -> str:
-    """What to do about conversations that could not be read while others were, given with the broken file of each."""
-    named = ", ".join(f"{name} ({file})" if file else name for name, file in conversations.items())
-    return _("These conversations could not be read: {named}; `memory-server doctor` says why.", named)
+    """The sentence about conversations that could not be read while others were, each with its broken file."""
+    names: list[str] = []
+    for name, file in conversations.items():
+        if file:
+            names.append(f"{name} ({file})")
+        else:
+            names.append(name)
+    return _("These conversations could not be read: {named}; `memory-server doctor` says why.", ", ".join(names))
 
 
 Grade = Literal["ok", "note", "warning", "error"]
@@ -60,7 +75,8 @@ Grade = Literal["ok", "note", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`about`: a conversation, `folder`, `disk`, … `what`: the sentence, with what to do unless it is `ok`."""
+    """The finding of an examination. `about`: a conversation, `folder`, `disk`, … `what`: the sentence, with advice
+    unless the grade is `ok`."""
 
     grade: Grade
     about: str

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import shown
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _COPIES_OF_ZONES = ("posix", "right/")
-"""How names begin, in the folder of the system, of what is a second form of the zones."""
+"""How the names of zones begin that the folder of the system has in a second form."""
 
 
 def iso(time_ms: int) -> str:
@@ -19,18 +22,20 @@ def iso(time_ms: int) -> str:
 
 
 def iso_or_none(time_ms: int | None) -> str | None:
-    """The same, and None for a time that is not known."""
-    return None if time_ms is None else iso(time_ms)
+    """A time as `iso` writes it; None for an unknown time."""
+    if time_ms is None:
+        return None
+    return iso(time_ms)
 
 
 def moment_of(time_ms: int) -> datetime:
-    """The same instant as an aware datetime in UTC."""
+    """The instant as an aware datetime in UTC."""
     return EPOCH + time_ms * _MILLISECOND
 
 
 def local(time_ms: int, zone: tzinfo | None) -> datetime:
-    """The same instant on a clock in `zone` (None: the system's); in UTC at the ends of the calendar, where other zones
-    have no date."""
+    """The instant on a clock in `zone` (None: the system's); in UTC at the ends of the calendar, where other zones have
+    no date."""
     moment = moment_of(time_ms)
     try:
         return moment.astimezone(zone)
@@ -39,9 +44,10 @@ def local(time_ms: int, zone: tzinfo | None) -> datetime:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Milliseconds since 1970 of a datetime; one without a zone is taken for UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - EPOCH) // _MILLISECOND
+    """Milliseconds since 1970 of a datetime; without a zone it is taken for UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - EPOCH) // _MILLISECOND
 
 
 FIRST_MS = milliseconds(datetime.min.replace(tzinfo=UTC))
@@ -58,6 +64,13 @@ MINUTE_MS = 60_000
 
 
 DAY_MS = 86_400_000
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The IANA time zone of this name. Raises InvalidInput: there is none."""
+    if not is_zone(name):
+        raise InvalidInput("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", shown(name))
+    return ZoneInfo(name)
 
 
 def is_zone(name: str) -> bool:

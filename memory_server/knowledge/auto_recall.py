@@ -17,16 +17,17 @@ from nlp.grams import FUNCTION_CHARACTERS
 from nlp.index_terms import sought_in
 
 MOST = 3
-"""Notes at most."""
+"""The most notes that come to one turn."""
 LEAST_WORDS = 2
-"""Different words of a question in the text of a note, from which it comes. Overlapping pairs are one word."""
+"""The number of different words of a question in the text of a note from which the note comes. Overlapping pairs are
+one word."""
 OTHERS = "And from files of this project, which others may have written:"
 _LEAST_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class AutoRecalled:
-    """What was found, and what it is called. `of_others`: it may have come with a repository."""
+    """A hit that may come, and the name under which it is shown. `of_others`: it may have come with a repository."""
 
     hit: Hit
     name: str
@@ -35,31 +36,50 @@ class AutoRecalled:
 
 def question_of(text: str) -> str:
     """The words of `text` that say something; empty: there are none."""
-    sought = (each.word for each in sought_in(text))
-    return " ".join(word for word in sought if not (says_little(word) or set(word) <= FUNCTION_CHARACTERS))
+    words = [term.word for term in sought_in(text)]
+    return " ".join(word for word in words if _says_something(word))
 
 
-def meant(found: Sequence[AutoRecalled]) -> list[AutoRecalled]:
-    """Those that may come unasked, best first."""
-    return sorted((each for each in found if _is_meant(each.hit)), key=lambda each: -each.hit.score)[:MOST]
+def _says_something(word: str) -> bool:
+    return not says_little(word) and not set(word) <= FUNCTION_CHARACTERS
+
+
+def meant(candidates: Sequence[AutoRecalled]) -> list[AutoRecalled]:
+    """The candidates that may come unasked, best first."""
+    meant_ones = [candidate for candidate in candidates if _is_meant(candidate.hit)]
+    meant_ones.sort(key=lambda candidate: -candidate.hit.score)
+    return meant_ones[:MOST]
 
 
 def _is_meant(hit: Hit) -> bool:
-    body = joined(hit.matched.get("body", ()))
-    named = "title" in hit.matched or "tags" in hit.matched
-    return named or len(set(body)) >= LEAST_WORDS or any(len(word) > 2 and not word.isascii() for word in body)
+    if "title" in hit.matched or "tags" in hit.matched:
+        return True
+    body_words = joined(hit.matched.get("body", ()))
+    if len(set(body_words)) >= LEAST_WORDS:
+        return True
+    return any(len(word) > 2 and not word.isascii() for word in body_words)
 
 
-def lines_of(found: Sequence[AutoRecalled], max_chars: int) -> str:
-    """A line for each with the reason why it came, at most `max_chars` characters together: the last ones go where a
-    share would say nothing. What others may have written comes last, under a line that says so."""
-    max_chars -= len(OTHERS) + 1 if any(each.of_others for each in found) else 0
-    count = max(1, min(len(found), max_chars // _LEAST_CHARS))
+def lines_of(recalled: Sequence[AutoRecalled], max_chars: int) -> str:
+    """A line for each entry with the reason why it came, at most `max_chars` characters together: the last ones are
+    left off where a share of the room would say nothing. What others may have written comes last, under a line that
+    says so."""
+    if any(entry.of_others for entry in recalled):
+        max_chars -= len(OTHERS) + 1
+    if max_chars < _LEAST_CHARS:
+        return ""
+    count = max(1, min(len(recalled), max_chars // _LEAST_CHARS))
+    chars_for_each = max_chars // count - 1
     lines = []
-    for each in sorted(found[:count], key=lambda each: each.of_others):
-        if each.of_others and OTHERS not in lines:
+    for entry in sorted(recalled[:count], key=lambda entry: entry.of_others):
+        if entry.of_others and OTHERS not in lines:
             lines.append(OTHERS)
-        line = f"{each.name} ({each.hit.why}): {one_line(each.hit.entry.body)}"
-        room = max_chars // count - 1
-        lines.append(line if len(line) <= room else f"{line[: room - 1]}…")
-    return "\n".join(lines) if max_chars >= _LEAST_CHARS else ""
+        lines.append(_line_of(entry, chars_for_each))
+    return "\n".join(lines)
+
+
+def _line_of(recalled: AutoRecalled, most_chars: int) -> str:
+    line = f"{recalled.name} ({recalled.hit.why}): {one_line(recalled.hit.entry.body)}"
+    if len(line) > most_chars:
+        return f"{line[: most_chars - 1]}…"
+    return line

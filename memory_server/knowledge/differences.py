@@ -16,8 +16,8 @@ from difflib import SequenceMatcher
 from enum import IntEnum
 from typing import Final
 
+from languages import _
 from nlp.index_terms import cased_form, index_form
-from sandbox.locale import _
 
 _NUMBERS: Final = re.compile(r"\d+(?:[.:]\d+)*")
 _NEGATIONS: Final = re.compile(
@@ -172,75 +172,79 @@ class _Words:
             end += 1
         return end
 
-    def begins_sentence(self, place: int) -> bool:
-        return self.bounds[place] >= _Bound.LINE
+    def begins_sentence(self, index: int) -> bool:
+        return self.bounds[index] >= _Bound.LINE
 
 
-def difference(one: str, other: str) -> str:
+def difference(left_text: str, right_text: str) -> str:
     """The fact in which two texts differ, as people read it; empty: in none, though one may say something more."""
-    first = _words_of(one)
-    second = _words_of(other)
+    first = _words_of(left_text)
+    second = _words_of(right_text)
     if first.words == second.words:
-        return _other_numbers(one, other)
-    if others := _other_numbers(one, other) or _other_negations(one, other):
-        return others
+        return _other_numbers(left_text, right_text)
+    facts = _other_numbers(left_text, right_text) or _other_negations(left_text, right_text)
+    if facts:
+        return facts
     shorter, longer = sorted((first, second), key=lambda text: len(text.words))
     if len(shorter.words) < len(longer.words) and _only_adds(shorter, longer):
         return ""
     return _pictured(first.words, second.words)
 
 
-def same_words(one: str, other: str) -> bool:
+def same_words(left_text: str, right_text: str) -> bool:
     """Whether two texts say the same and none says more."""
-    return _words_of(one).words == _words_of(other).words and not _other_numbers(one, other)
+    return _words_of(left_text).words == _words_of(right_text).words and not _other_numbers(left_text, right_text)
 
 
-def _other_numbers(one: str, other: str) -> str:
+def _other_numbers(left_text: str, right_text: str) -> str:
     """Numbers of each text that the other lacks; empty where only one of them has more."""
-    first, second = (Counter(_NUMBERS.findall(_normal(text))) for text in (one, other))
-    left = first - second
-    right = second - first
-    if left and right:
-        return _("{left} against {right}", ", ".join(left), ", ".join(right))
+    left_numbers = Counter(_NUMBERS.findall(_normal(left_text)))
+    right_numbers = Counter(_NUMBERS.findall(_normal(right_text)))
+    only_left = left_numbers - right_numbers
+    only_right = right_numbers - left_numbers
+    if only_left and only_right:
+        return _("{left} against {right}", ", ".join(only_left), ", ".join(only_right))
     return ""
 
 
-def _other_negations(one: str, other: str) -> str:
-    first, second = (len(_NEGATIONS.findall(index_form(text))) for text in (one, other))
-    if first == second:
+def _other_negations(left_text: str, right_text: str) -> str:
+    left_count = len(_NEGATIONS.findall(index_form(left_text)))
+    right_count = len(_NEGATIONS.findall(index_form(right_text)))
+    if left_count == right_count:
         return ""
-    return _("{negations} against {negations2} negations", first, second)
+    return _("{negations} against {negations2} negations", left_count, right_count)
 
 
 def _only_adds(shorter: _Words, longer: _Words) -> bool:
     """Whether the longer text has all words of the shorter one in their order, and beside them only whole sentences and
     lines, or a part at the end of a sentence that does not limit it."""
-    here = there = 0
-    began: tuple[int, int] | None = None
-    while there < len(longer.words):
-        if longer.begins_sentence(there):
-            began = (here, there) if shorter.begins_sentence(here) else None
-        if here < len(shorter.words) and shorter.words[here] == longer.words[there]:
-            here += 1
-            there += 1
+    short_index = 0
+    long_index = 0
+    sentence_start: int | None = None
+    while long_index < len(longer.words):
+        if longer.begins_sentence(long_index):
+            sentence_start = short_index if shorter.begins_sentence(short_index) else None
+        if short_index < len(shorter.words) and shorter.words[short_index] == longer.words[long_index]:
+            short_index += 1
+            long_index += 1
             continue
-        end = longer.sentence_end(there)
-        if _is_part_more(shorter, here, longer, there, end):
-            there = end
-        elif began is not None:
-            here = began[0]
-            there = end
+        end = longer.sentence_end(long_index)
+        if _is_part_more(shorter, short_index, longer=longer, start=long_index, end=end):
+            long_index = end
+        elif sentence_start is not None:
+            short_index = sentence_start
+            long_index = end
         else:
             return False
-    return here == len(shorter.words)
+    return short_index == len(shorter.words)
 
 
-def _is_part_more(shorter: _Words, here: int, longer: _Words, start: int, end: int) -> bool:
-    """Whether the words from `start` to `end` add a part to a sentence that ends in the shorter text at `here`: "in
-    Redis", and "in Redis, by key"."""
+def _is_part_more(shorter: _Words, short_end: int, longer: _Words, start: int, end: int) -> bool:
+    """Whether the words from `start` to `end` add a part to a sentence that ends in the shorter text at `short_end`:
+    "in Redis", and "in Redis, by key"."""
     part = longer.words[start:end]
     begins = longer.bounds[start] == _Bound.CLAUSE or part[0] in _PREPOSITIONS
-    ends = longer.bounds[end] == _Bound.SENTENCE and shorter.bounds[here] == _Bound.SENTENCE
+    ends = longer.bounds[end] == _Bound.SENTENCE and shorter.bounds[short_end] == _Bound.SENTENCE
     return begins and ends and len(part) > 1 and _LIMITS.isdisjoint(part)
 
 
@@ -248,23 +252,32 @@ def _pictured(first: Sequence[str], second: Sequence[str]) -> str:
     """The first difference of two lists of words that are not equal."""
     if sorted(first) == sorted(second):
         return _("another order of the words")
-    least = min(len(first), len(second))
-    start = next((place for place in range(least) if first[place] != second[place]), least)
-    before = first[start:]
-    after = second[start:]
-    end = next((place for place in range(least - start) if before[-1 - place] != after[-1 - place]), least - start)
-    before = before[: len(before) - end]
-    after = after[: len(after) - end]
-    if len(before) * len(after) > _MOST_COMPARED:
-        return _against(before[:1], after[:1])
-    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    _step, left, left_end, right, right_end = next(step for step in steps if step[0] != "equal")
-    return _against(before[left:left_end], after[right:right_end])
+    start = _common_length(first, second)
+    first_rest = first[start:]
+    second_rest = second[start:]
+    end = _common_length(first_rest[::-1], second_rest[::-1])
+    first_rest = first_rest[: len(first_rest) - end]
+    second_rest = second_rest[: len(second_rest) - end]
+    if len(first_rest) * len(second_rest) > _MOST_COMPARED:
+        return _against(first_rest[:1], second_rest[:1])
+    steps = SequenceMatcher(None, first_rest, second_rest, autojunk=False).get_opcodes()
+    _step, left_start, left_end, right_start, right_end = next(step for step in steps if step[0] != "equal")
+    return _against(first_rest[left_start:left_end], second_rest[right_start:right_end])
 
 
-def _against(left: Sequence[str], right: Sequence[str]) -> str:
-    nothing = _("nothing")
-    return _("{left} against {right}", " ".join(left) or nothing, " ".join(right) or nothing)
+def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many words two lists have in common at their beginning."""
+    length = 0
+    for first_word, second_word in zip(first, second, strict=False):
+        if first_word != second_word:
+            break
+        length += 1
+    return length
+
+
+def _against(first: Sequence[str], second: Sequence[str]) -> str:
+    no_words = _("(no words)")
+    return _("{left} against {right}", " ".join(first) or no_words, " ".join(second) or no_words)
 
 
 def _normal(text: str) -> str:
@@ -281,7 +294,9 @@ def _raised(char: str) -> str:
     kind = unicodedata.decomposition(char).partition(" ")[0]
     if kind == "<super>":
         return f"^{char}"
-    return f" {char}" if kind == "<fraction>" else char
+    if kind == "<fraction>":
+        return f" {char}"
+    return char
 
 
 def _words_of(text: str) -> _Words:
@@ -316,8 +331,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
         if match.lastgroup == "quote":
             continue
         if match.lastgroup == "mark":
-            ends_sentence = not _SENTENCE_ENDS.isdisjoint(match[0])
-            bound = max(bound, _Bound.SENTENCE if ends_sentence else _Bound.CLAUSE)
+            bound = max(bound, _bound_of_mark(match[0]))
             continue
         yield _Piece(_compared(text, match, begins=bound >= _Bound.LINE), bound)
         bound = _Bound.SENTENCE if match[0] == "?" else _Bound.NOTHING
@@ -326,17 +340,27 @@ def _pieces(text: str) -> Iterator[_Piece]:
     yield _Piece("", bound)
 
 
+def _bound_of_mark(mark: str) -> _Bound:
+    if _SENTENCE_ENDS.isdisjoint(mark):
+        return _Bound.CLAUSE
+    return _Bound.SENTENCE
+
+
 def _compared(text: str, match: re.Match[str], *, begins: bool) -> str:
     """The word or sign of a match as it is compared; empty where it says nothing. `begins`: it begins a sentence, where
     a capital letter says nothing."""
-    word = match[0].replace("-", "") if len(match[0]) > 1 else match[0]
+    word = match[0]
+    if len(word) > 1:
+        word = word.replace("-", "")
     if word in _EMPTY_CHINESE:
         return ""
     before = text[match.start() - 1 : match.start()]
     if not word.isalpha() or (before and not _RUNNING_BEFORE.fullmatch(before)):
         return word
-    capitalized = word[0].isupper() and (word[1:].islower() or word == "A")
-    lowered = word.lower() if begins and capitalized else word
+    is_capitalized = word[0].isupper() and (word[1:].islower() or word == "A")
+    lowered = word
+    if begins and is_capitalized:
+        lowered = word.lower()
     if _is_empty(lowered, text, match.end()):
         return ""
     if word == "A" or not _RUNNING_AFTER.match(text, match.end()):
@@ -355,12 +379,18 @@ def _is_empty(word: str, text: str, end: int) -> bool:
 
 
 def _singular(word: str) -> str:
-    """A word without the ending by which an English noun or verb agrees in number: workers, retries, matches. Names in
-    capitals and short words have none, and neither has what cannot be said without it, such as `https`."""
-    if len(word) < 4 or not (word.isascii() and word.islower() and word.endswith("s")):
+    """A word without the ending by which an English noun or verb agrees in number: `worker`, `retry`, `match` for
+    workers, retries, matches. Words of at most three letters, names in capitals and words that have no vowel before
+    their `s`, such as `https`, stay as they are."""
+    if len(word) < 4 or not word.isascii() or not word.islower():
         return word
-    if word.endswith(("ss", "us", "is")) or not re.search("[aeiouy]", word[:-1]):
+    if not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    has_vowel = re.search("[aeiouy]", word[:-1]) is not None
+    if not has_vowel:
         return word
     if word.endswith("ies"):
         return f"{word[:-3]}y"
-    return word[:-2] if word.endswith(("ses", "xes", "zes", "ches", "shes")) else word[:-1]
+    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1]

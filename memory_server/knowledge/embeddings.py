@@ -11,31 +11,52 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
+from languages import N_, _
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.ports import Embeddings, EntryStore, ModelResponse
-from sandbox.locale import _
 
-Wanted = tuple[Scope, str]
-AT_ONCE, BYTES_AT_ONCE, CALL_SECONDS = 32, 32_000, 30.0
-"""Texts in one request and their UTF-8, which a small model on a processor can do in this time."""
-MISSING_AT_ONCE, MISSING_SECONDS = 10_000, 600.0
-"""What one run of the clean-up makes at most, and how long it takes."""
-LATER_AT_ONCE, MOST_WAITING = 8, 1_000
-"""Texts whose vectors are made when there is time: in one request, so that a query does not wait long behind it, and
-altogether. The clean-up makes those of more."""
+ScopedText = tuple[Scope, str]
+AT_ONCE = 32
+"""The most texts in one request."""
+BYTES_AT_ONCE = 32_000
+"""The most UTF-8 of the texts in one request."""
+CALL_SECONDS = 30.0
+"""The timeout of a request: a small model on a processor can do as many texts in this time."""
+MISSING_AT_ONCE = 10_000
+"""The most vectors that one run of the clean-up makes."""
+MISSING_SECONDS = 600.0
+"""The longest time that one run of the clean-up takes for vectors."""
+LATER_AT_ONCE = 8
+"""The texts in a request for vectors that are made when there is time: few, so that a query does not wait long behind
+it."""
+MOST_WAITING = 1_000
+"""The most texts whose vectors are made when there is time. The clean-up makes those of more."""
 MODEL_SHARE = 0.8
-"""Of the time that a search has for its vectors."""
-MOST_KEPT_BYTES = 128 * 1024 * 1024
-"""Of vectors of conversations in memory: 85,000 of 384 numbers."""
+"""The share of the time of a search for its vectors that the model has."""
+MOST_CACHED_BYTES = 128 * 1024 * 1024
+"""The most bytes of vectors of conversations in memory: 85,000 of 384 numbers."""
 WORTH_NUMPY = 1_000
-"""Vectors that are compared without numpy, where it is not loaded: this takes 30 ms, and loading it 100."""
+"""The number of vectors that are compared without numpy, where it is not loaded: this takes 30 ms, and loading it
+100."""
 SPARED_MS = 60_000
 """The clean-up spares vectors that are younger, because their memories may be younger than what it has read."""
-NO_VECTORS = _("no memory has a vector yet; `memory-server knowledge cleanup` makes them")
-NO_EMBEDDINGS = _("searching by meaning needs llm.embeddings, and a server that may write")
+NO_VECTORS = N_("no memory has a vector yet; `memory-server knowledge cleanup` makes them")
+NO_EMBEDDINGS = N_("searching by meaning needs llm.embeddings, and a server that may write")
+
+
+class MadeVectors(NamedTuple):
+    """What a run for vectors did: of how many texts it made them, how many texts remain, and why."""
+
+    texts: int
+    remaining: int
+    reason: str
+
+
+Spent = Callable[[ModelResponse[Any]], None]
+"""Hears of each call of a model."""
 
 
 @dataclass(eq=False)
@@ -46,14 +67,12 @@ class TextVectors:
     embeddings: Embeddings | None = None
 
     def __post_init__(self) -> None:
-        self._kept: dict[Scope, dict[str, bytes]] = {}
-        self._waiting: dict[Wanted, None] = {}
-        self._refused: set[Wanted] = set()
+        self._cache: dict[Scope, dict[str, bytes]] = {}
+        self._waiting: dict[ScopedText, None] = {}
+        self._refused: set[ScopedText] = set()
         self._making: asyncio.Task[None] | None = None
 
-    async def vectors(
-        self, scope: Scope, texts: Sequence[str], seconds: float, spent: Callable[[ModelResponse[Any]], None]
-    ) -> dict[str, bytes]:
+    async def vectors(self, scope: Scope, texts: Sequence[str], seconds: float, spent: Spent) -> dict[str, bytes]:
         """The vectors of texts, without those that the model does not take; `spent` hears of each call.
 
         Raises:
@@ -61,28 +80,34 @@ class TextVectors:
         """
         if self.embeddings is None:
             raise ModelsFailed(NO_EMBEDDINGS)
-        known = await self.store.vectors(scope, texts)
-        made, _ = await self._make(
-            [(scope, each) for each in dict.fromkeys(texts) if each not in known], seconds, spent
-        )
-        return {text: each for text, each in (known | {text: made[_, text] for _, text in made}).items() if each}
+        vectors = dict(await self.store.vectors(scope, texts))
+        lacking = [(scope, text) for text in dict.fromkeys(texts) if text not in vectors]
+        new_vectors, _refused = await self._make(lacking, seconds, spent)
+        for (_scope, text), vector in new_vectors.items():
+            vectors[text] = vector
+        return {text: vector for text, vector in vectors.items() if vector}
 
-    async def make_missing(self) -> tuple[int, int, str]:
-        """Make the vectors that memories of users lack: of how many texts, how many are left, and why."""
+    async def make_missing(self) -> MadeVectors:
+        """Make the vectors that memories of users lack."""
         return await self._make_lacking(lambda: self.store.without_vector(MISSING_AT_ONCE))
 
-    async def _make_lacking(self, lacking: Callable[[], Awaitable[list[Wanted]]]) -> tuple[int, int, str]:
-        if self.embeddings is None or not (wanted := (await lacking())[:MISSING_AT_ONCE]):
-            return 0, 0, ""
-        why = ""
+    async def _make_lacking(self, lacking: Callable[[], Awaitable[list[ScopedText]]]) -> MadeVectors:
+        if self.embeddings is None:
+            return MadeVectors(0, 0, "")
+        texts = (await lacking())[:MISSING_AT_ONCE]
+        if not texts:
+            return MadeVectors(0, 0, "")
+        reason = ""
         try:
-            made, refused = await self._make(wanted, MISSING_SECONDS, lambda _: None)
-            if made:  # else the fault may be in the request, and not in these texts
+            vectors, refused = await self._make(texts, MISSING_SECONDS, lambda _: None)
+            if vectors:  # else the fault may be in the request, and not in these texts
                 await self.store.keep_vectors(dict.fromkeys(refused, b""))
         except ModelsFailed as failure:
-            why = str(failure)
-        left = len((await lacking())[:MISSING_AT_ONCE])
-        return len(wanted) - left, left, why or (_("the model does not take these texts") if left else "")
+            reason = str(failure)
+        remaining = len((await lacking())[:MISSING_AT_ONCE])
+        if remaining and not reason:
+            reason = _("the model does not take these texts")
+        return MadeVectors(len(texts) - remaining, remaining, reason)
 
     async def cosines(
         self, scope: Scope, text: str, among: Mapping[Scope, Collection[str]], seconds: float
@@ -93,67 +118,81 @@ class TextVectors:
         Raises:
             ModelsFailed: it could not be had within `seconds`.
         """
-        until = time.monotonic() + seconds * MODEL_SHARE
+        deadline = time.monotonic() + seconds * MODEL_SHARE
         try:
             async with asyncio.timeout(seconds):
-                known = {each: await self._known(each, texts) for each, texts in among.items()}
-                found = dict[Scope, dict[str, float]]()
-                if any(_size(vectors) for vectors in known.values()):
+                vectors = {}
+                for other_scope, texts in among.items():
+                    vectors[other_scope] = await self._cached(other_scope, texts)
+                cosines: dict[Scope, dict[str, float]] = {}
+                if any(_size(vectors_of_scope) for vectors_of_scope in vectors.values()):
                     # The model has less time than the whole: so its failures are counted, and it is left alone.
-                    left = max(0.0, until - time.monotonic())
-                    vector = (await self.vectors(scope, [text], left, lambda _: None)).get(text)
-                    if vector is None:
+                    model_seconds = max(0.0, deadline - time.monotonic())
+                    own_vectors = await self.vectors(scope, [text], seconds=model_seconds, spent=lambda _: None)
+                    query_vector = own_vectors.get(text)
+                    if query_vector is None:
                         raise ModelsFailed("the model does not take this text")
-                    found = await asyncio.to_thread(_cosines, vector, known)
+                    cosines = await asyncio.to_thread(_cosines, query_vector, vectors)
         except TimeoutError:
             raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds) from None
-        for each, texts in among.items():
-            self.later(each, [text for text in texts if text not in known[each]][-AT_ONCE:])
-        if not any(found.values()):
-            self._kept.clear()  # another process may have made them anew
+        for other_scope, texts in among.items():
+            lacking = [lacking_text for lacking_text in texts if lacking_text not in vectors[other_scope]]
+            self.later(other_scope, lacking[-AT_ONCE:])
+        if not any(cosines.values()):
+            self._cache.clear()  # another process may have made them anew
             raise ModelsFailed(NO_VECTORS)
-        return found
+        return cosines
 
-    async def _known(self, scope: Scope, texts: Collection[str]) -> dict[str, bytes]:
-        """The vectors that are known of these texts; an empty one: the model does not take the text."""
-        before = self._kept.pop(scope, {})
-        new = await self.store.vectors(scope, [text for text in texts if text not in before])
-        known = {text: each for text in texts if (each := before.get(text, new.get(text))) is not None}
-        self._kept[scope] = known
-        while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > MOST_KEPT_BYTES:
-            del self._kept[next(iter(self._kept))]
-        return known
+    async def _cached(self, scope: Scope, texts: Collection[str]) -> dict[str, bytes]:
+        """The vectors that are stored of these texts; an empty one: the model does not take the text."""
+        cached = self._cache.pop(scope, {})
+        stored = await self.store.vectors(scope, [text for text in texts if text not in cached])
+        vectors: dict[str, bytes] = {}
+        for text in texts:
+            vector = cached.get(text, stored.get(text))
+            if vector is not None:
+                vectors[text] = vector
+        self._cache[scope] = vectors
+        while len(self._cache) > 1 and sum(map(_size, self._cache.values())) > MOST_CACHED_BYTES:
+            oldest_scope = next(iter(self._cache))
+            del self._cache[oldest_scope]
+        return vectors
 
     def later(self, scope: Scope, texts: Iterable[str]) -> None:
         """Make the vectors of these texts when there is time. Nobody waits for them, and where no model gives them, the
         clean-up makes them."""
         if self.embeddings is None:
             return
-        wanted = [(scope, text) for text in texts if (scope, text) not in self._refused]
-        self._waiting |= dict.fromkeys(wanted[: MOST_WAITING - len(self._waiting)])
+        lacking = [(scope, text) for text in texts if (scope, text) not in self._refused]
+        room = MOST_WAITING - len(self._waiting)
+        self._waiting |= dict.fromkeys(lacking[:room])
         if self._waiting and (self._making is None or self._making.done()):
             self._making = asyncio.get_running_loop().create_task(self._make_waiting())
 
     async def _make_waiting(self) -> None:
         with suppress(ModelsFailed, StorageError):
-            while part := list(self._waiting)[:LATER_AT_ONCE]:
-                _, refused = await self._make(part, CALL_SECONDS, lambda _: None)
-                self._refused |= {*refused}
-                for each in part:
-                    self._waiting.pop(each, None)
+            while self._waiting:
+                part = list(self._waiting)[:LATER_AT_ONCE]
+                _vectors, refused = await self._make(part, CALL_SECONDS, lambda _: None)
+                self._refused.update(refused)
+                for scoped_text in part:
+                    self._waiting.pop(scoped_text, None)
         self._waiting.clear()
 
-    async def tidy(self, live: Sequence[Wanted], now_ms: int) -> tuple[int, int, str]:
+    async def tidy(self, live: Sequence[ScopedText], now_ms: int) -> MadeVectors:
         """Forget the vectors of memories of conversations that are not `live` any more, and make those that live ones
-        lack: of how many texts, how many are left, and why."""
+        lack."""
         await self.store.forget_vectors(live, now_ms - SPARED_MS)
 
-        async def lacking() -> list[Wanted]:
-            texts: dict[Scope, list[str]] = {}
+        async def lacking() -> list[ScopedText]:
+            texts_by_scope: dict[Scope, list[str]] = {}
             for scope, text in dict.fromkeys(live):
-                texts.setdefault(scope, []).append(text)
-            known = {scope: await self.store.vectors(scope, some) for scope, some in texts.items()}
-            return [(scope, text) for scope, some in texts.items() for text in some if text not in known[scope]]
+                texts_by_scope.setdefault(scope, []).append(text)
+            without_vector: list[ScopedText] = []
+            for scope, texts in texts_by_scope.items():
+                vectors = await self.store.vectors(scope, texts)
+                without_vector += [(scope, text) for text in texts if text not in vectors]
+            return without_vector
 
         return await self._make_lacking(lacking)
 
@@ -164,41 +203,48 @@ class TextVectors:
             await asyncio.gather(self._making, return_exceptions=True)
 
     async def _make(
-        self, wanted: Sequence[Wanted], seconds: float, spent: Callable[[ModelResponse[Any]], None]
-    ) -> tuple[dict[Wanted, bytes], list[Wanted]]:
+        self, texts: Sequence[ScopedText], seconds: float, spent: Spent
+    ) -> tuple[dict[ScopedText, bytes], list[ScopedText]]:
         """The vectors of texts, which are kept, and the texts that the model does not take. Raises as `vectors`."""
         assert self.embeddings is not None
-        made, refused, parts = dict[Wanted, bytes](), list[Wanted](), list(_parts(wanted))
-        until = time.monotonic() + seconds
+        vectors: dict[ScopedText, bytes] = {}
+        refused: list[ScopedText] = []
+        parts = list(_parts(texts))
+        deadline = time.monotonic() + seconds
         while parts:
-            part, left = parts.pop(0), until - time.monotonic()
-            if left <= 0:
+            part = parts.pop(0)
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds)
             try:
-                done = await self.embeddings.vectors([text for _, text in part], min(left, CALL_SECONDS))
+                response = await self.embeddings.vectors([text for _, text in part], min(seconds_left, CALL_SECONDS))
             except TextRefused:
                 half = len(part) // 2
                 if half:
-                    parts[:0] = part[:half], part[half:]
+                    parts[:0] = [part[:half], part[half:]]
                 else:
                     refused += part
                 continue
-            spent(done)
-            new = dict(zip(part, done.value, strict=True))
-            made |= new
+            spent(response)
+            new_vectors = dict(zip(part, response.value, strict=True))
+            vectors |= new_vectors
             with suppress(StorageError):  # they can be made again, so nobody waits for a writer
-                await self.store.keep_vectors(new)
-        return made, refused
+                await self.store.keep_vectors(new_vectors)
+        return vectors, refused
 
 
-def _parts(wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
-    part, size = list[Wanted](), 0
-    for each in wanted:
-        length = len(each[1].encode())
+def _parts(texts: Sequence[ScopedText]) -> Iterator[list[ScopedText]]:
+    """The texts in parts that are small enough for a request."""
+    part: list[ScopedText] = []
+    size = 0
+    for scoped_text in texts:
+        _scope, text = scoped_text
+        length = len(text.encode())
         if part and (len(part) == AT_ONCE or size + length > BYTES_AT_ONCE):
             yield part
-            part, size = [], 0
-        part.append(each)
+            part = []
+            size = 0
+        part.append(scoped_text)
         size += length
     if part:
         yield part
@@ -208,23 +254,28 @@ def _size(vectors: Mapping[str, bytes]) -> int:
     return sum(map(len, vectors.values()))
 
 
-def _cosines(vector: bytes, known: Mapping[Scope, Mapping[str, bytes]]) -> dict[Scope, dict[str, float]]:
+def _cosines(vector: bytes, vectors: Mapping[Scope, Mapping[str, bytes]]) -> dict[Scope, dict[str, float]]:
     """The cosines of the vectors that are as long as `vector`."""
-    fitting = {
-        scope: {text: each for text, each in vectors.items() if len(each) == len(vector)}
-        for scope, vectors in known.items()
-    }
-    if "numpy" not in sys.modules and sum(map(len, fitting.values())) < WORTH_NUMPY:
-        sought = array("f", vector)
-        return {
-            scope: {text: sum(map(mul, sought, array("f", each))) for text, each in vectors.items()}
-            for scope, vectors in fitting.items()
-        }
+    comparable = {scope: _of_length(len(vector), vectors_of_scope) for scope, vectors_of_scope in vectors.items()}
+    compare = _cosines_by_numpy
+    if "numpy" not in sys.modules and sum(map(len, comparable.values())) < WORTH_NUMPY:
+        compare = _cosines_in_python
+    return {scope: compare(vector, vectors_of_scope) for scope, vectors_of_scope in comparable.items()}
+
+
+def _of_length(length: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {text: vector for text, vector in vectors.items() if len(vector) == length}
+
+
+def _cosines_in_python(vector: bytes, vectors: Mapping[str, bytes]) -> dict[str, float]:
+    numbers = array("f", vector)
+    return {text: sum(map(mul, numbers, array("f", other))) for text, other in vectors.items()}
+
+
+def _cosines_by_numpy(vector: bytes, vectors: Mapping[str, bytes]) -> dict[str, float]:
     import numpy as np
 
-    wanted = np.frombuffer(vector, np.float32)
-    matrices = (
-        np.frombuffer(b"".join(each.values()), np.float32).reshape(-1, len(wanted)) for each in fitting.values()
-    )
-    products = ((matrix @ wanted).tolist() for matrix in matrices)
-    return {scope: dict(zip(fitting[scope], each, strict=True)) for scope, each in zip(fitting, products, strict=True)}
+    numbers = np.frombuffer(vector, np.float32)
+    matrix = np.frombuffer(b"".join(vectors.values()), np.float32).reshape(-1, len(numbers))
+    cosines: list[float] = (matrix @ numbers).tolist()
+    return dict(zip(vectors, cosines, strict=True))

@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper, size
 from memory_server.kernel.scopes import Scope
-from sandbox.locale import N_, _
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
@@ -27,7 +27,8 @@ MAX_SUMMARY_CHARS = 20_000
 """Characters of the summary of a ref, which is its title; the setting `refs.summary_chars` has the same bound."""
 MAX_BODY_CHARS = MAX_CONTENT_CHARS
 """Characters of a note, as of a message. Refs have their own limits."""
-MAX_TAGS, MAX_TAG_CHARS = 50, 100
+MAX_TAGS = 50
+MAX_TAG_CHARS = 100
 MAX_EXAMPLES = 50
 MAX_METADATA_CHARS = 16_384
 
@@ -63,40 +64,64 @@ class Entry:
     reason: Reason | None = None
 
 
-FIELDS = tuple(each.name for each in fields(Entry))
+FIELDS = tuple(entry_field.name for entry_field in fields(Entry))
 LISTS = ("tags", "examples")
 _PORTABLE = tuple(name for name in FIELDS if name not in ("id", "version", "archived_ms", "reason"))
-_TYPES: dict[str, tuple[type, ...]] = {"metadata": (dict,), "confidence": (int, float), "importance": (int, float)}
-_TYPES |= dict.fromkeys(("uses", "accessed_ms", "created_ms", "updated_ms", "expires_ms"), (int,))
+_TYPES: dict[str, tuple[type, ...]] = {
+    "metadata": (dict,),
+    "confidence": (int, float),
+    "importance": (int, float),
+    "uses": (int,),
+    "accessed_ms": (int,),
+    "created_ms": (int,),
+    "updated_ms": (int,),
+    "expires_ms": (int,),
+}
+"""The types of the fields that are neither texts nor lists of texts."""
 
 
 def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
     """The fields of an entry as JSON values; `changed_by_json` is the inverse."""
-    form = dict.fromkeys(LISTS, list) | {"metadata": dict}
-    return {name: form[name](value) if name in form else value for name in names for value in [getattr(entry, name)]}
+    values = {name: getattr(entry, name) for name in names}
+    for name in LISTS:
+        if name in values:
+            values[name] = list(values[name])
+    if "metadata" in values:
+        values["metadata"] = dict(values["metadata"])
+    return values
 
 
 def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
     """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
-    return replace(entry, **dict(values) | {name: tuple(values[name]) for name in LISTS if name in values})
+    lists = {name: tuple(values[name]) for name in LISTS if name in values}
+    return replace(entry, **{**values, **lists})
 
 
 def entry_of(values: Mapping[str, Any]) -> Entry:
     """The entry of `difference` to an empty one, read back; of ids and the archive it has none. Raises InvalidInput: a
     value has the wrong type."""
-    default, given = Entry(""), {name: values[name] for name in _PORTABLE if name in values}
-    for name, value in given.items():
-        wanted = _TYPES.get(name, (str,))
-        texts = name in LISTS and isinstance(value, list) and all(isinstance(each, str) for each in value)
-        plain = isinstance(value, wanted) and not isinstance(value, bool)
-        if not (texts or (plain and name not in LISTS) or (value is None and getattr(default, name) is None)):
+    portable = {name: values[name] for name in _PORTABLE if name in values}
+    for name, value in portable.items():
+        if not _has_type_of(name, value):
             raise InvalidInput("its `{name}` is of the wrong kind", name)
-    return changed_by_json(default, given)
+    return changed_by_json(_EMPTY, portable)
+
+
+_EMPTY = Entry("")
+
+
+def _has_type_of(name: str, value: Any) -> bool:
+    """Whether a value of JSON can be the field of this name."""
+    if value is None:
+        return getattr(_EMPTY, name) is None
+    if name in LISTS:
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, _TYPES.get(name, (str,))) and not isinstance(value, bool)
 
 
 def difference(before: Entry, after: Entry) -> dict[str, Any]:
     """The fields of `before`, as JSON, that `after` has otherwise; without id and version."""
-    changed = (name for name in FIELDS if getattr(before, name) != getattr(after, name))
+    changed = [name for name in FIELDS if getattr(before, name) != getattr(after, name)]
     return json_of(before, [name for name in changed if name not in ("id", "version")])
 
 
@@ -130,8 +155,8 @@ Change = Entry | Archive | Purge
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
-    it is written, in any case of ASCII letters; `untitled`: only those without a title."""
+    """The conditions for entries: those meet it that meet every condition given. `tags`: any of them, in any case;
+    `text`: held as it is written, in any case of ASCII letters; `untitled`: only those without a title."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -166,7 +191,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An entry that was found. `relevance`: its share of the best score, or 1 where the text was found as it is.
+    """An entry that a search brings. `relevance`: its share of the best score, or 1 where it holds the text as it is.
     `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query. `score`
     and `why`, in words for a reader, are set by the toolset (ranking.py). `other_matched`: the same of the other words.
     `by_other_words`: the query alone does not find it."""
@@ -203,8 +228,21 @@ class Share(NamedTuple):
 
 
 OPERATIONS = (
-    *(N_("add"), N_("save"), N_("update"), N_("delete"), N_("restore"), N_("merge"), N_("cleanup"), N_("undo")),
-    *(N_("overwrite"), N_("promote"), N_("clear"), N_("reindex"), N_("remember"), N_("keep"), N_("forget")),
+    N_("add"),
+    N_("save"),
+    N_("update"),
+    N_("delete"),
+    N_("restore"),
+    N_("merge"),
+    N_("cleanup"),
+    N_("undo"),
+    N_("overwrite"),
+    N_("promote"),
+    N_("clear"),
+    N_("reindex"),
+    N_("remember"),
+    N_("keep"),
+    N_("forget"),
     N_("assign"),
 )
 """The words of `Operation.op`."""
@@ -273,7 +311,9 @@ def seq_of(text: str) -> int:
 
 def most_title_chars(place: str) -> int:
     """Characters that the title of an entry in this place may have: that of a ref is its summary."""
-    return MAX_SUMMARY_CHARS if place.partition("/")[0] == "refs" else MAX_KEY_CHARS
+    if place.partition("/")[0] == "refs":
+        return MAX_SUMMARY_CHARS
+    return MAX_KEY_CHARS
 
 
 def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -> Entry:
@@ -282,41 +322,60 @@ def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -
     Raises:
         InvalidInput: a text is empty where one is needed, or something is too long.
     """
-    tags = tuple(dict.fromkeys(tag for each in entry.tags if (tag := without_surrogates(each).strip())))
+    tags = [without_surrogates(tag).strip() for tag in entry.tags]
     entry = replace(
         entry,
         title=without_surrogates(entry.title).strip(),
         body=without_surrogates(entry.body),
-        tags=tags,
-        examples=tuple(without_surrogates(each) for each in entry.examples if each.strip()),
+        tags=tuple(dict.fromkeys(filter(None, tags))),
+        examples=tuple(without_surrogates(example) for example in entry.examples if example.strip()),
         source=None if entry.source is None else without_surrogates(entry.source),
     )
-    lengths = [
-        ("title", len(entry.title), most_title_chars(place), "characters"),
-        ("content", len(entry.body) + sum(map(len, entry.examples)), most_chars, _("characters, with its examples")),
-        (_("list of tags"), len(tags), MAX_TAGS, "tags"),
-        (_("longest tag"), max(map(len, tags), default=0), MAX_TAG_CHARS, "characters"),
-        (_("list of examples"), len(entry.examples), MAX_EXAMPLES, "examples"),
-        ("source", len(entry.source or ""), MAX_KEY_CHARS, "characters"),
-        ("metadata", size(dict(entry.metadata)), MAX_METADATA_CHARS, "characters"),
-    ]
-    for what, count, most, unit in lengths:
-        if count > most:
+    for length in _lengths(entry, place, most_chars):
+        if length.number > length.most:
             raise InvalidInput(
                 "The {what} is too long: {number:,}, and at most {most:,} {unit} are kept; shorten it.",
-                what,
-                count,
-                most,
-                unit,
+                length.part,
+                length.number,
+                length.most,
+                length.unit,
             )
-    if deeper(dict(entry.metadata)):
+    _check_metadata(dict(entry.metadata))
+    if not entry.body.strip():
+        raise InvalidInput("The content is empty; write what should be kept.")
+    return entry
+
+
+class _Length(NamedTuple):
+    """How long a part of an entry is, and how long it may be."""
+
+    part: str
+    number: int
+    most: int
+    unit: str
+
+
+def _lengths(entry: Entry, place: str, most_chars: int) -> list[_Length]:
+    content_chars = len(entry.body) + sum(map(len, entry.examples))
+    longest_tag = max(map(len, entry.tags), default=0)
+    return [
+        _Length("title", len(entry.title), most_title_chars(place), "characters"),
+        _Length("content", content_chars, most_chars, _("characters, with its examples")),
+        _Length(_("list of tags"), len(entry.tags), MAX_TAGS, "tags"),
+        _Length(_("longest tag"), longest_tag, MAX_TAG_CHARS, "characters"),
+        _Length(_("list of examples"), len(entry.examples), MAX_EXAMPLES, "examples"),
+        _Length("source", len(entry.source or ""), MAX_KEY_CHARS, "characters"),
+        _Length("metadata", size(dict(entry.metadata)), MAX_METADATA_CHARS, "characters"),
+    ]
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    """Raises InvalidInput: the metadata are nested too deep, or cannot be stored."""
+    if deeper(metadata):
         raise InvalidInput("The metadata may be nested {deepest} levels deep; remove levels.", DEEPEST)
     try:
-        orjson.dumps(dict(entry.metadata))
+        orjson.dumps(metadata)
     except TypeError as error:  # such as an integer of more than 64 bits, or a lone surrogate
         raise InvalidInput(
             "The metadata cannot be stored as JSON ({reason}); write that value as text.", error
         ) from error
-    if not entry.body.strip():
-        raise InvalidInput("The content is empty; write what should be kept.")
-    return entry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.items import Item
@@ -19,34 +20,40 @@ async def texts_of(families: Families, items: Collection[Item]) -> set[str]:
     texts: set[str] = set()
     for scope, store in await families.places():
         names = {item.id for item in items if item.place == place_of(scope)}
-        if not names:
-            continue
+        if names:
+            texts.update(await store.read(scope, partial(_texts_of_items, scope, names)))
+    return texts
 
-        def read(view: ScopeView, scope: Scope = scope, names: Collection[str] = names) -> list[str]:
-            entries = [entry for entry in view.entries(EVERYTHING) if item_of(scope, entry).id in names]
-            present = [text for entry in entries for text in _texts_in(scope, entry)]
-            if scope.space == "layers":  # files have no history
-                return present
-            return [*view.former_texts([entry.id for entry in entries]), *present]
 
-        texts.update(await store.read(scope, read))
+def _texts_of_items(scope: Scope, names: Collection[str], view: ScopeView) -> list[str]:
+    """The texts of the entries of a scope whose items have these names, also the former ones."""
+    texts: list[str] = []
+    entries = [entry for entry in view.entries(EVERYTHING) if item_of(scope, entry).id in names]
+    if scope.space != "layers":  # files have no history
+        texts += view.former_texts([entry.id for entry in entries])
+    for entry in entries:
+        texts += _texts_in(scope, entry)
     return texts
 
 
 async def past_texts(families: Families, words: Sequence[str]) -> set[str]:
     """As `Lifecycle.past_texts`."""
-    means = Erasure((), (), words=tuple(words)).means
+    erasure = Erasure((), (), words=tuple(words))
     texts: set[str] = set()
     for scope, store in await families.places():
-        if scope.space != "layers":
-            former_entries = await store.read(scope, lambda view: view.former_entries())
-            meant = [entry for entry in former_entries if means(item_of(scope, entry))]
-            texts.update(text for entry in meant for text in _texts_in(scope, entry))
+        if scope.space == "layers":
+            continue
+        former_entries = await store.read(scope, lambda view: view.former_entries())
+        for entry in former_entries:
+            if erasure.means(item_of(scope, entry)):
+                texts.update(_texts_in(scope, entry))
     return texts
 
 
 def _texts_in(scope: Scope, entry: Entry) -> tuple[str, ...]:
-    return entry.body, entry.title, *item_of(scope, entry).also
+    """The texts of one version of an entry."""
+    item = item_of(scope, entry)
+    return (entry.body, entry.title, *item.also)
 
 
 def erased_among(entries: Iterable[Entry], erased: Callable[[Iterable[str]], bool]) -> list[Entry]:
@@ -58,13 +65,18 @@ async def holds_erased(entries: EntryStore, erased: Callable[[Iterable[str]], bo
     """Whether something that was erased for good is in a store: in an entry, as it is or as it was before a change."""
     marks: set[str] = set()
     for scope in await entries.scopes():
-        known = await entries.read(scope, lambda view: [*view.entries(EVERYTHING), *view.former_entries()])
-        marks.update(mark for entry in known for mark in marks_of(entry))
+        for entry in await entries.read(scope, _present_and_former):
+            marks.update(marks_of(entry))
     return await asyncio.to_thread(erased, marks)
 
 
+def _present_and_former(view: ScopeView) -> list[Entry]:
+    """The entries of a scope as they are, and as they were before each change."""
+    return [*view.entries(EVERYTHING), *view.former_entries()]
+
+
 def marks_of(entry: Entry) -> tuple[str, ...]:
-    """By what an entry that was erased for good is known if it comes again."""
+    """The marks by which an entry that was erased for good is recognized if it comes again."""
     return entry.body, mark_of(entry)
 
 
@@ -73,12 +85,15 @@ async def erase(families: Families, erasure: Erasure) -> None:
     for scope, store in await families.places():
         names = erasure.in_place(place_of(scope))
         if scope.space == "layers" and names:
-
-            def decide(view: ScopeView, names: Collection[str] = names) -> tuple[Sequence[Change], None]:
-                entries = view.entries(EVERYTHING)
-                return [Purge(entry.id) for entry in entries if (entry.key or entry.ref) in names], None
-
-            await store.commit(scope, decide, Operation("erase"))
-    for database in filter(None, (families.store, families.ref_options.store)):
-        await database.erase(erasure)
+            await store.commit(scope, partial(_purging, names), Operation("erase"))
+    databases = (families.store, families.ref_options.store)
+    for database in databases:
+        if database is not None:
+            await database.erase(erasure)
     families.notes.changed()
+
+
+def _purging(names: Collection[str], view: ScopeView) -> tuple[Sequence[Change], None]:
+    """The decision to remove the entries of a layer that have these names."""
+    changes = [Purge(entry.id) for entry in view.entries(EVERYTHING) if (entry.key or entry.ref) in names]
+    return changes, None

@@ -38,36 +38,49 @@ class Families:
     @cached_property
     def refs(self) -> Refs:
         """The refs, made at first use."""
-        return Refs(self.ref_options.store or self.store, self.clock, self.ref_options, self.options.refuse)
+        return Refs(
+            self.ref_options.store or self.store, self.clock, options=self.ref_options, refuse=self.options.refuse
+        )
 
     @cached_property
     def sessions(self) -> Sessions:
         """The memories of users, made at first use."""
         refuse = self.options.refuse
-        return Sessions(self.store, self.clock, self.session_options, refuse, self.models, self.embeddings)
+        return Sessions(
+            self.store,
+            self.clock,
+            options=self.session_options,
+            refuse=refuse,
+            models=self.models,
+            embeddings=self.embeddings,
+        )
 
     @cached_property
     def layers(self) -> Layers:
         """The layers, made at first use."""
-        return Layers(self.store, self.clock, self.layer_options, self.options.refuse)
+        return Layers(self.store, self.clock, options=self.layer_options, refuse=self.options.refuse)
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
         """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""
-        layers = self.layers.known if space in (None, "layers") else ()
-        stores = [self.store] if self.ref_options.store is None else [self.store, self.ref_options.store]
-        scopes = [(scope, each) for each in stores for scope in await each.scopes(space)]
-        stored: list[tuple[Scope, Entries]] = [each for each in scopes if each[0].space != "layers"]
-        return [*stored, *((replace(LAYER, owner=layer.name), layer.folder) for layer in layers)]
+        layers = self.layers.known if space in (None, "layers") else []
+        stores = [self.store]
+        if self.ref_options.store is not None:
+            stores.append(self.ref_options.store)
+        places: list[tuple[Scope, Entries]] = []
+        for store in stores:
+            scopes = await store.scopes(space)
+            places += [(scope, store) for scope in scopes if scope.space != "layers"]
+        places += [(replace(LAYER, owner=layer.name), layer.folder) for layer in layers]
+        return places
 
     async def overview(self, *, layers: bool = False) -> dict[str, Figures]:
-        """Counts by scope, such as `notes` or `refs/short-term`, and with `layers` also of these; without scopes that
-        have no entry."""
-        found = {
-            "/".join(filter(None, (scope.space, scope.owner))): await entries.read(scope, lambda held: held.figures())
-            for scope, entries in await self.places()
-            if layers or entries is self.store
-        }
-        return {name: each for name, each in found.items() if each.count or each.archived}
+        """Counts by scope, such as `notes` or `refs/short-term`, without empty ones."""
+        figures_by_name: dict[str, Figures] = {}
+        for scope, entries in await self.places():
+            if layers or entries is self.store:
+                name = "/".join(filter(None, (scope.space, scope.owner)))
+                figures_by_name[name] = await entries.read(scope, lambda view: view.figures())
+        return {name: figures for name, figures in figures_by_name.items() if figures.count or figures.archived}
 
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""

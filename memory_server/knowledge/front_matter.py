@@ -6,19 +6,20 @@ A field that is not changed stays as it was written, comments and unknown fields
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from itertools import accumulate
 from typing import Any
 
 import yaml
 
+from languages import MessageError, _
 from memory_server.kernel.times import local, milliseconds
-from sandbox.locale import MessageError, _
 
-MAX_BYTES, MAX_LEVELS = 4 * 1024, 20
-"""Bytes and levels of front matter at most: it holds a key, tags and times. libyaml takes the square of the levels."""
+MAX_BYTES = 4 * 1024
+"""The most bytes of front matter: it holds a key, tags and times."""
+MAX_LEVELS = 20
+"""The most levels of front matter: libyaml takes the square of them in time."""
 _CONFLICT = re.compile(r"<{7}(?: .*)?")
 """How git begins a place that it could not merge."""
 MARK = "---"
@@ -26,7 +27,8 @@ _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Every scalar is text: a tag `no` and a key `123` stay as they are written. In C where the wheel has it."""
 _CONFLICT_LINES = 40
 """Lines in which a file that begins with such a place has front matter."""
-_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+_LEVEL_CHANGES = {"[": 1, "{": 1, "]": -1, "}": -1}
+"""What a bracket adds to the level of what follows it."""
 
 
 class Unreadable(MessageError, ValueError):
@@ -49,26 +51,48 @@ class Page:
 def read(data: bytes) -> Page | None:
     """The page of a file; None: it has no front matter, so it is not an entry. Raises Unreadable: it has marks of
     conflicts, or is not UTF-8; and NotFields: the front matter is not closed, too long, or not YAML."""
+    text = _decoded(data)
+    if text is None:
+        return None
+    lines = text.split("\n")
+    first_line = lines[0].rstrip()
+    if first_line != MARK:
+        if _CONFLICT.fullmatch(first_line) and MARK in map(str.rstrip, lines[1:_CONFLICT_LINES]):
+            raise _conflict()
+        return None
+    end = _end_of_front_matter(lines)
+    front_lines = lines[1:end]
+    if any(_CONFLICT.fullmatch(line.rstrip()) for line in front_lines):
+        raise _conflict()
+    front = "\n".join(front_lines) + "\n"
+    _refuse_large(front)
+    fields, raw = _fields(front)
+    body = "\n".join(lines[end + 1 :]).strip("\n")
+    return Page(body, fields, raw)
+
+
+def _end_of_front_matter(lines: Sequence[str]) -> int:
+    """The number of the line that ends front matter. Raises NotFields: there is none."""
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() == MARK:
+            return number
+    raise NotFields("no line `---` ends its front matter")
+
+
+def _decoded(data: bytes) -> str | None:
+    """The text of a file; None: it is not UTF-8 and has no front matter. Raises Unreadable: it has some, and is not
+    UTF-8."""
     try:
-        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if not data.removeprefix(b"\xef\xbb\xbf").startswith(MARK.encode()):
             return None
         raise Unreadable("it is not UTF-8 at byte {start}", error.start) from error
-    lines = text.split("\n")
-    if lines[0].rstrip() != MARK:
-        if _CONFLICT.fullmatch(lines[0].rstrip()) and MARK in map(str.rstrip, lines[1:_CONFLICT_LINES]):
-            raise Unreadable("it has conflict markers of git in its front matter; merge both sides")
-        return None
-    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == MARK), None)
-    if end is None:
-        raise NotFields("no line `---` ends its front matter")
-    front = "\n".join(lines[1:end]) + "\n"
-    if any(_CONFLICT.fullmatch(line.rstrip()) for line in lines[1:end]):
-        raise Unreadable("it has conflict markers of git in its front matter; merge both sides")
-    _refuse_large(front)
-    fields, raw = _fields(front)
-    return Page("\n".join(lines[end + 1 :]).strip("\n"), fields, raw)
+    return text.replace("\r\n", "\n")
+
+
+def _conflict() -> Unreadable:
+    return Unreadable("it has conflict markers of git in its front matter; merge both sides")
 
 
 def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> bytes:
@@ -80,35 +104,34 @@ def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> b
         if name not in fields or (name in before.raw and _same(before.fields[name], fields[name])):
             lines.append(before.raw[name])
         elif fields[name] is not None:
-            comments = [line for line in before.raw.get(name, "").splitlines(True) if line.startswith("#")]
-            lines.append(_written(name, fields[name]) + "".join(comments))
-    _refuse_large(front := "".join(lines))
+            lines.append(_written(name, fields[name]))
+            former_lines = before.raw.get(name, "").splitlines(keepends=True)
+            lines += [line for line in former_lines if line.startswith("#")]
+    front = "".join(lines)
+    _refuse_large(front)
     return f"{MARK}\n{front}{MARK}\n\n{body}\n".encode()
 
 
 def _refuse_large(front: str) -> None:
-    """Before YAML, because the parser is slow with many brackets. Those in texts count too."""
+    """Front matter that YAML would be slow with is refused before YAML reads it. Brackets in texts count too. Raises
+    NotFields."""
     if len(front.encode()) > MAX_BYTES:
         raise NotFields("its front matter has more than {bytes:,} bytes", MAX_BYTES)
-    steps = (_STEPS.get(each, 0) for each in front)
-    if max(accumulate(steps, lambda *both: max(0, sum(both)), initial=0)) > MAX_LEVELS:
-        raise NotFields("its front matter has more than {levels} levels of brackets", MAX_LEVELS)
+    level = 0
+    for character in front:
+        level = max(0, level + _LEVEL_CHANGES.get(character, 0))
+        if level > MAX_LEVELS:
+            raise NotFields("its front matter has more than {levels} levels of brackets", MAX_LEVELS)
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
-        level = 0
-        for event in yaml.parse(front, _Loader):
-            if isinstance(event, yaml.AliasEvent):
-                raise NotFields("its front matter has aliases (`*name`); write the values out")
-            level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if level > MAX_LEVELS:
-                raise NotFields("its front matter has more than {levels} levels", MAX_LEVELS)
+        _refuse_aliases_and_depth(front)
         node = yaml.compose(front, _Loader)
         values = yaml.load(front, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        place = getattr(error, "problem_mark", None)
-        line = "" if place is None else _(" in line {line}", place.line + 2)
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else _(" in line {line}", mark.line + 2)
         raise NotFields("its front matter is not YAML{line}", line) from error
     if node is None:
         return {}, {}
@@ -118,10 +141,26 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
     if node.flow_style or any(mark.column for mark in starts):
         return values, {name: _written(name, value) for name, value in values.items()}
     ends = [*(mark.index for mark in starts[1:]), len(front)]
-    raw = {"": front[: starts[0].index]} if starts and starts[0].index else {}
+    raw: dict[str, str] = {}
+    if starts and starts[0].index:
+        raw[""] = front[: starts[0].index]
     for (name, _value), mark, end in zip(node.value, starts, ends, strict=True):
         raw[name.value] = front[mark.index : end]
     return values, raw
+
+
+def _refuse_aliases_and_depth(front: str) -> None:
+    """Raises NotFields: front matter has aliases, or too many levels."""
+    level = 0
+    for event in yaml.parse(front, _Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise NotFields("its front matter has aliases (`*name`); write the values out")
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > MAX_LEVELS:
+            raise NotFields("its front matter has more than {levels} levels", MAX_LEVELS)
 
 
 def _same(before: Any, value: Any) -> bool:
@@ -129,8 +168,9 @@ def _same(before: Any, value: Any) -> bool:
 
 
 def _written(name: str, value: Any) -> str:
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return f"{name}:\n" + "".join(f"  - {_scalar(each)}\n" for each in value)
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        items = [f"  - {_scalar(item)}\n" for item in value]
+        return f"{name}:\n" + "".join(items)
     if name.endswith("_at"):
         return f"{name}: {value}\n"
     dumped: str = yaml.safe_dump(
@@ -148,15 +188,19 @@ def moment_ms(text: Any, zone: tzinfo | None) -> int | None:
     if it is none."""
     try:
         moment = datetime.fromisoformat(text)
-        here = moment.replace(tzinfo=zone) if zone else moment.astimezone()
-        return milliseconds(moment if moment.tzinfo else here)
+        in_zone = moment.replace(tzinfo=zone) if zone else moment.astimezone()
+        if moment.tzinfo is None:
+            moment = in_zone
+        return milliseconds(moment)
     except (TypeError, ValueError, OverflowError, OSError):
         return None
 
 
 def moment(time_ms: int | None, zone: tzinfo | None) -> str | None:
-    """The same back: to the second, or to the millisecond where it has some."""
+    """The date and time of milliseconds, which `moment_ms` reads back: to the second, or to the millisecond where it
+    has some."""
     if time_ms is None:
         return None
-    here = local(time_ms, zone).replace(tzinfo=None)
-    return here.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")
+    local_time = local(time_ms, zone).replace(tzinfo=None)
+    precision = "milliseconds" if time_ms % 1000 else "seconds"
+    return local_time.isoformat(timespec=precision)

@@ -15,9 +15,8 @@ from memory_server.knowledge.layers import usable_key
 from memory_server.knowledge.notes.pages import KINDS
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.sessions.ids import checked_id
-from sandbox.locale import _
 
-FAMILIES: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
+FAMILY_OF_SPACE: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
 SPACES: dict[str, Space] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
 
 
@@ -28,25 +27,36 @@ def place_of(scope: Scope) -> str:
 
 def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -> Item:
     """An entry as an item; `projects`: what each project is called, by its key."""
-    names = {"layers": entry.key or entry.ref, "sessions": str(entry.id)}
-    also = entry.key, *entry.tags, *entry.examples, entry.source, *map(str, entry.metadata.values())
+    aliases: tuple[str, ...] = (entry.ref, str(entry.id))
+    if scope.space == "layers":
+        aliases = ()
+    metadata_values = map(str, entry.metadata.values())
+    further_texts = (entry.key, *entry.tags, *entry.examples, entry.source, *metadata_values)
     return Item(
-        FAMILIES[scope.space],
+        FAMILY_OF_SPACE[scope.space],
         place_of(scope),
-        names.get(scope.space, entry.ref),
-        entry.updated_ms,
-        entry.body,
-        entry.title,
+        id=_item_id(scope, entry),
+        at_ms=entry.updated_ms,
+        text=entry.body,
+        title=entry.title,
         archived=entry.archived_ms is not None,
-        aliases=() if scope.space == "layers" else (entry.ref, str(entry.id)),
-        also=tuple(filter(None, also)),
+        aliases=aliases,
+        also=tuple(filter(None, further_texts)),
         mark=mark_of(entry),
         project=projects.get(entry.project, entry.project),
     )
 
 
+def _item_id(scope: Scope, entry: Entry) -> str:
+    if scope.space == "layers":
+        return entry.key or entry.ref
+    if scope.space == "sessions":
+        return str(entry.id)
+    return entry.ref
+
+
 def mark_of(entry: Entry) -> str:
-    """By what it is known if it comes again; "": by its text alone."""
+    """The mark by which an entry is recognized if it comes again; empty: its text alone tells."""
     return f"entry {entry.ref}" if entry.ref else ""
 
 
@@ -55,20 +65,38 @@ def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
     if scope.space == "layers" and scope.owner in layers:
         key = usable_key(entry.key or "")
         return replace(entry, ref="", key=key, title=key)
-    known = {"notes": not scope.owner and entry.kind in KINDS, "refs": scope.owner in NAMESPACES}
-    if scope.space == "sessions":
-        known["sessions"] = bool(checked_id(scope.owner, "user_id"))
-    if not (known.get(scope.space) and entry.ref):
+    if not (_holds_such(scope, entry) and entry.ref):
         raise InvalidInput("{place} holds no such entries here, or it has no `ref`", place_of(scope))
     return entry
 
 
+def _holds_such(scope: Scope, entry: Entry) -> bool:
+    """Whether a scope can hold an entry like this one. Raises InvalidInput: the scope's user cannot be one."""
+    if scope.space == "notes":
+        return not scope.owner and entry.kind in KINDS
+    if scope.space == "refs":
+        return scope.owner in NAMESPACES
+    if scope.space == "sessions":
+        return bool(checked_id(scope.owner, "user_id"))
+    return False
+
+
 def past_of(scope: Scope, operation: Operation, texts: Mapping[object, str], most_steps: int | None) -> PastChange:
     """An operation as a change of the history, with at most so many of its steps. `texts`: how entries begin, by id."""
-    ids = operation.entries or operation.detail.get("keys") or (None,)
-    shown = ids[:most_steps]
-    steps = [HistoryStep(_(operation.op), None if id_ is None else str(id_), texts.get(id_)) for id_ in shown]
-    more = len(ids) - len(shown)
+    entry_ids = operation.entries or operation.detail.get("keys") or (None,)
+    shown_ids = entry_ids[:most_steps]
     return PastChange(
-        change_id(operation.seq), place_of(scope), operation.at_ms, operation.by, tuple(steps), more_steps=more
+        change_id(operation.seq),
+        place_of(scope),
+        at_ms=operation.at_ms,
+        by=operation.by,
+        steps=tuple(_step_of(operation, entry_id, texts) for entry_id in shown_ids),
+        more_steps=len(entry_ids) - len(shown_ids),
     )
+
+
+def _step_of(operation: Operation, entry_id: object | None, texts: Mapping[object, str]) -> HistoryStep:
+    text = texts.get(entry_id)
+    if entry_id is None:
+        return HistoryStep(operation.op, None, text)
+    return HistoryStep(operation.op, str(entry_id), text)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from languages import _
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import NOTHING, without_surrogates
 from memory_server.kernel.scopes import Scope
@@ -34,13 +35,12 @@ from memory_server.knowledge.options import LayerSettings
 from memory_server.knowledge.policies import MOST_AT_ONCE, refuse_worker, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, ScopeView
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]
 LAYER = Scope("layers")
 _MOST_UNASKED = 50
-"""Entries that are looked at: what nobody used must not crowd out the others."""
+"""The number of entries that are looked at: what nobody used must not crowd out the others."""
 _TOOLS = {
     "save": "save_to_{}memory",
     "retrieve": "retrieve_from_{}memory",
@@ -57,7 +57,8 @@ _TOOLS = {
 
 def tool_name(action: str, layer: LayerName) -> str:
     """The name of a tool, as in the seed."""
-    return _TOOLS[action].format("global_" if layer == "global" else "")
+    prefix = "global_" if layer == "global" else ""
+    return _TOOLS[action].format(prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +73,11 @@ class LayerOptions(LayerSettings):
 
 @dataclass(eq=False)
 class Layer:
-    """The entries of one folder. `uses` notes when an entry was used, because a look must not change its file. `refuse`
-    raises where nothing may be stored now."""
+    """The entries of one folder.
+
+    `uses` notes when an entry was used, because a look must not change its file. `refuse` raises where nothing may be
+    stored now.
+    """
 
     name: LayerName
     folder: EntryFolder
@@ -89,175 +93,207 @@ class Layer:
     async def save(
         self, key: str, content: str, tags: Sequence[str] | None = None, *, by: str = "api"
     ) -> Committed[bool]:
-        """Store an entry, or replace the content of the one of this key, its tags only if `tags` is given; the result
-        is whether it is new. Others may go into the archive to make room. Raises InvalidInput: the key or the content
-        is empty or too long, or a file that cannot be read has its name. MemoryPaused: the memory is paused.
-        NothingToKeep: all of it is private or recalled."""
+        """Store an entry, or replace the content of this key, and its tags if `tags` is given; the result is whether it
+        is new. Others may go into the archive to make room. Raises InvalidInput: the key or the content is empty or too
+        long, or a file that cannot be read has its name. MemoryPaused: the memory is paused. NothingToKeep: all of it
+        is private or recalled."""
         self.refuse()
         key = usable_key(key)
-        given = None if tags is None else tuple(" ".join(each.split()) for each in tags)
+        new_tags = None if tags is None else tuple(" ".join(tag.split()) for tag in tags)
         body = to_keep(without_surrogates(content)).replace("\r\n", "\n").strip("\n")
-        made = usable(Entry(body, key=key, title=key, tags=given or ()))
-        now_ms, used = self._now_ms(), await self._used()
+        new = usable(Entry(body, key=key, title=key, tags=new_tags or ()))
+        now_ms = self._now_ms()
+        last_used = await self._last_used()
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], bool]:
-            there = held.keyed("", "", key)
-            if there is None:
-                due = _least_used(held, self.options.max_entries - 1, used)
-                return [replace(made, created_ms=now_ms, updated_ms=now_ms), *to_archive(due, now_ms)], True
-            kept = there.tags if given is None else made.tags
-            if (there.body, there.tags) == (made.body, kept):
-                return [there], False  # its file stays as it is, which git sees
-            return [replace(there, body=made.body, tags=kept, updated_ms=max(now_ms, there.created_ms))], False
+        def decide(view: ScopeView) -> tuple[Sequence[Change], bool]:
+            present = view.keyed("", "", key)
+            if present is None:
+                due = _least_used(view, self.options.max_entries - 1, last_used)
+                return [replace(new, created_ms=now_ms, updated_ms=now_ms), *to_archive(due, now_ms)], True
+            tags_after = present.tags if new_tags is None else new.tags
+            if (present.body, present.tags) == (new.body, tags_after):
+                return [present], False  # its file stays as it is, which git sees
+            updated_ms = max(now_ms, present.created_ms)
+            return [replace(present, body=new.body, tags=tags_after, updated_ms=updated_ms)], False
 
-        done = await self.folder.commit(LAYER, decide, Operation("save", by))
-        await self._note([key])
-        return done
+        committed = await self.folder.commit(LAYER, decide, Operation("save", by))
+        await self._note_use([key])
+        return committed
 
     async def retrieve(
         self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False, reinforce: bool = True
     ) -> Hits:
         """The entries that hold words of the query, best first, then those that hold it as a part of a word, and how
-        many there are; what comes from the layer is used now, unless `reinforce` is False. Raises InvalidInput: the
-        query is empty."""
+        many there are. They count as used now, unless `reinforce` is False. Raises InvalidInput: the query is empty."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput("The query is empty; give words, or list all entries with {tool}.", self._tool("list"))
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
-        asked = Query(query, where, limit, self.options.least_share)
-        found = await self.folder.read(LAYER, lambda held: _with_parts(held.search(asked), held, asked))
+        words = Query(query, where, limit=limit, least_share=self.options.least_share)
+        matches = await self.folder.read(LAYER, lambda view: _with_parts(view.search(words), view, words))
         if reinforce and not archive:
-            await self._note([hit.entry.key or "" for hit in found.hits])
-        return replace(found, hits=tuple(by_relevance(found.hits)))
+            await self._note_use([hit.entry.key or "" for hit in matches.hits])
+        return replace(matches, hits=tuple(by_relevance(matches.hits)))
 
     async def unasked(self, question: str) -> list[Hit]:
-        """The entries that may come to a conversation without a request, best first. Of a project, whose entries come
-        with its repository, only those that this user saved, found or read once on this machine. Counts nothing."""
-        hits = (await self.retrieve(question, limit=_MOST_UNASKED, reinforce=False)).hits
+        """The entries that may come to a conversation without a request, best first. Entries of a project come with its
+        repository: so only those of them come that this user saved, found or read once on this machine. Counts
+        nothing."""
+        matches = await self.retrieve(question, limit=_MOST_UNASKED, reinforce=False)
         if self.folder.project is None:
-            return list(hits)
-        used = await self.uses.uses(self._place)
-        return [each for each in hits if each.entry.key in used]
+            return list(matches.hits)
+        uses = await self.uses.uses(self._place)
+        return [hit for hit in matches.hits if hit.entry.key in uses]
 
     def file_of(self, entry: Entry) -> str:
         """The file of an entry with its layer, such as `project file .multi-agent-mcp/memory/pool.md`."""
-        place, project = self.folder.place, self.folder.project
-        shown = Path(*place.parts[-2:]) if project is None else place.relative_to(project)
-        return f"{self.name} file {(shown / entry.ref).as_posix()}"
+        folder = self.folder.place
+        if self.folder.project is None:
+            shown_folder = Path(*folder.parts[-2:])
+        else:
+            shown_folder = folder.relative_to(self.folder.project)
+        return f"{self.name} file {(shown_folder / entry.ref).as_posix()}"
 
     async def get(self, key: str) -> Entry:
-        """The entry of a key, which is used now. Raises MemoryNotFound: no such key; the message names close keys,
-        and the archive where it lies there."""
+        """The entry of this key; it counts as used now. Raises MemoryNotFound: no such key; the message names close
+        keys, and the archive where it lies there."""
         key = usable_key(key)
-        entry = await self.folder.read(LAYER, lambda held: self._found(held, key))
-        await self._note([key])
+        entry = await self.folder.read(LAYER, lambda view: self._keyed(view, key))
+        await self._note_use([key])
         return entry
 
     async def page(
         self, *, tags: Sequence[str] = (), limit: int | None = None, archive: bool = False
     ) -> tuple[list[Entry], int]:
-        """The entries, changed last first, or of the archive those archived last first; and how many there are."""
+        """The entries, changed last first, or those of the archive, archived last first; and how many there are."""
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         order: Literal["removed", "newest"] = "removed" if archive else "newest"
-        return await self.folder.read(
-            LAYER, lambda held: (held.entries(where, order=order, limit=limit), held.count(where))
-        )
+
+        def read(view: ScopeView) -> tuple[list[Entry], int]:
+            return view.entries(where, order=order, limit=limit), view.count(where)
+
+        return await self.folder.read(LAYER, read)
 
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
         MemoryNotFound: as in `get`."""
-        refuse_worker(caller, self.options.role, self.options.roles, _("deletes entries"))
+        refuse_worker(caller, self.options.role, patterns=self.options.roles, action=_("deletes entries"))
         key = usable_key(key)
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], Entry]:
-            there = self._found(held, key)
-            return [Purge(there.id)], there
+        def decide(view: ScopeView) -> tuple[Sequence[Change], Entry]:
+            entry = self._keyed(view, key)
+            return [Purge(entry.id)], entry
 
-        return (await self.folder.commit(LAYER, decide, Operation("delete", by))).result
+        committed = await self.folder.commit(LAYER, decide, Operation("delete", by))
+        return committed.result
 
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Bring the entry of a key that was archived last back; it is used now. Raises InvalidInput: the caller is a
-        worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
-        refuse_worker(caller, self.options.role, self.options.roles, _("restores entries"))
+        """Bring back the entry of this key that was archived last; it counts as used now. Raises InvalidInput: the
+        caller is a worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
+        refuse_worker(caller, self.options.role, patterns=self.options.roles, action=_("restores entries"))
         key = usable_key(key)
-        now_ms, used = self._now_ms(), await self._used()
+        now_ms = self._now_ms()
+        last_used = await self._last_used()
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
-            if held.keyed("", "", key) is not None:
+        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+            if view.keyed("", "", key) is not None:
                 raise InvalidInput("An entry `{key}` is there already; delete or rename it first.", shown(key))
-            there = held.entries(Filter(archived=True), order="removed")
-            found = next((each for each in there if each.key == key), None)
-            if found is None:
-                said = _close(key, there) or _("{tool} shows all keys.", self._tool("list_archive"))
-                raise MemoryNotFound("There is no `{key}` in the archive; {said}", shown(key), said)
-            due = _least_used(held, self.options.max_entries - 1, used)
-            return [live(found), *to_archive(due, now_ms)], None
+            archived_entries = view.entries(Filter(archived=True), order="removed")
+            entry = next((entry for entry in archived_entries if entry.key == key), None)
+            if entry is None:
+                advice = _close(key, archived_entries) or _("{tool} shows all keys.", self._tool("list_archive"))
+                raise MemoryNotFound("There is no `{key}` in the archive; {said}", shown(key), advice)
+            due = _least_used(view, self.options.max_entries - 1, last_used)
+            return [live(entry), *to_archive(due, now_ms)], None
 
-        done = await self.folder.commit(LAYER, decide, Operation("restore", by))
-        await self._note([key])
-        return done.entry
+        committed = await self.folder.commit(LAYER, decide, Operation("restore", by))
+        await self._note_use([key])
+        return committed.entry
 
     async def summary(self, *, archive: bool = False) -> dict[str, Any]:
-        """What is there, in the words of the seed; times in ISO form."""
+        """Figures of all entries of the layer or of its archive; times in ISO form."""
         entries, total = await self.page(archive=archive)
-        tags = sorted({tag for each in entries for tag in each.tags})
+        tags: set[str] = set()
+        for entry in entries:
+            tags.update(entry.tags)
+        if archive:
+            folder_name = "archive_dir"
+            folder = self.folder.archive
+        else:
+            folder_name = "storage_dir"
+            folder = self.folder.place
+        oldest_ms = min((entry.created_ms for entry in entries), default=None)
+        newest_ms = max((entry.updated_ms for entry in entries), default=None)
+        unreadable = await self.folder.unreadable(archive=archive)
         return {
             "total_entries": total,
-            "unique_tags": tags,
+            "unique_tags": sorted(tags),
             "tag_count": len(tags),
-            "archive_dir" if archive else "storage_dir": str(self.folder.archive if archive else self.folder.place),
+            folder_name: str(folder),
             "max_entries": self.options.max_entries,
             "ttl_days": self.options.ttl_days,
-            "oldest_entry": iso_or_none(min((each.created_ms for each in entries), default=None)),
-            "newest_entry": iso_or_none(max((each.updated_ms for each in entries), default=None)),
-            "unreadable": dict(await self.folder.unreadable(archive=archive)) or None,
+            "oldest_entry": iso_or_none(oldest_ms),
+            "newest_entry": iso_or_none(newest_ms),
+            "unreadable": dict(unreadable) or None,
         }
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
-        """Put into the archive what nobody used for `ttl_days`, and what is too much, used longest ago first; with
-        `dry_run` only say so. An entry that this machine has not seen before counts as used now."""
-        entries, _ = await self.page()
-        noted, used, now_ms = await self.uses.uses(self._place), await self._used(), self.clock()
-        new = [each.key or "" for each in entries if each.key not in used]
+        """Archive the entries that were not used for `ttl_days`, and those above the limit, used longest ago first;
+        with `dry_run` only return them."""
+        entries, _total = await self.page()
+        uses = await self.uses.uses(self._place)
+        last_used = await self._last_used()
+        now_ms = self.clock()
+        new_keys = [entry.key or "" for entry in entries if entry.key not in last_used]
         if not dry_run:
-            await self.uses.mark_used(self._seen, new, now_ms)
-        used |= dict.fromkeys(new, now_ms)
+            await self.uses.mark_used(self._seen, new_keys, now_ms)
+        last_used |= dict.fromkeys(new_keys, now_ms)
         # After a leave, the time goes on from the last day on which something was used.
-        newest = max((at for at, _ in noted.values()), default=now_ms)
-        due_ms = min(now_ms, newest + DAY_MS) - round(self.options.ttl_days * DAY_MS)
+        newest_ms = max((at_ms for at_ms, _count in uses.values()), default=now_ms)
+        due_ms = min(now_ms, newest_ms + DAY_MS) - round(self.options.ttl_days * DAY_MS)
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
-            old = [each for each in held.entries(Filter(), order="oldest") if _last_used(each, used) <= due_ms]
-            over: list[tuple[Entry, Reason]] = [(each, "expired") for each in old[:MOST_AT_ONCE]]
-            over = over or _least_used(held, self.options.max_entries, used)
-            return to_archive(over, self._now_ms()), over
+        def decide(view: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+            oldest = view.entries(Filter(), order="oldest")
+            old = [entry for entry in oldest if _last_use_of(entry, last_used) <= due_ms]
+            due: list[tuple[Entry, Reason]] = [(entry, "expired") for entry in old[:MOST_AT_ONCE]]
+            if not due:
+                due = _least_used(view, self.options.max_entries, last_used)
+            return to_archive(due, self._now_ms()), due
 
         if dry_run:
-            return await self.folder.read(LAYER, lambda held: decide(held)[1])
-        return (await self.folder.commit(LAYER, decide, Operation("cleanup", by))).result
+            return await self.folder.read(LAYER, lambda view: decide(view)[1])
+        committed = await self.folder.commit(LAYER, decide, Operation("cleanup", by))
+        return committed.result
 
     def _now_ms(self) -> int:
         return self.clock() // 1000 * 1000  # files have seconds
 
-    async def _used(self) -> dict[str, int]:
+    async def _last_used(self) -> dict[str, int]:
         """When each key was used or seen here last."""
-        seen, used = await self.uses.uses(self._seen), await self.uses.uses(self._place)
-        return {key: max(at[key][0] for at in (seen, used) if key in at) for key in seen | used}
+        seen = await self.uses.uses(self._seen)
+        used = await self.uses.uses(self._place)
+        last_used: dict[str, int] = {}
+        for uses in (seen, used):
+            for key, (at_ms, _count) in uses.items():
+                last_used[key] = max(at_ms, last_used.get(key, at_ms))
+        return last_used
 
-    async def _note(self, keys: Sequence[str]) -> None:
+    async def _note_use(self, keys: Sequence[str]) -> None:
         try:
             await self.uses.mark_used(self._place, keys, self.clock())
         except StorageError as error:
             log.warning("the use of entries was not noted: %s", error)
 
-    def _found(self, held: ScopeView, key: str) -> Entry:
-        if (found := held.keyed("", "", key)) is not None:
-            return found
-        if any(each.key == key for each in held.entries(Filter(archived=True))):
-            said = _("it is in the archive, and {tool} brings it back.", self._tool("restore"))
+    def _keyed(self, view: ScopeView, key: str) -> Entry:
+        """The live entry of a key. Raises MemoryNotFound: there is none."""
+        entry = view.keyed("", "", key)
+        if entry is not None:
+            return entry
+        if any(archived.key == key for archived in view.entries(Filter(archived=True))):
+            advice = _("it is in the archive, and {tool} brings it back.", self._tool("restore"))
         else:
-            said = _close(key, held.entries(Filter())) or _("{tool} shows all keys.", self._tool("list"))
-        raise MemoryNotFound("There is no entry `{key}`; {said}", shown(key), said)
+            advice = _close(key, view.entries(Filter())) or _("{tool} shows all keys.", self._tool("list"))
+        raise MemoryNotFound("There is no entry `{key}`; {said}", shown(key), advice)
 
     def _tool(self, action: str) -> str:
         return tool_name(action, self.name)
@@ -265,7 +301,10 @@ class Layer:
 
 @dataclass(eq=False)
 class Layers:
-    """The layers of a server, by name; the fields as of a `Layer`."""
+    """The layers, by name.
+
+    The fields mean what those of a `Layer` mean.
+    """
 
     uses: EntryStore
     clock: Callable[[], int]
@@ -276,14 +315,14 @@ class Layers:
     def __getitem__(self, name: LayerName) -> Layer:
         """A layer, opened at first use. Raises InvalidInput: no project, or no home folder, is known."""
         folders = self.options.folders
+        if name not in folders and name == "project":
+            raise InvalidInput("No project is known here; start the server in one or set layers.project_dir.")
         if name not in folders:
-            raise InvalidInput(
-                _("No project is known here; start the server in one or set layers.project_dir.")
-                if name == "project"
-                else _("No home folder is known here; set HOME for the server.")
-            )
+            raise InvalidInput("No home folder is known here; set HOME for the server.")
         if name not in self._made:
-            self._made[name] = Layer(name, folders[name](), self.uses, self.clock, self.options, self.refuse)
+            self._made[name] = Layer(
+                name, folders[name](), uses=self.uses, clock=self.clock, options=self.options, refuse=self.refuse
+            )
         return self._made[name]
 
     @property
@@ -294,18 +333,19 @@ class Layers:
     async def promote(self, key: str, *, by: str = "api") -> Entry:
         """Move an entry of the project to the global layer, with its times and tags. Raises InvalidInput: no project is
         known, or a global entry has the key. MemoryNotFound: there is no such entry."""
-        project, everywhere = self["project"], self["global"]
-        refuse_worker(None, project.options.role, project.options.roles, _("moves entries"))
+        project = self["project"]
+        everywhere = self["global"]
+        refuse_worker(None, project.options.role, patterns=project.options.roles, action=_("moves entries"))
         entry = await project.get(key)
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
-            if held.keyed("", "", entry.key or "") is not None:
+        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+            if view.keyed("", "", entry.key or "") is not None:
                 raise InvalidInput("A global entry `{key}` is in the way; delete or rename one of the two.", shown(key))
             return [replace(entry, id=0, ref="", version=0)], None
 
-        done = await everywhere.folder.commit(LAYER, decide, Operation("promote", by))
+        committed = await everywhere.folder.commit(LAYER, decide, Operation("promote", by))
         await project.delete(key, by=by)
-        return done.entry
+        return committed.entry
 
     async def aclose(self) -> None:
         """Release the folders; idempotent."""
@@ -313,15 +353,17 @@ class Layers:
             await layer.folder.aclose()
 
 
-def _with_parts(found: Hits, held: ScopeView, query: Query) -> Hits:
-    """What was found by words, and where there is room, what holds the query as it is."""
-    if not found.hits or len(found.hits) >= query.limit:
-        return found
-    there = {hit.entry.id for hit in found.hits}
-    more = [each for each in held.ids(replace(query.where, text=query.text)) if each not in there]
-    parts = (held.get(id=each) for each in more[: query.limit - len(there)])
-    hits = (Hit(entry, query.least_share, NOTHING, LAYER) for entry in parts if entry is not None)
-    return replace(found, hits=(*found.hits, *hits), total=found.total + len(more))
+def _with_parts(matches: Hits, view: ScopeView, query: Query) -> Hits:
+    """The matches by words, and where there is room, the entries that hold the query as it is."""
+    if not matches.hits or len(matches.hits) >= query.limit:
+        return matches
+    matched_ids = {hit.entry.id for hit in matches.hits}
+    holding_ids = view.ids(replace(query.where, text=query.text))
+    further_ids = [entry_id for entry_id in holding_ids if entry_id not in matched_ids]
+    room = query.limit - len(matched_ids)
+    entries = [view.get(id=entry_id) for entry_id in further_ids[:room]]
+    hits = [Hit(entry, query.least_share, matched=NOTHING, scope=LAYER) for entry in entries if entry is not None]
+    return replace(matches, hits=(*matches.hits, *hits), total=matches.total + len(further_ids))
 
 
 def usable_key(key: str) -> str:
@@ -336,19 +378,24 @@ def usable_key(key: str) -> str:
     return key
 
 
-def _last_used(entry: Entry, used: Mapping[str, int]) -> int:
-    return max(entry.updated_ms, used.get(entry.key or "", 0))
+def _last_use_of(entry: Entry, last_used: Mapping[str, int]) -> int:
+    return max(entry.updated_ms, last_used.get(entry.key or "", 0))
 
 
-def _least_used(held: ScopeView, most: int, used: Mapping[str, int]) -> list[tuple[Entry, Reason]]:
+def _least_used(view: ScopeView, most: int, last_used: Mapping[str, int]) -> list[tuple[Entry, Reason]]:
     """The live entries above `most`, used longest ago first."""
-    above = held.count(Filter()) - most
+    above = view.count(Filter()) - most
     if above <= 0:
         return []
-    entries = sorted(held.entries(Filter(), order="oldest"), key=lambda each: _last_used(each, used))
-    return [(entry, "over_limit") for entry in entries[: min(above, MOST_AT_ONCE)]]
+    entries = view.entries(Filter(), order="oldest")
+    by_use = sorted(entries, key=lambda entry: _last_use_of(entry, last_used))
+    return [(entry, "over_limit") for entry in by_use[: min(above, MOST_AT_ONCE)]]
 
 
 def _close(key: str, entries: Sequence[Entry]) -> str:
-    close = difflib.get_close_matches(key, [each.key or "" for each in entries], n=3)
-    return _("did you mean {near}?", " or ".join(f"`{shown(each)}`" for each in close)) if close else ""
+    """A question about keys that are nearly `key`; empty: there are none."""
+    keys = [entry.key or "" for entry in entries]
+    close_keys = difflib.get_close_matches(key, keys, n=3)
+    if not close_keys:
+        return ""
+    return _("did you mean {near}?", " or ".join(f"`{shown(close_key)}`" for close_key in close_keys))

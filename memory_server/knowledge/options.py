@@ -13,17 +13,17 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from annotated_types import Ge, Gt, Le, Len
 
+from languages import _
 from memory_server.kernel.options import Checked
 from memory_server.knowledge.entry import MAX_SUMMARY_CHARS
 from memory_server.knowledge.ranking import LEAST_SHARE
-from memory_server.knowledge.sessions.ids import FIELDS, Identity, checked_id
-from sandbox.locale import _
+from memory_server.knowledge.sessions.ids import Identity, checked_id
 
 Role = Literal["owner", "admin", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""From the one that may most."""
+"""The roles, from the one that may most."""
 PATTERNS: dict[str, Role] = {"owner*": "owner", "admin*": "admin", "worker*": "worker"}
-"""Who has which role, by the beginning of a name, as in the seed."""
+"""The role of a caller by the beginning of its name, as in the seed."""
 Namespace = Literal["short-term", "long-term"]
 NAMESPACES: tuple[Namespace, ...] = get_args(Namespace)
 
@@ -33,15 +33,15 @@ class KnowledgeSettings:
     """Notes and other knowledge that is found by words."""
 
     project: Annotated[str, Len(1, 200)] | None = None
-    """Name of the project that is worked in, for all folders; by default the repository of the folder."""
+    """Name of the project, for all folders; by default the repository of the folder."""
     least_share: Annotated[float, Ge(0), Le(1)] = LEAST_SHARE
-    """Share of the best match below which matches are left off, and counted."""
+    """Matches below this share of the best match are left off, and counted."""
     durability: Literal["full", "normal"] = "full"
-    """`full`: a change is on disk when it is acknowledged; `normal`: a power loss may take the last ones."""
+    """`full`: a change is on disk when a call returns; `normal`: a power loss may take the last ones."""
     cache_mb: Annotated[int, Ge(1), Le(1024)] = 16
     """MB of the database that a connection keeps in memory."""
     audit_days: Annotated[float, Gt(0)] = 365.0
-    """Days for which is kept what was done, without texts."""
+    """Days for which the record of changes is kept, without texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +49,10 @@ class NoteSettings:
     """Notes."""
 
     documents: Path | None = None
-    """Folder whose pages of notes are kept current; by default `memory-server knowledge document` writes them."""
+    """Folder in which pages of notes are kept current; without it, `memory-server knowledge document` writes them."""
     unasked_chars: Annotated[int, Ge(0), Le(20_000)] = 600
-    """Characters of notes, and of entries of layers, that come to each turn unasked, where `toolsets` names their
-    toolset; 0: none."""
+    """Characters of notes, and of entries of layers, that come to each turn unasked, if `toolsets` names their toolset;
+    0: none."""
 
 
 def _folder_name(text: str) -> str:
@@ -69,9 +69,11 @@ def _session_folder(text: str) -> str:
     return text
 
 
-def _from_json(given: Any) -> Any:
-    """In the environment a mapping is JSON."""
-    return json.loads(given) if isinstance(given, str) and given.strip()[:1] == "{" else given
+def _from_json(setting: Any) -> Any:
+    """The value of a setting that is a mapping; in the environment it is JSON."""
+    if isinstance(setting, str) and setting.strip()[:1] == "{":
+        return json.loads(setting)
+    return setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class LayerSettings:
     project_dir: Path | None = None
     """Folder of the project; by default the nearest one upwards with `.git` or with the folder of the files."""
     session_id: Annotated[str, Checked(_session_folder)] | None = None
-    """Session whose entries are meant: those of a project then are in a folder of that name."""
+    """Session whose entries are meant; those of a project are in a folder of that name."""
     max_entries: Annotated[int, Ge(1)] = 1_000
     """Entries of a layer; above that, those used longest ago go into the archive. Without this setting
     `MCP_MEMORY_MAX_ENTRIES` of the environment counts."""
@@ -91,14 +93,15 @@ class LayerSettings:
     """Days without use after which an entry goes into the archive. Without this setting `MCP_MEMORY_TTL_DAYS` of the
     environment counts."""
     role: Role = "owner"
-    """What this server may: a worker deletes and restores nothing."""
+    """Rights of this server: a worker deletes and restores nothing."""
     roles: Annotated[Mapping[str, Role], Checked(_from_json, first=True)] = field(default_factory=PATTERNS.copy)
-    """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is no
+    """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is not an
     authentication."""
 
 
 class Bounds(NamedTuple):
-    """Of a namespace: how long a ref is found, in days, how many refs there are, and how long a content is."""
+    """The bounds of a namespace: how long a ref is found, in days, how many refs there are, and how long a content
+    is."""
 
     days: float
     entries: int
@@ -107,7 +110,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefSettings:
-    """Refs: long texts outside of the context. The defaults are those of the system that they come from."""
+    """Refs: long texts outside of the context."""
 
     backend: Literal["sqlite", "memory"] = "sqlite"
     """`sqlite`: kept in the data folder; `memory`: forgotten when the server ends, for tests."""
@@ -116,7 +119,7 @@ class RefSettings:
     short_term_entries: Annotated[int, Ge(1)] = 2_000
     """Short-term texts at most; the oldest go into the archive."""
     short_term_content_chars: Annotated[int, Ge(1)] = 200_000
-    """Characters of a short-term text; the rest is cut off, and the result says so."""
+    """Characters of a short-term text; the rest is cut off."""
     long_term_days: Annotated[float, Gt(0)] = 3_650.0
     """Days for which a long-term text is found."""
     long_term_entries: Annotated[int, Ge(1)] = 20_000
@@ -135,18 +138,20 @@ class RefSettings:
     """Characters of a preview."""
 
     def bounds(self, namespace: Namespace) -> Bounds:
-        """Those of a namespace."""
+        """The bounds of a namespace."""
         if namespace == "short-term":
             return Bounds(self.short_term_days, self.short_term_entries, self.short_term_content_chars)
         return Bounds(self.long_term_days, self.long_term_entries, self.long_term_content_chars)
 
 
-_User, _Agent, _Run = (Checked(partial(checked_id, what=name)) for name in FIELDS)
+_User = Checked(partial(checked_id, what="user_id"))
+_Agent = Checked(partial(checked_id, what="agent_id"))
+_Run = Checked(partial(checked_id, what="run_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """Memories of users, agents and runs. These ids are meant where neither a call nor its connection names others."""
+    """Memories of users, agents and runs. These ids count where neither a call nor its connection names others."""
 
     user_id: Annotated[str, Len(1), _User] | None = "default_user"
     """The user."""
@@ -155,7 +160,7 @@ class SessionSettings:
     run_id: Annotated[str, _Run] | None = None
     """The run, of this user."""
     require_user: bool = False
-    """Whether a call is refused where nobody but this setting names a user."""
+    """Whether a call fails if only this setting names a user."""
     min_similarity: Annotated[float, Ge(-1), Le(1)] = 0.3
     """The least cosine of a memory that is found by meaning."""
 

@@ -3,31 +3,31 @@ what takes a change back. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from languages import _, counted
 from memory_server.kernel.errors import InvalidInput, NothingToKeep
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
-from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
+from memory_server.knowledge.entry import Entry, Filter, Former, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.projects import Project
-from sandbox.locale import _, counted
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
-_SAID = ("title", "body", "tags", "examples", "metadata")
+_CONTENT_FIELDS = ("title", "body", "tags", "examples", "metadata")
 """The fields in which an entry that is brought in may say something else than the one that is here."""
 
 
 async def no_other_folder(_name: str, _project: Project) -> bool:
-    """Of no folder it is known where it is."""
+    """The answer where nothing is known of other folders: none has the name."""
     return False
 
 
@@ -47,41 +47,48 @@ class Options(KnowledgeSettings):
 def to_keep(content: str) -> str:
     """`content` without private parts and recalled memories, as with messages. Raises NothingToKeep: nothing else is in
     it."""
-    kept = without_recalled(without_private(content))
-    if content.strip() and not kept.strip():
+    public = without_recalled(without_private(content))
+    if content.strip() and not public.strip():
         raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
-    return kept
+    return public
 
 
 def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PATTERNS) -> Role:
     """The lower one of the server's role and that of `caller`, by the first pattern that fits, in upper or lower case;
     unknown names have the server's. No authentication: a name that a caller gives can only take away."""
     name = (caller or "").strip().casefold()
-    claimed = next((role for pattern, role in patterns.items() if fnmatchcase(name, pattern.casefold())), server)
-    return max(server, claimed, key=ROLES.index)
+    for pattern, role in patterns.items():
+        if fnmatchcase(name, pattern.casefold()):
+            return max(server, role, key=ROLES.index)
+    return server
 
 
-def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role], what: str) -> None:
-    """Refuse `what`, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
+def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role], action: str) -> None:
+    """Refuse an action, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
     worker."""
-    if role_of(caller, server, patterns) == "worker":
-        name = shown(caller, 60) if caller and server != "worker" else _("This server")
-        raise InvalidInput("{name} is a worker; an owner or admin {what}.", name, what)
+    if role_of(caller, server, patterns) != "worker":
+        return
+    name = _("This server")
+    if caller and server != "worker":
+        name = shown(caller, 60)
+    raise InvalidInput("{name} is a worker; an owner or admin {what}.", name, action)
 
 
-def expired(held: ScopeView, now_ms: int) -> list[tuple[Entry, Reason]]:
+def expired(view: ScopeView, now_ms: int) -> list[tuple[Entry, Reason]]:
     """Live entries whose time is over, oldest first. Searches hide them already."""
-    found = held.entries(Filter(expired_by_ms=now_ms), order="oldest", limit=MOST_AT_ONCE)
-    return [(entry, "expired") for entry in found]
+    expired_entries = view.entries(Filter(expired_by_ms=now_ms), order="oldest", limit=MOST_AT_ONCE)
+    return [(entry, "expired") for entry in expired_entries]
 
 
-def over_limit(held: ScopeView, most: int, coming: int = 0, now_ms: int | None = None) -> list[tuple[Entry, Reason]]:
+def over_limit(view: ScopeView, most: int, coming: int = 0, now_ms: int | None = None) -> list[tuple[Entry, Reason]]:
     """The oldest live entries above `most`, when `coming` more are stored. `now_ms`: those that are over do not
     count."""
     where = Filter(unexpired_at_ms=now_ms)
-    above = held.count(where) + coming - most
-    found = held.entries(where, order="oldest", limit=min(above, MOST_AT_ONCE)) if above > 0 else []
-    return [(entry, "over_limit") for entry in found]
+    above = view.count(where) + coming - most
+    if above <= 0:
+        return []
+    oldest = view.entries(where, order="oldest", limit=min(above, MOST_AT_ONCE))
+    return [(entry, "over_limit") for entry in oldest]
 
 
 def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...]:
@@ -89,59 +96,70 @@ def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...
     return tuple(archived(entry, reason, now_ms) for entry, reason in due)
 
 
-def to_purge(held: ScopeView, archived_by_ms: int) -> tuple[Purge, ...]:
+def to_purge(view: ScopeView, archived_by_ms: int) -> tuple[Purge, ...]:
     """The changes that remove for good what was archived until `archived_by_ms`."""
-    return tuple(map(Purge, held.ids(Filter(archived=True, archived_by_ms=archived_by_ms))[:MOST_AT_ONCE]))
+    archived_ids = view.ids(Filter(archived=True, archived_by_ms=archived_by_ms))
+    return tuple(map(Purge, archived_ids[:MOST_AT_ONCE]))
 
 
-def as_later(present: ScopeView, held: ScopeView, *, since: int, now_ms: int) -> list[Entry]:
-    """The changes that bring what operations after `since` changed over to an earlier state, which `held` has: the
+def as_later(present: ScopeView, earlier: ScopeView, *, since: int, now_ms: int) -> list[Entry]:
+    """The changes that bring what operations after `since` changed over to an earlier state, which `earlier` has: the
     entries as they are at present, by ref or key, and into the archive those that were removed for good. The order of
     operations counts, and no time: an undo gives an entry its former time, and a clock may be set back."""
-    later, gone = present.changed_since(since)
-    made, own = [], {*gone, *(each.ref for each in later)}
-    for theirs in sorted(later, key=lambda each: each.archived_ms is None):  # first what makes its key free
-        ours = held.get(ref=theirs.ref)
-        if theirs.key is not None and theirs.archived_ms is None:
-            keyed = held.keyed(theirs.kind, theirs.project, theirs.key)
-            ours = ours if keyed is None or keyed.ref in own else keyed
-        made.append(replace(theirs, id=0) if ours is None else replace(theirs, id=ours.id, ref=ours.ref))
-    there = (held.get(ref=ref) for ref in gone)
-    removed = [archived(each, "deleted", now_ms) for each in there if each is not None and each.archived_ms is None]
-    return [*removed, *made]
+    changed, removed_refs = present.changed_since(since)
+    changed_refs = {*removed_refs, *(entry.ref for entry in changed)}
+    removals = []
+    for ref in removed_refs:
+        ours = earlier.get(ref=ref)
+        if ours is not None and ours.archived_ms is None:
+            removals.append(archived(ours, "deleted", now_ms))
+    stored = []
+    for theirs in sorted(changed, key=lambda entry: entry.archived_ms is None):  # first what makes its key free
+        ours = _counterpart(earlier, theirs, changed_refs)
+        if ours is None:
+            stored.append(replace(theirs, id=0))
+        else:
+            stored.append(replace(theirs, id=ours.id, ref=ours.ref))
+    return [*removals, *stored]
 
 
-def taking_back(held: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
+def _counterpart(earlier: ScopeView, theirs: Entry, changed_refs: Collection[str]) -> Entry | None:
+    """The entry of the earlier state in whose place a later one comes: that of its key, unless this one was changed
+    itself, else that of its ref."""
+    if theirs.key is not None and theirs.archived_ms is None:
+        keyed = earlier.keyed(theirs.kind, theirs.project, theirs.key)
+        if keyed is not None and keyed.ref not in changed_refs:
+            return keyed
+    return earlier.get(ref=theirs.ref)
+
+
+def taking_back(view: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
     """The changes that take the operation `seq` back. What is already gone, or already back, stays as it is.
 
     Raises:
         InvalidInput: an entry was changed since, it or its former text is no longer kept, or nothing is left to take
             back.
     """
-    made: list[Entry] = []
+    changes: list[Entry] = []
     removed: list[int] = []
-    for former in reversed(held.former(seq)):
-        entry = held.get(id=former.entry_id)
+    for former in reversed(view.former(seq)):
+        entry = view.get(id=former.entry_id)
         if entry is None:
-            removed += [former.entry_id] if former.before is not None and former.after_version else []
+            if former.before is not None and former.after_version:
+                removed.append(former.entry_id)
             continue
         if former.before is None and entry.archived_ms is not None:
             continue
-        later = held.changed_after(entry.id, seq) if entry.version != former.after_version else None
-        if later is not None:
-            raise InvalidInput(
-                "What {change_id} changed was changed again after it, by {change_id2}; undo that first. "
-                "`memory-server knowledge history` lists all changes.",
-                change_id(seq),
-                change_id(later),
-            )
+        _refuse_changed_since(view, entry, former=former, seq=seq)
         if former.before == {}:
             raise InvalidInput(
                 "{change} is too long ago: what was there before it is not kept any more.", change_id(seq)
             )
-        before = former.before
-        made.append(archived(entry, "undone", now_ms) if before is None else changed_by_json(entry, before))
-    if not made:
+        if former.before is None:
+            changes.append(archived(entry, "undone", now_ms))
+        else:
+            changes.append(changed_by_json(entry, former.before))
+    if not changes:
         raise InvalidInput(
             "Nothing of {change_id} is left to undo: what it changed was removed for good, or is as it was before it. "
             "`memory-server knowledge history` lists more.",
@@ -154,20 +172,35 @@ def taking_back(held: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
             change_id(seq),
             counted(len(removed), "entry"),
         )
-    return tuple(made)
+    return tuple(changes)
 
 
-def arriving(held: ScopeView, theirs: Entry) -> Entry | Literal["unchanged", "newer"]:
+def _refuse_changed_since(view: ScopeView, entry: Entry, former: Former, seq: int) -> None:
+    """Raises InvalidInput: another operation changed the entry after `seq`."""
+    if entry.version == former.after_version:
+        return
+    later = view.changed_after(entry.id, seq)
+    if later is not None:
+        raise InvalidInput(
+            "What {change_id} changed was changed again after it, by {change_id2}; undo that first. "
+            "`memory-server knowledge history` lists all changes.",
+            change_id(seq),
+            change_id(later),
+        )
+
+
+def arriving(view: ScopeView, theirs: Entry) -> Entry | Literal["unchanged", "newer"]:
     """Their entry as it would be stored here; or that ours says the same, or is newer. One that was deleted here comes
     back, unless another has its key now."""
-    ours = held.get(ref=theirs.ref)
+    ours = view.get(ref=theirs.ref)
     if theirs.key is not None and theirs.archived_ms is None:
-        ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
+        ours = view.keyed(theirs.kind, theirs.project, theirs.key) or ours
     if ours is None:
         return replace(theirs, id=0)
     comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
     lacks_summary = bool(theirs.title) and not ours.title
-    if ours.updated_ms >= theirs.updated_ms and not comes_back and not lacks_summary:
-        says_otherwise = any(getattr(ours, name) != getattr(theirs, name) for name in _SAID)
-        return "newer" if says_otherwise else "unchanged"
-    return replace(theirs, id=ours.id, ref=ours.ref)
+    if ours.updated_ms < theirs.updated_ms or comes_back or lacks_summary:
+        return replace(theirs, id=ours.id, ref=ours.ref)
+    if any(getattr(ours, name) != getattr(theirs, name) for name in _CONTENT_FIELDS):
+        return "newer"
+    return "unchanged"

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-NAMED, UNSETTLED = "name:", "?"
+NAMED = "name:"
+UNSETTLED = "?"
 NO_PROJECT = ""
 """For the setting `knowledge.project`: no project, whatever the folder is."""
 
@@ -79,8 +80,8 @@ def projects_meant(word: str, keys: Collection[str]) -> list[str]:
     """The keys that a person means by a word: the one that is it, else all that have it as their name or ending."""
     if word in keys:
         return [word]
-    wanted = _parts_of(word)
-    return [key for key in sorted(keys) if key and _parts_of(key)[-len(wanted) :] == wanted]
+    ending = _parts_of(word)
+    return [key for key in sorted(keys) if key and _parts_of(key)[-len(ending) :] == ending]
 
 
 def _parts_of(key: str) -> list[str]:

@@ -18,7 +18,8 @@ from nlp.index_terms import IndexTerm, other_terms, sought_in
 
 @dataclass(frozen=True, slots=True)
 class ScoredRef:
-    """A ref that is found. `parts`: of its score, by name. `by_other_words`: the query alone does not find it."""
+    """A ref that a search brings. `parts`: the parts of its score, by name. `by_other_words`: the query alone does
+    not find it."""
 
     share: Share
     scope: Scope
@@ -33,7 +34,8 @@ class ScoredRef:
 
 @dataclass(frozen=True)
 class RefScoring:
-    """How refs are scored for a query, of which `counted` terms count. What has less than `least` is not found."""
+    """The scoring of refs for a query, of which `counted` terms count. A ref with a score below `least` is not
+    found."""
 
     query: Query
     counted: int
@@ -47,7 +49,8 @@ class RefScoring:
 
     @cached_property
     def first_other(self) -> int:
-        """Of the bits of a share, the first one of other words: a text without terms is one term as it is written."""
+        """The number of the first bit of a share that stands for other words: a text without terms is one term as it
+        is written."""
         return max(1, len(sought_in(self.query.text)))
 
     def scored(self, share: Share, scope: Scope) -> ScoredRef | None:
@@ -75,8 +78,12 @@ def best_first(refs: Sequence[ScoredRef]) -> list[ScoredRef]:
     by_others = [ref for ref in refs if ref.by_other_words]
     scale = scale_of_others([ref.score for ref in by_query], [ref.score for ref in by_others])
     if scale < 1.0:
-        by_others = [replace(ref, parts={name: part * scale for name, part in ref.parts.items()}) for ref in by_others]
+        by_others = [_scaled(ref, scale) for ref in by_others]
     return sorted(by_query, key=_order) + sorted(by_others, key=_order)
+
+
+def _scaled(ref: ScoredRef, factor: float) -> ScoredRef:
+    return replace(ref, parts={name: part * factor for name, part in ref.parts.items()})
 
 
 def _order(ref: ScoredRef) -> tuple[float, int, int]:
@@ -85,9 +92,13 @@ def _order(ref: ScoredRef) -> tuple[float, int, int]:
 
 def words_held(share: Share, terms: Sequence[IndexTerm], first: int = 0) -> dict[str, tuple[str, ...]]:
     """The words of these terms that each field holds; `first`: the bit of the first term."""
-    fields = {"title": share.title, "tags": share.tags, "body": share.body}
-    words = {name: _words_of(bits >> first, terms) for name, bits in fields.items()}
-    return {name: held for name, held in words.items() if held}
+    bits_by_field = {"title": share.title, "tags": share.tags, "body": share.body}
+    words_by_field: dict[str, tuple[str, ...]] = {}
+    for field_name, bits in bits_by_field.items():
+        words = _words_of(bits >> first, terms)
+        if words:
+            words_by_field[field_name] = words
+    return words_by_field
 
 
 def _words_of(bits: int, terms: Sequence[IndexTerm]) -> tuple[str, ...]:

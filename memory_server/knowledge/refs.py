@@ -6,10 +6,10 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import methodcaller
 from typing import Any
 from uuid import uuid4
 
+from languages import _, joined
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryServerError
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.other_words import other_words_of
@@ -22,15 +22,16 @@ from memory_server.knowledge.policies import expired, over_limit, to_archive, to
 from memory_server.knowledge.ports import Committed, EntryStore, ScopeView
 from memory_server.knowledge.ranking import why_of
 from memory_server.knowledge.ref_ranking import RefScoring, ScoredRef, best_first, words_held
-from nlp.index_terms import sought_in
-from sandbox.locale import _, joined
+from nlp.index_terms import IndexTerm, sought_in
 
 log = logging.getLogger(__name__)
-ID_CHARS, LEAST_ID_CHARS = 16, 6
-"""Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
+ID_CHARS = 16
+"""The hexadecimal digits of an id."""
+LEAST_ID_CHARS = 6
+"""The digits of a beginning that is enough where only one id has it."""
 _ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
 _SUMMARIZED_AT_ONCE = 20
-"""Refs that get a summary in one commit: each may have 500,000 characters."""
+"""The number of refs that get a summary in one commit: each may have 500,000 characters."""
 _ENDS = re.compile(r"\s|(?<=[。！？!?.])")
 
 
@@ -45,7 +46,10 @@ class RefOptions(RefSettings):
 
 @dataclass(eq=False)
 class Refs:
-    """The refs in `store`. `refuse` raises where nothing may be stored now."""
+    """The refs.
+
+    `refuse` raises where nothing may be stored now.
+    """
 
     store: EntryStore
     clock: Callable[[], int]
@@ -64,19 +68,20 @@ class Refs:
         metadata: Mapping[str, Any] | None = None,
         by: str = "api",
     ) -> Committed[int]:
-        """Store a text; the result is how many characters were above the bound of its namespace, and cut off. The
-        oldest refs above the bound of the number go into the archive. Raises InvalidInput: the content is empty, the
-        namespace unknown, or a value out of its bounds. MemoryPaused: the memory is paused. NothingToKeep: all of it is
-        private or recalled."""
-        bounds = self.options.bounds(_known(namespace))
+        """Store a text; the result is how many characters were cut off. The oldest refs above the limit go into the
+        archive. Raises InvalidInput: the content is empty, the namespace unknown, or a value out of its bounds.
+        MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
+        bounds = self.options.bounds(_checked(namespace))
         if importance is not None and not 0 <= importance <= 1:
             raise InvalidInput(
                 "The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.", importance
             )
-        self.refuse()
-        kept = to_keep(without_surrogates(content))
-        body, now_ms = kept[: bounds.content_chars], self.clock()
-        given = Entry(
+        self.refuse()  # where the memory is paused
+        text = to_keep(without_surrogates(content))
+        body = text[: bounds.content_chars]
+        cut_chars = len(text) - len(body)
+        now_ms = self.clock()
+        ref = Entry(
             body,
             title=summary_of(body, self.options.summary_chars),
             ref=uuid4().hex[:ID_CHARS],
@@ -88,11 +93,13 @@ class Refs:
             updated_ms=now_ms,
             expires_ms=now_ms + round(bounds.days * DAY_MS),
         )
-        entry = self.with_summary(usable(given, "refs", most_chars=bounds.content_chars))
+        usable_ref = usable(ref, "refs", most_chars=bounds.content_chars)
+        # A content that begins with white space may have a blank summary until here.
+        ref_with_summary = self.with_summary(usable_ref)
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
-            above = to_archive(over_limit(held, bounds.entries, coming=1), now_ms)
-            return [entry, *above], len(kept) - len(body)
+        def decide(view: ScopeView) -> tuple[Sequence[Change], int]:
+            refs_above = over_limit(view, bounds.entries, coming=1)
+            return [ref_with_summary, *to_archive(refs_above, now_ms)], cut_chars
 
         return await self.store.commit(_scope(namespace), decide, Operation("add", by))
 
@@ -106,47 +113,67 @@ class Refs:
         other_words: Sequence[str] = (),
     ) -> Hits:
         """The refs that hold words of the query, or words that begin so, best first, and how many there are above the
-        least score; then those that only `other_words` for the same bring above it. Single Latin letters and digits
-        count only where there is nothing else. A query that is an id, or the beginning of exactly one, gives that ref.
-        Raises InvalidInput: the query is empty, the namespace unknown, or the other words are too many or too long."""
+        least score; then those that only `other_words` find. Single Latin letters and digits count only where there is
+        nothing else. A query that is an id, or the beginning of exactly one, gives that ref. Raises InvalidInput: the
+        query is empty, the namespace unknown, or the other words are too many or too long."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
-        namespaces = NAMESPACES if namespace is None else (_known(namespace),)
+        namespaces: Sequence[Namespace] = NAMESPACES
+        if namespace is not None:
+            namespaces = [_checked(namespace)]
         await self._summarize_once()
-        if len(named := await self._named(query, namespaces)) == 1:
-            ((name, entry),) = named
-            return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, _("it has this id")),), 1)
-        now_ms, wanted = self.clock(), tuple(map(without_surrogates, tags))
-        sought = sought_in(query)
-        sought = tuple(each for each in sought if len(each.word) > 1 or not each.word.isascii()) or sought
-        words = " ".join(each.word for each in sought)
-        others = other_words_of(other_words, ()).texts
-        asked = Query(words or query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100, other_words=others)
-        scoring = RefScoring(asked, max(1, len(sought)), now_ms, self.options.min_score)
+        named = await self._named(query, namespaces)
+        if len(named) == 1:
+            name, entry = named[0]
+            named_hit = Hit(entry, 1.0, matched={}, scope=_scope(name), score=1.0, why=_("it has this id"))
+            return Hits((named_hit,), 1)
+
+        now_ms = self.clock()
+        counted = _counted_terms(query)
+        words = " ".join(term.word for term in counted)
+        words_query = Query(
+            words or query,
+            Filter(tags=tuple(map(without_surrogates, tags)), unexpired_at_ms=now_ms),
+            limit=100,
+            other_words=other_words_of(other_words, ()).texts,
+        )
+        scoring = RefScoring(words_query, max(1, len(counted)), now_ms=now_ms, least=self.options.min_score)
         refs: list[ScoredRef] = []
         for name in namespaces:
-            shares = await self.store.read(_scope(name), lambda held: _shares(held, asked))
-            scored = (scoring.scored(share, _scope(name)) for share in shares)
-            refs += [ref for ref in scored if ref is not None]
+            refs += await self._scored(scoring, _scope(name))
         best = best_first(refs)
-        found = []
-        for ref in best[: self.options.top_k if limit is None else limit]:
-            there: Entry | None = await self.store.read(ref.scope, methodcaller("get", id=ref.share.id))
-            if there is not None:  # another process may have removed it just now
-                hit = Hit(
-                    self.with_summary(there),
-                    ref.score,
-                    words_held(ref.share, sought),
-                    ref.scope,
-                    ref.score,
-                    other_matched=words_held(ref.share, scoring.others, scoring.first_other),
-                    by_other_words=ref.by_other_words,
-                )
-                added = (_(what) + f" {part:.3f}" for what, part in ref.parts.items() if part)
-                why = joined("; ", (why_of(hit, title=_("summary")), joined(", ", added)))
-                found.append(replace(hit, why=why))
-        return Hits(tuple(found), len(best))
+        most = self.options.top_k if limit is None else limit
+        hits = []
+        for ref in best[:most]:
+            hit = await self._hit_of(ref, scoring, counted)
+            if hit is not None:
+                hits.append(hit)
+        return Hits(tuple(hits), len(best))
+
+    async def _scored(self, scoring: RefScoring, scope: Scope) -> list[ScoredRef]:
+        """The refs of a scope that the scoring finds."""
+        shares = await self.store.read(scope, lambda view: _shares(view, scoring.query))
+        scored = [scoring.scored(share, scope) for share in shares]
+        return [ref for ref in scored if ref is not None]
+
+    async def _hit_of(self, ref: ScoredRef, scoring: RefScoring, counted: Sequence[IndexTerm]) -> Hit | None:
+        """The hit of a ref; None: another process has removed it just now."""
+        entry = await self.store.read(ref.scope, lambda view: view.get(id=ref.share.id))
+        if entry is None:
+            return None
+        hit = Hit(
+            self.with_summary(entry),
+            ref.score,
+            matched=words_held(ref.share, counted),
+            scope=ref.scope,
+            score=ref.score,
+            other_matched=words_held(ref.share, scoring.others, scoring.first_other),
+            by_other_words=ref.by_other_words,
+        )
+        parts = [_(name) + f" {part:.3f}" for name, part in ref.parts.items() if part]
+        why = joined("; ", (why_of(hit, title=_("summary")), joined(", ", parts)))
+        return replace(hit, why=why)
 
     async def get(self, ref: str) -> tuple[Namespace, Entry]:
         """The ref of this id, or of the only id that begins so.
@@ -164,51 +191,51 @@ class Refs:
     async def count(self, namespace: Namespace) -> int:
         """How many refs a search can find."""
         where = Filter(unexpired_at_ms=self.clock())
-        return await self.store.read(_scope(namespace), lambda held: held.count(where))
+        return await self.store.read(_scope(namespace), lambda view: view.count(where))
 
     async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
-        """Put a ref into the archive; it, and the id of the change. Raises as `get`."""
+        """Put a ref into the archive; the ref and the id of the change. Raises as `get`."""
         namespace, entry = await self.get(ref)
-        _, change_id = await self._archive(namespace, lambda _: [entry.id], "delete", by)
+        _, change_id = await self._archive(namespace, lambda _: [entry.id], operation="delete", by=by)
         return entry, change_id
 
     async def clear(self, namespace: Namespace, *, by: str = "api") -> tuple[int, str | None]:
         """Put all refs of a namespace into the archive; how many, and the id of the change."""
-        return await self._archive(_known(namespace), lambda held: held.ids(Filter()), "clear", by)
+        return await self._archive(_checked(namespace), lambda view: view.ids(Filter()), operation="clear", by=by)
 
     async def clean_up(self, namespace: Namespace, *, by: str = "cleanup") -> tuple[int, str | None]:
-        """Put into the archive what is over or too much; how many, and the id of the change."""
+        """Put expired refs and those above the limit into the archive; how many, and the id of the change."""
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             now_ms = self.clock()
-            due = expired(held, now_ms) or over_limit(held, self.options.bounds(namespace).entries)
+            due = expired(view, now_ms) or over_limit(view, self.options.bounds(namespace).entries)
             return to_archive(due, now_ms), None
 
-        done = await self.store.commit(_scope(namespace), decide, Operation("cleanup", by))
-        return len(done.entries), done.change_id
+        committed = await self.store.commit(_scope(namespace), decide, Operation("cleanup", by))
+        return len(committed.entries), committed.change_id
 
     async def _archive(
         self, namespace: Namespace, chosen: Callable[[ScopeView], list[int]], operation: str, by: str
     ) -> tuple[int, str | None]:
-        """Without reading the texts, which may be many and long."""
+        """Archive the refs of these ids without reading their texts, which may be many and long."""
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
-            changes = [Archive(each, "deleted", self.clock()) for each in chosen(held)]
+        def decide(view: ScopeView) -> tuple[Sequence[Change], int]:
+            changes = [Archive(entry_id, "deleted", self.clock()) for entry_id in chosen(view)]
             return changes, len(changes)
 
-        done = await self.store.commit(_scope(namespace), decide, Operation(operation, by))
-        return done.result, done.change_id
+        committed = await self.store.commit(_scope(namespace), decide, Operation(operation, by))
+        return committed.result, committed.change_id
 
     async def _named(self, text: str, namespaces: Sequence[Namespace]) -> list[tuple[Namespace, Entry]]:
         """The refs whose id begins with `text`, if it can be a beginning; two are enough."""
         if not _ID.fullmatch(text):
             return []
         where = Filter(ref_prefix=text, unexpired_at_ms=self.clock())
-        found = [
-            (name, await self.store.read(_scope(name), lambda held: held.entries(where, limit=2)))
-            for name in namespaces
-        ]
-        return [(name, self.with_summary(entry)) for name, entries in found for entry in entries]
+        named: list[tuple[Namespace, Entry]] = []
+        for namespace in namespaces:
+            entries = await self.store.read(_scope(namespace), lambda view: view.entries(where, limit=2))
+            named += [(namespace, self.with_summary(entry)) for entry in entries]
+        return named
 
     def with_summary(self, entry: Entry) -> Entry:
         """`entry` with a summary: its own, or the beginning of its text."""
@@ -228,18 +255,20 @@ class Refs:
 
     async def _summarize_some(self, namespace: Namespace, by: str) -> int:
         untitled = Filter(archived=None, untitled=True)
-        if not await self.store.read(_scope(namespace), lambda held: held.count(untitled)):
+        if not await self.store.read(_scope(namespace), lambda view: view.count(untitled)):
             return 0
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], int]:
-            entries = map(self.with_summary, held.entries(untitled, limit=_SUMMARIZED_AT_ONCE))
+        def decide(view: ScopeView) -> tuple[Sequence[Change], int]:
+            entries = map(self.with_summary, view.entries(untitled, limit=_SUMMARIZED_AT_ONCE))
             changes = [entry for entry in entries if entry.title]
             return changes, len(changes)
 
-        return (await self.store.commit(_scope(namespace), decide, Operation("update", by))).result
+        committed = await self.store.commit(_scope(namespace), decide, Operation("update", by))
+        return committed.result
 
     async def _summarize_once(self) -> None:
-        """Before the first search of this process: a search counts the words of summaries."""
+        """Gives refs their summaries before the first search of this process: a search counts the words of
+        summaries."""
         if self._summarized:
             return
         self._summarized = True
@@ -254,27 +283,48 @@ def summary_of(text: str, most_chars: int) -> str:
     last fifth, if there is one."""
     if len(text) <= most_chars:
         return text
-    cut = text[:most_chars]
-    ends = [each.end() for each in _ENDS.finditer(cut, most_chars * 4 // 5)]
-    return (cut[: ends[-1]] if ends else cut).rstrip()
+    summary = text[:most_chars]
+    ends = [match.end() for match in _ENDS.finditer(summary, most_chars * 4 // 5)]
+    if ends:
+        summary = summary[: ends[-1]]
+    return summary.rstrip()
 
 
-def _shares(held: ScopeView, query: Query) -> list[Share]:
+def _counted_terms(query: str) -> tuple[IndexTerm, ...]:
+    """The terms of a query that count: without single Latin letters and digits, unless it has nothing else."""
+    terms = sought_in(query)
+    telling = tuple(term for term in terms if len(term.word) > 1 or not term.word.isascii())
+    return telling or terms
+
+
+def _shares(view: ScopeView, query: Query) -> list[Share]:
     if sought_in(query.text):
-        return held.shares(query)
+        return view.shares(query)
     # Only punctuation, such as `->`: the text as it is written is the one term.
-    found = (hit.entry for hit in held.search(replace(query, other_words=())).hits)
-    shares = {
-        each.id: Share(each.id, each.created_ms, each.importance, query.text in each.title, 0, 1) for each in found
-    }
-    for share in held.shares(query) if query.other_words else ():
-        own = shares.get(share.id, share._replace(title=0, tags=0, body=0))
-        fields = {name: getattr(own, name) | getattr(share, name) << 1 for name in ("title", "tags", "body")}
-        shares[share.id] = own._replace(**fields)
+    hits = view.search(replace(query, other_words=())).hits
+    shares = {hit.entry.id: _share_of_text(hit.entry, query.text) for hit in hits}
+    if query.other_words:
+        for other in view.shares(query):
+            own = shares.get(other.id, other._replace(title=0, tags=0, body=0))
+            shares[other.id] = _with_bits_of(own, other)
     return list(shares.values())
 
 
-def _known(namespace: Namespace) -> Namespace:
+def _share_of_text(entry: Entry, text: str) -> Share:
+    return Share(entry.id, entry.created_ms, entry.importance, text in entry.title, 0, 1)
+
+
+def _with_bits_of(own: Share, other: Share) -> Share:
+    """A share whose first bit is the text of the query, with the bits of other words after it."""
+    return own._replace(
+        title=own.title | other.title << 1,
+        tags=own.tags | other.tags << 1,
+        body=own.body | other.body << 1,
+    )
+
+
+def _checked(namespace: Namespace) -> Namespace:
+    """The namespace. Raises InvalidInput: there is no such one."""
     if namespace not in NAMESPACES:
         raise InvalidInput("`{namespace}` is not a namespace; use short-term or long-term.", namespace)
     return namespace

@@ -14,7 +14,7 @@ from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.auto_recall import AutoRecalled, lines_of, meant, question_of
-from memory_server.knowledge.entry import Entry, Filter, Hit
+from memory_server.knowledge.entry import Entry, Filter
 from memory_server.knowledge.families import Families
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.projects import Project
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 LAYERS_SECONDS = 2.0
-"""For entries of layers that nobody asked for: a hook has 5 seconds, which other memories need too."""
+"""The time for entries of layers that nobody asked for: a hook has 5 seconds, which other memories need too."""
 
 
 @dataclass(eq=False)
@@ -43,23 +43,35 @@ class Knowledge(Families):
     ) -> tuple[str, list[str]]:
         """Lines about the notes and entries of layers that `text` brings to mind, for a prompt, and the names of these;
         empty: none do. `toolsets` names which of the two may come; `project` as in `Notes`. Counts nothing."""
-        if not (question := question_of(without_surrogates(text))):
+        question = question_of(without_surrogates(text))
+        if not question:
             return "", []
-        notes: tuple[Hit, ...] = ()
+        candidates: list[AutoRecalled] = []
         if "notes" in toolsets:
-            notes = (await self.notes.recall(question, reinforce=False, project=project, unasked=True)).hits
-        found = [AutoRecalled(each, f"note “{one_line(each.entry.title)}”") for each in notes]
+            candidates += await self._unasked_notes(question, project)
+        if "layers" in toolsets:
+            candidates += await self._unasked_layers(question)
+        recalled = meant(candidates)
+        lines = lines_of(recalled, max_chars)
+        return lines, [entry.name for entry in recalled if entry.name in lines]
+
+    async def _unasked_notes(self, question: str, project: Project | None) -> list[AutoRecalled]:
+        notes = await self.notes.recall(question, reinforce=False, project=project, unasked=True)
+        return [AutoRecalled(hit, f"note “{one_line(hit.entry.title)}”") for hit in notes.hits]
+
+    async def _unasked_layers(self, question: str) -> list[AutoRecalled]:
+        """The entries of layers for a question; only those of the layers that could be read in time."""
+        recalled: list[AutoRecalled] = []
         try:
             async with asyncio.timeout(LAYERS_SECONDS):
-                for layer in self.layers.known if "layers" in toolsets else ():
-                    theirs = layer.folder.project is not None
+                for layer in self.layers.known:
+                    of_others = layer.folder.project is not None
                     hits = await layer.unasked(question)
-                    found += [AutoRecalled(each, one_line(layer.file_of(each.entry)), theirs) for each in hits]
+                    recalled += [AutoRecalled(hit, one_line(layer.file_of(hit.entry)), of_others) for hit in hits]
         except (TimeoutError, StorageError) as error:
             # A repository must not keep away what is this user's own.
             log.warning("entries of layers could not be recalled: %s", error or f"it took {LAYERS_SECONDS:g} s")
-        lines = lines_of(coming := meant(found), max_chars)
-        return lines, [each.name for each in coming if each.name in lines]
+        return recalled
 
     async def found(self, name: str) -> tuple[Scope, Entry]:
         """The entry of a number, an id, the beginning of an id, or in a layer of a key, anywhere.
@@ -67,22 +79,29 @@ class Knowledge(Families):
         Raises:
             MemoryNotFound: it does not exist. InvalidInput: several ids begin so, or several layers have the key.
         """
-        number = int(name) if name.isascii() and name.isdecimal() and len(name) < 16 else 0
+        number = 0
+        if name.isascii() and name.isdecimal() and len(name) < 16:
+            number = int(name)
 
-        def read(held: ScopeView) -> list[Entry]:
-            exact = held.get(id=number)
-            return held.entries(Filter(archived=None, ref_prefix=name), limit=2) if exact is None else [exact]
+        def by_number_or_ref(view: ScopeView) -> list[Entry]:
+            numbered = view.get(id=number)
+            if numbered is not None:
+                return [numbered]
+            return view.entries(Filter(archived=None, ref_prefix=name), limit=2)
 
-        def keyed(held: ScopeView) -> list[Entry]:
-            there = held.keyed("", "", name)
-            gone = (each for each in held.entries(Filter(archived=True), order="removed") if each.key == name)
-            return [there] if there is not None else list(gone)[:1]
+        def by_key(view: ScopeView) -> list[Entry]:
+            live_entry = view.keyed("", "", name)
+            if live_entry is not None:
+                return [live_entry]
+            archived_entries = view.entries(Filter(archived=True), order="removed")
+            return [entry for entry in archived_entries if entry.key == name][:1]
 
         matching: list[tuple[Scope, Entry]] = []
         for scope, store in await self.places():
-            entries = await store.read(scope, keyed if scope.space == "layers" else read)
+            read = by_key if scope.space == "layers" else by_number_or_ref
+            entries = await store.read(scope, read)
             matching += [(scope, entry) for entry in entries]
-            if number and store is self.store and [each.id for each in entries] == [number]:
+            if number and store is self.store and [entry.id for entry in entries] == [number]:
                 return scope, entries[0]
         if len(matching) > 1:
             raise InvalidInput(

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 OTHER_WORDS_FACTOR = 0.3
-"""How much other words count beside those of a query: as after a question in a search of memories (the setting
+"""The share that other words count of those of a query: as after a question in a search of memories (the setting
 `words.other_words_for_question`)."""
 
 
@@ -50,18 +51,23 @@ def ranking_of(own: Sequence[Match], other: Sequence[Match], least_share: float)
     own_points = _points(own)
     other_points = _points(other)
     by_query = _strong(own_points, least_share)
-    found = set(by_query)
-    by_others = [entry_id for entry_id in _strong(other_points, least_share) if entry_id not in found]
+    query_ids = set(by_query)
+    by_others = [entry_id for entry_id in _strong(other_points, least_share) if entry_id not in query_ids]
 
     def total(entry_id: int) -> float:
         return own_points.get(entry_id, 0.0) + OTHER_WORDS_FACTOR * other_points.get(entry_id, 0.0)
 
     by_query.sort(key=total, reverse=True)
     by_others.sort(key=total, reverse=True)
+    ranked = _ranked(
+        [_Total(entry_id, total(entry_id)) for entry_id in by_query],
+        [_Total(entry_id, total(entry_id)) for entry_id in by_others],
+    )
     hidden = {match.id: match.hidden for match in (*other, *own) if match.hidden}
     matched = len(own_points.keys() | other_points.keys())
-    left_off = Counter(hidden.values()) + Counter(weaker=matched - len(by_query) - len(by_others))
-    return Ranking(_ranked(list(map(total, by_query)), by_query, list(map(total, by_others)), by_others), left_off)
+    weaker = matched - len(by_query) - len(by_others)
+    left_off = Counter(hidden.values()) + Counter(weaker=weaker)
+    return Ranking(ranked, left_off)
 
 
 def _points(matches: Sequence[Match]) -> dict[int, float]:
@@ -70,21 +76,29 @@ def _points(matches: Sequence[Match]) -> dict[int, float]:
 
 def _strong(points: Mapping[int, float], least_share: float) -> list[int]:
     best = max(points.values(), default=0.0)
-    return [entry_id for entry_id, each in points.items() if each / best >= least_share]
+    return [entry_id for entry_id, entry_points in points.items() if entry_points / best >= least_share]
 
 
-def _ranked(
-    totals: Sequence[float], by_query: Sequence[int], other_totals: Sequence[float], by_others: Sequence[int]
-) -> tuple[Ranked, ...]:
-    """The relevance of each is its share of the most points. What only other words find has no more than the last that
-    the query finds, and at most the factor if it finds none."""
-    scale = scale_of_others(totals, other_totals)
-    most = totals[0] if totals else 1.0
-    first = [Ranked(entry_id, points / most) for entry_id, points in zip(by_query, totals, strict=True)]
-    if not totals and other_totals:
-        most = other_totals[0] / OTHER_WORDS_FACTOR
-    others = zip(by_others, other_totals, strict=True)
-    return *first, *(Ranked(entry_id, points * scale / most, True) for entry_id, points in others)
+class _Total(NamedTuple):
+    """The points of an entry by the query and by other words."""
+
+    id: int
+    points: float
+
+
+def _ranked(by_query: Sequence[_Total], by_others: Sequence[_Total]) -> tuple[Ranked, ...]:
+    """The entries with their relevance, which is their share of the most points. What only other words find has no more
+    than the last that the query finds, and at most the factor if it finds none."""
+    scale = scale_of_others([total.points for total in by_query], [total.points for total in by_others])
+    if by_query:
+        most = by_query[0].points
+    elif by_others:
+        most = by_others[0].points / OTHER_WORDS_FACTOR
+    else:
+        return ()
+    first = [Ranked(total.id, total.points / most) for total in by_query]
+    last = [Ranked(total.id, total.points * scale / most, by_other_words=True) for total in by_others]
+    return *first, *last
 
 
 def scale_of_others(scores: Sequence[float], other_scores: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """Providers in order: each one is tried once, within a hard bound of time, and what it took is noted.
 
-Nothing here retries or sleeps: who fails is followed by the next one, and is passed over for a while.
+Nothing here retries or sleeps: after a provider that fails the next one is asked, and the first is passed over for a
+while.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from languages import _
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.text import shown
 from memory_server.knowledge.ports import ModelCall, ModelLedger, ModelResponse
@@ -23,39 +25,71 @@ from memory_server.llm.wire import (
     HttpRequest,
     ParsedReply,
     Provider,
+    chat_reply,
+    chat_request,
     embedding_reply,
     embedding_request,
-    reply,
-    request,
 )
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
 S = TypeVar("S")
 T = TypeVar("T")
-MOST_BYTES, MOST_VECTOR_BYTES = 1024 * 1024, 16 * 1024 * 1024
-"""Of an answer: facts of a conversation are a few kilobytes; a vector of 3,072 numbers is written in 70."""
-FAILURES, REST_SECONDS, LONGEST_REST = 3, 60.0, 3_600.0
-"""After so many failures in a row a provider is passed over; a `Retry-After` is believed up to an hour."""
+MOST_BYTES = 1024 * 1024
+"""Bytes of an answer at most: facts of a conversation are a few kilobytes."""
+MOST_VECTOR_BYTES = 16 * 1024 * 1024
+"""Bytes of an answer with vectors at most: a vector of 3,072 numbers is written in 70 kilobytes."""
+FAILURES = 3
+"""Failures in a row after which a provider is passed over."""
+REST_SECONDS = 60.0
+"""How long it is then passed over."""
+LONGEST_REST = 3_600.0
+"""The longest `Retry-After`, in seconds, that is believed."""
 OF_THE_TEXT = (400, 413, 422)
 """Status of a text that a provider does not take; it may take another one."""
 DAY_MS = 86_400_000
 
 
 class ProviderError(Exception):
-    """An answer that is an error. `rest`: seconds for which the provider asks to be left alone. `received`: it got the
-    texts, and a second request would hardly get another answer."""
+    """An answer that is an error. `rest_seconds`: for how long the provider asks to be left alone. `received`: it got
+    the texts, and a second request would hardly get another answer."""
 
-    def __init__(self, said: str, status: int = 0, rest: float = 0.0, *, received: bool = False) -> None:
-        super().__init__(said)
-        self.status, self.rest, self.received = status, rest, received or status in OF_THE_TEXT
+    def __init__(self, message: str, status: int = 0, rest_seconds: float = 0.0, *, received: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.rest_seconds = rest_seconds
+        self.received = received or status in OF_THE_TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[S, T]):
+    """A question to a provider, which must answer within `seconds`.
+
+    `forms` make the request with the key; where a form gets status 400, the next one is tried. `read` gives the reply
+    in an answer, with its tokens, and `use` makes of the reply the value that the caller wants; both raise ValueError
+    for an answer that cannot be used. `purpose` is noted in the ledger.
+    """
+
+    purpose: str
+    seconds: float
+    forms: Sequence[Callable[[str], HttpRequest]]
+    read: Callable[[HttpRequest, bytes], ParsedReply[S]]
+    use: Callable[[S], T]
+    most_bytes: int = MOST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The body of an answer, and the request that got it."""
+
+    request: HttpRequest
+    content: bytes
 
 
 @dataclass(eq=False)
 class ProviderClient:
-    """One provider, which is passed over for a while after failures. Each call has its row in the `ledger`; the tokens
+    """A provider, which is passed over for a while after failures. Each call has its row in the `ledger`; the tokens
     of all processes in 24 hours are at most `tokens_per_day` (0: no bound). `environment` holds the keys."""
 
     provider: Provider
@@ -66,83 +100,95 @@ class ProviderClient:
     failures: int = 0
     rests_until: float = 0.0
 
-    async def call(
-        self,
-        purpose: str,
-        seconds: float,
-        forms: Sequence[Callable[[str], HttpRequest]],
-        read: Callable[[HttpRequest, bytes], ParsedReply[S]],
-        use: Callable[[S], T],
-        most_bytes: int = MOST_BYTES,
-    ) -> ModelResponse[T]:
-        """What the provider answers within `seconds`: `read` gives it with its tokens, and `use` makes of it what is
-        wanted; both raise ValueError for an answer that cannot be used. `forms` make the request with the key; where
-        one gets status 400, the next is tried.
+    async def call(self, question: Question[S, T]) -> ModelResponse[T]:
+        """The answer of the provider.
 
         Raises:
-            ProviderError: it did not answer so, rests, or the tokens are used up.
+            ProviderError: it gave no answer that can be used, rests, or the tokens are used up.
         """
         name = self.provider.name
         if self.rests_until > time.monotonic():
             raise ProviderError(_("{name} is passed over after failures", name))
-        now_ms, most = self.clock(), self.tokens_per_day
-        if most and await self.ledger.tokens(now_ms - DAY_MS, now_ms) >= most:
+        if await self._tokens_are_used_up():
             raise ProviderError(
                 _("the {tokens_per_day:,} tokens of llm.tokens_per_day are used up", self.tokens_per_day)
             )
         try:
-            asked = await self._try(purpose, seconds, forms, read, use, most_bytes)
+            response = await self._try(question)
         except ProviderError as refusal:
             if refusal.status not in OF_THE_TEXT:
-                self.failures += 1
-                tired = REST_SECONDS if self.failures >= FAILURES else 0.0
-                self.rests_until = max(self.rests_until, time.monotonic() + max(tired, refusal.rest))
-            said = _("{about}: {what}", name, refusal)
-            raise ProviderError(said, refusal.status, received=refusal.received) from refusal
+                self._rest(refusal.rest_seconds)
+            message = _("{about}: {what}", name, refusal)
+            raise ProviderError(message, refusal.status, received=refusal.received) from refusal
         self.failures = 0
-        return asked
+        return response
 
-    async def _try(
-        self,
-        purpose: str,
-        seconds: float,
-        forms: Sequence[Callable[[str], HttpRequest]],
-        read: Callable[[HttpRequest, bytes], ParsedReply[S]],
-        use: Callable[[S], T],
-        most_bytes: int,
-    ) -> ModelResponse[T]:
-        provider = self.provider
-        key = self.environment.get(provider.key_env, "") if provider.key_env else ""
-        if provider.key_env and not key:
-            raise ProviderError(_("the variable {key_env} is not set", provider.key_env))
-        began, tokens, outcome = time.perf_counter(), (0, 0), "cancelled"
+    async def _tokens_are_used_up(self) -> bool:
+        if self.tokens_per_day == 0:
+            return False
+        now_ms = self.clock()
+        used_tokens = await self.ledger.tokens(now_ms - DAY_MS, now_ms)
+        return used_tokens >= self.tokens_per_day
+
+    def _rest(self, asked_seconds: float) -> None:
+        """Count a failure, and pass the provider over for as long as it asks, or after several failures."""
+        self.failures += 1
+        rest_seconds = asked_seconds
+        if self.failures >= FAILURES:
+            rest_seconds = max(rest_seconds, REST_SECONDS)
+        self.rests_until = max(self.rests_until, time.monotonic() + rest_seconds)
+
+    def _key(self) -> str:
+        variable = self.provider.key_env
+        if not variable:
+            return ""
+        key = self.environment.get(variable, "")
+        if not key:
+            raise ProviderError(_("the variable {key_env} is not set", variable))
+        return key
+
+    async def _try(self, question: Question[S, T]) -> ModelResponse[T]:
+        key = self._key()
+        began = time.perf_counter()
+        input_tokens = 0
+        output_tokens = 0
+        outcome = "cancelled"
         try:
-            async with asyncio.timeout(seconds):
-                for number, form in enumerate(forms):
-                    sent = form(key)
-                    try:
-                        content = await _post(sent, most_bytes)
-                        break
-                    except ProviderError as refusal:
-                        if refusal.status != 400 or number == len(forms) - 1:
-                            raise
-            said = read(sent, content)
-            tokens = said.input_tokens, said.output_tokens
-            value, outcome = use(said.value), "answered"
+            async with asyncio.timeout(question.seconds):
+                answer = await _post_in_accepted_form(question.forms, key, question.most_bytes)
+            parsed_reply = question.read(answer.request, answer.content)
+            input_tokens = parsed_reply.input_tokens
+            output_tokens = parsed_reply.output_tokens
+            value = question.use(parsed_reply.value)
+            outcome = "answered"
         except ProviderError as refusal:
             outcome = shown(str(refusal), 60)
             raise
         except TimeoutError as error:
             outcome = "timeout"
-            raise ProviderError(_("it took more than {seconds:g} seconds", seconds), received=True) from error
+            raise ProviderError(_("it took more than {seconds:g} seconds", question.seconds), received=True) from error
         except ValueError as error:
             outcome = _("unusable answer")
             raise ProviderError(shown(str(error), 100), received=True) from error
         finally:
-            took_ms = (time.perf_counter() - began) * 1000
-            await self._note(ModelCall(self.clock(), provider.kind, provider.model, purpose, *tokens, took_ms, outcome))
-        cost = (tokens[0] * provider.input_price + tokens[1] * provider.output_price) / 1_000_000
-        return ModelResponse(value, provider.name, *tokens, cost)
+            call = ModelCall(
+                at_ms=self.clock(),
+                provider=self.provider.kind,
+                model=self.provider.model,
+                purpose=question.purpose,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                took_ms=(time.perf_counter() - began) * 1000,
+                outcome=outcome,
+            )
+            await self._note(call)
+        return ModelResponse(
+            value,
+            self.provider.name,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost=self.provider.cost(input_tokens, output_tokens),
+        )
 
     async def _note(self, call: ModelCall) -> None:
         try:  # in a task of its own: it is counted also where the caller gives up
@@ -177,12 +223,18 @@ class FallbackChain:
         received = False
         try:
             async with asyncio.timeout(min(seconds, self.total_seconds)):
-                for line in self.lines:
-                    given = line.provider
-                    form = partial(request, given, system=system, data=data, schema=schema)
-                    forms = form, partial(form, structured=False)
+                for client in self.lines:
+                    provider = client.provider
+                    form = partial(chat_request, provider, system=system, data=data, schema=schema)
+                    question = Question(
+                        purpose=purpose,
+                        seconds=self.seconds,
+                        forms=[form, partial(form, structured=False)],
+                        read=partial(chat_reply, provider),
+                        use=read,
+                    )
                     try:
-                        return await line.call(purpose, self.seconds, forms, partial(reply, given), read)
+                        return await client.call(question)
                     except ProviderError as refusal:
                         reasons.append(str(refusal))
                         received = received or refusal.received
@@ -200,44 +252,72 @@ class FallbackChain:
 class Embedder:
     """`ports.Embeddings` over HTTP."""
 
-    line: ProviderClient
+    client: ProviderClient
 
     @property
     def model(self) -> str:
-        return self.line.provider.model
+        return self.client.provider.model
 
     async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
-        form = partial(embedding_request, self.line.provider, texts=texts)
+        question = Question(
+            purpose="embed",
+            seconds=seconds,
+            forms=[partial(embedding_request, self.client.provider, texts=texts)],
+            read=embedding_reply,
+            use=list[bytes],
+            most_bytes=MOST_VECTOR_BYTES,
+        )
         try:
-            return await self.line.call("embed", seconds, [form], embedding_reply, list, MOST_VECTOR_BYTES)
+            return await self.client.call(question)
         except ProviderError as refusal:
-            raise (TextRefused if refusal.status in OF_THE_TEXT else ModelsFailed)(str(refusal)) from refusal
+            if refusal.status in OF_THE_TEXT:
+                raise TextRefused(str(refusal)) from refusal
+            raise ModelsFailed(str(refusal)) from refusal
 
 
-async def _post(sent: HttpRequest, most_bytes: int) -> bytes:
+async def _post_in_accepted_form(forms: Sequence[Callable[[str], HttpRequest]], key: str, most_bytes: int) -> _Answer:
+    """The answer to the request in the first form that the provider accepts: where a form gets status 400, the next one
+    is tried. Raises ProviderError as `_post`."""
+    *first_forms, last_form = forms
+    for form in first_forms:
+        request = form(key)
+        try:
+            return _Answer(request, await _post(request, most_bytes))
+        except ProviderError as refusal:
+            if refusal.status != 400:
+                raise
+    request = last_form(key)
+    return _Answer(request, await _post(request, most_bytes))
+
+
+async def _post(request: HttpRequest, most_bytes: int) -> bytes:
     """The body of an answer with status 200. Raises ProviderError: another status, too long, or no connection."""
     if sys.modules.get("ssl", sys) is None:
         del sys.modules["ssl"]  # a hook leaves it out to be quick, but it is needed here
     import httpx2
 
-    # `trust_env` reads HTTP_PROXY: a server on this machine must not be asked through another one.
-    here = _is_here(urlsplit(sent.url).hostname or "")
+    is_here = _is_here(urlsplit(request.url).hostname or "")
+    # Without TLS on this machine nothing is verified, and a hook need not read the certificates.
+    needs_no_tls = is_here and request.url.startswith("http://")
     try:
         async with (
             httpx2.AsyncClient(
-                # Without TLS on this machine nothing is verified, and a hook need not read the certificates.
-                verify=not (here and sent.url.startswith("http://")) and _certificates(),
+                verify=not needs_no_tls and _certificates(),
                 timeout=None,
                 follow_redirects=False,
-                trust_env=not here,
+                # It reads HTTP_PROXY: a server on this machine must not be asked through another one.
+                trust_env=not is_here,
             ) as client,
-            client.stream("POST", sent.url, headers=sent.headers, json=sent.body) as answer,
+            client.stream("POST", request.url, headers=request.headers, json=request.body) as response,
         ):
-            if answer.status_code != 200:
-                rest = _seconds(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-                raise ProviderError(_("status {status}", answer.status_code), answer.status_code, rest)
+            status = response.status_code
+            if status != 200:
+                rest_seconds = 0.0
+                if status in (429, 503):
+                    rest_seconds = _rest_seconds(response.headers.get("retry-after", ""))
+                raise ProviderError(_("status {status}", status), status, rest_seconds)
             content = bytearray()
-            async for part in answer.aiter_bytes():
+            async for part in response.aiter_bytes():
                 content += part
                 if len(content) > most_bytes:
                     raise ProviderError(_("its answer is longer than {bytes:,} bytes", most_bytes))
@@ -249,7 +329,7 @@ async def _post(sent: HttpRequest, most_bytes: int) -> bytes:
 
 @cache
 def _certificates() -> SSLContext:
-    """Read once: it takes 25 ms."""
+    """The certificates of this machine. They are read once: it takes 25 ms."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -262,6 +342,10 @@ def _is_here(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _seconds(text: str) -> float:
-    """Of a `Retry-After`; a date counts as the usual rest."""
-    return min(float(text), LONGEST_REST) if text.isdecimal() else REST_SECONDS if text else 0.0
+def _rest_seconds(retry_after: str) -> float:
+    """The seconds of a header `Retry-After`; a date counts as the usual rest."""
+    if not retry_after:
+        return 0.0
+    if not retry_after.isdecimal():
+        return REST_SECONDS
+    return min(float(retry_after), LONGEST_REST)

@@ -10,19 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from sandbox.locale import _
+from languages import _
 
 T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]
 BASES: Mapping[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
-ANTHROPIC_VERSION, ANTHROPIC_TOKENS = "2023-06-01", 4_096
+ANTHROPIC_VERSION = "2023-06-01"
+ANTHROPIC_TOKENS = 4_096
 """Anthropic wants a bound of tokens, and its oldest models take this one; newer models of OpenAI refuse one. The words
 of 30 memories take some 2,400."""
 BYTES_PER_TOKEN = 3
-"""In UTF-8, for an answer that tells no usage: rather too many tokens than too few."""
+"""Bytes of UTF-8 per token, for an answer that tells no usage: rather too many tokens than too few."""
 MOST_EMBEDDED_BYTES = 8_000
-"""Of a text whose vector is wanted, in UTF-8: models take 8,192 tokens, and none is shorter than a byte. Of a longer
-text both ends count."""
+"""Bytes of a text that are embedded at most, in UTF-8: models take 8,192 tokens, and none is shorter than a byte. Both
+ends of a longer text count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,17 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """For people: `openai/gpt-5`."""
+        """The name for people: `openai/gpt-5`."""
         return f"{self.kind}/{self.model}"
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """The price of so many tokens."""
+        return (input_tokens * self.input_price + output_tokens * self.output_price) / 1_000_000
+
+    def endpoint(self, path: str) -> str:
+        """The URL of a path below the base of this provider."""
+        base = (self.base_url or BASES[self.kind]).rstrip("/")
+        return f"{base}/{path}"
 
 
 class HttpRequest(NamedTuple):
@@ -58,62 +68,123 @@ class ParsedReply(NamedTuple, Generic[T]):
     output_tokens: int
 
 
-def request(
+@dataclass(frozen=True, slots=True)
+class _ChatAnswer:
+    """The fields of a chat answer. `value` should be an object; `end`: why the answer ended."""
+
+    value: Any
+    end: Any
+    input_tokens: Any
+    output_tokens: Any
+
+
+def chat_request(
     provider: Provider, key: str, system: str, data: str, schema: Mapping[str, Any], *, structured: bool = True
 ) -> HttpRequest:
     """Ask for an object of this schema. `structured` False: in words only, for a server that refuses the other form."""
-    base = (provider.base_url or BASES[provider.kind]).rstrip("/")
     if provider.kind == "anthropic":
-        headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-        tool = {"name": "answer", "description": "The answer.", "input_schema": dict(schema)}
-        forced = {"tools": [tool], "tool_choice": {"type": "tool", "name": "answer"}} if structured else {}
-        said = {"system": system, "messages": [{"role": "user", "content": data}], "max_tokens": ANTHROPIC_TOKENS}
-        return HttpRequest(f"{base}/messages", headers, {"model": provider.model} | said | forced)
-    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": data}]
-    body = {"model": provider.model, "messages": messages} | ({"response_format": form} if structured else {})
-    return HttpRequest(f"{base}/chat/completions", {"authorization": f"Bearer {key}"} if key else {}, body)
+        return _anthropic_request(provider, key, system=system, data=data, schema=schema, structured=structured)
+    return _openai_request(provider, key, system=system, data=data, schema=schema, structured=structured)
 
 
-def reply(provider: Provider, sent: HttpRequest, content: bytes) -> ParsedReply[dict[str, Any]]:
-    """What is in an answer.
+def _anthropic_request(
+    provider: Provider, key: str, *, system: str, data: str, schema: Mapping[str, Any], structured: bool
+) -> HttpRequest:
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    if key:
+        headers["x-api-key"] = key
+    body: dict[str, Any] = {
+        "model": provider.model,
+        "system": system,
+        "messages": [{"role": "user", "content": data}],
+        "max_tokens": ANTHROPIC_TOKENS,
+    }
+    if structured:
+        body["tools"] = [{"name": "answer", "description": "The answer.", "input_schema": dict(schema)}]
+        body["tool_choice"] = {"type": "tool", "name": "answer"}
+    return HttpRequest(provider.endpoint("messages"), headers, body)
+
+
+def _openai_request(
+    provider: Provider, key: str, *, system: str, data: str, schema: Mapping[str, Any], structured: bool
+) -> HttpRequest:
+    body: dict[str, Any] = {
+        "model": provider.model,
+        "messages": [{"role": "system", "content": system}, {"role": "user", "content": data}],
+    }
+    if structured:
+        json_schema = {"name": "answer", "schema": dict(schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+    return HttpRequest(provider.endpoint("chat/completions"), _bearer_headers(key), body)
+
+
+def _bearer_headers(key: str) -> dict[str, str]:
+    if not key:
+        return {}
+    return {"authorization": f"Bearer {key}"}
+
+
+def chat_reply(provider: Provider, request: HttpRequest, content: bytes) -> ParsedReply[dict[str, Any]]:
+    """The object in an answer.
 
     Raises:
-        ValueError: it is not in the form of this kind, or holds no object.
+        ValueError: the answer is not in the form of this kind of provider, or holds no object.
     """
     try:
         body = json.loads(content)
-        usage = body.get("usage") or {}
-        if provider.kind == "anthropic":
-            used = usage.get("input_tokens"), usage.get("output_tokens")
-            tools = [part["input"] for part in body["content"] if part["type"] == "tool_use"]
-            text = "".join(part["text"] for part in body["content"] if part["type"] == "text")
-            value, end = tools[0] if tools else first_object(text), body.get("stop_reason")
-        else:
-            used = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            (choice, *_more) = body["choices"]
-            value, end = first_object(choice["message"]["content"]), choice.get("finish_reason")
+        answer = _anthropic_answer(body) if provider.kind == "anthropic" else _openai_answer(body)
     except (AttributeError, LookupError, TypeError, RecursionError, ValueError) as error:
         raise ValueError(_("its answer is not in the form of its kind")) from error
-    if not isinstance(value, dict):
+    if not isinstance(answer.value, dict):
         raise ValueError(_("its answer does not hold an object"))
-    if end in ("length", "max_tokens"):
+    if answer.end in ("length", "max_tokens"):
         raise ValueError(_("its answer was cut off"))
-    asked = json.dumps(sent.body, ensure_ascii=False).encode()
-    guessed = len(asked) // BYTES_PER_TOKEN, len(content) // BYTES_PER_TOKEN
-    counts = [given if type(given) is int and given >= 0 else guess for given, guess in zip(used, guessed, strict=True)]
-    return ParsedReply(value, *counts)
+    request_body = json.dumps(request.body, ensure_ascii=False).encode()
+    return ParsedReply(
+        answer.value,
+        input_tokens=_tokens(answer.input_tokens, len(request_body)),
+        output_tokens=_tokens(answer.output_tokens, len(content)),
+    )
+
+
+def _anthropic_answer(body: Any) -> _ChatAnswer:
+    usage = body.get("usage") or {}
+    tool_inputs = [part["input"] for part in body["content"] if part["type"] == "tool_use"]
+    texts = [part["text"] for part in body["content"] if part["type"] == "text"]
+    return _ChatAnswer(
+        value=tool_inputs[0] if tool_inputs else first_object("".join(texts)),
+        end=body.get("stop_reason"),
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+    )
+
+
+def _openai_answer(body: Any) -> _ChatAnswer:
+    usage = body.get("usage") or {}
+    choice = body["choices"][0]
+    return _ChatAnswer(
+        value=first_object(choice["message"]["content"]),
+        end=choice.get("finish_reason"),
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+    )
+
+
+def _tokens(reported: Any, bytes_of_text: int) -> int:
+    """The tokens that an answer reports, or a guess from the bytes of the text."""
+    if type(reported) is int and reported >= 0:
+        return reported
+    return bytes_of_text // BYTES_PER_TOKEN
 
 
 def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> HttpRequest:
     """Ask for the vectors of these texts."""
-    base = (provider.base_url or BASES["openai"]).rstrip("/")
     body = {
         "model": provider.model,
         "input": list(map(_embedded, texts)),
         "encoding_format": "float",
     }
-    return HttpRequest(f"{base}/embeddings", {"authorization": f"Bearer {key}"} if key else {}, body)
+    return HttpRequest(provider.endpoint("embeddings"), _bearer_headers(key), body)
 
 
 def _embedded(text: str) -> str:
@@ -121,26 +192,30 @@ def _embedded(text: str) -> str:
     if len(data) <= MOST_EMBEDDED_BYTES:
         return text
     half = MOST_EMBEDDED_BYTES // 2
-    return data[:half].decode(errors="ignore") + "\n" + data[1 - half :].decode(errors="ignore")
+    beginning = data[:half].decode(errors="ignore")
+    end = data[1 - half :].decode(errors="ignore")
+    return f"{beginning}\n{end}"
 
 
-def embedding_reply(sent: HttpRequest, content: bytes) -> ParsedReply[list[bytes]]:
+def embedding_reply(request: HttpRequest, content: bytes) -> ParsedReply[list[bytes]]:
     """The vectors in an answer, in the order of the texts, as `unit` has them, and the tokens that they took.
 
     Raises:
         ValueError: it is not in the form of `/embeddings`, or has other vectors than were asked for.
     """
+    texts = request.body["input"]
     try:
         body = json.loads(content)
-        rows = {row["index"]: unit(row["embedding"]) for row in body["data"]}
-        vectors = [rows[number] for number in range(len(sent.body["input"]))]
-        used = (body.get("usage") or {}).get("prompt_tokens")
+        vector_by_index = {row["index"]: unit(row["embedding"]) for row in body["data"]}
+        vectors = [vector_by_index[index] for index in range(len(texts))]
+        usage = body.get("usage") or {}
+        reported_tokens = usage.get("prompt_tokens")
     except (AttributeError, LookupError, TypeError, RecursionError, OverflowError, ValueError) as error:
         raise ValueError(_("its answer does not hold a vector for each text")) from error
     if len(set(map(len, vectors))) != 1:
         raise ValueError(_("its answer holds vectors of several lengths"))
-    guess = sum(len(text.encode()) for text in sent.body["input"]) // BYTES_PER_TOKEN
-    return ParsedReply(vectors, used if type(used) is int and used >= 0 else guess, 0)
+    bytes_of_texts = sum(len(text.encode()) for text in texts)
+    return ParsedReply(vectors, input_tokens=_tokens(reported_tokens, bytes_of_texts), output_tokens=0)
 
 
 def unit(values: Sequence[float]) -> bytes:

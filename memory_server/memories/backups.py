@@ -1,4 +1,4 @@
-"""Backups of both engines: made while others write, and restored as ordinary changes.
+"""Backups of both engines: they are made while others write, and restored as ordinary changes.
 
 Each conversation is copied at one moment, one after the other, and then the knowledge. A restore goes through the
 stores, so it is in the history, and so is what it replaces or removes.
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from languages import _
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name, pauses
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, RestoredPlace
-from sandbox.locale import _
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class Backups:
     """Makes backups of what `engines` keep, and keeps them on `store`. `clock` gives milliseconds since 1970."""
 
     def __init__(self, engines: Sequence[Lifecycle], clock: Callable[[], int], store: BackupStore) -> None:
-        self._engines, self._clock, self._store = engines, clock, store
+        self._engines = engines
+        self._clock = clock
+        self._store = store
 
     async def make(
         self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
@@ -42,21 +44,36 @@ class Backups:
         """Back up everything, or `only` one conversation, and call `advance` after each place. Without a name, its name
         is the time: `20260503-120000`. Raises InvalidInput: the name cannot be used or is taken, or there is nothing to
         back up; StorageError: it could not be written; no part of it was kept."""
-        now_ms, wanted = self._clock(), None if only is None else conversation_id_of(only)
-        chosen = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}" if name is None else backup_name(name)
-        engines = [engine for engine in self._engines if only is None or engine.keeps == "conversations"]
-        places = [place for engine in engines for place in await _places(engine)]
-        if wanted not in places if wanted is not None else not places:
-            where = "" if only is None else _(" in the conversation {only}", only)
+        if only is None:
+            engines = self._engines
+            conversation_id = None
+        else:
+            engines = [engine for engine in self._engines if engine.keeps == "conversations"]
+            conversation_id = conversation_id_of(only)
+        now_ms = self._clock()
+        if name is None:
+            chosen_name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
+        else:
+            chosen_name = backup_name(name)
+        if not await _holds_something(engines, conversation_id):
+            where = ""
+            if only is not None:
+                where = _(" in the conversation {only}", only)
             raise InvalidInput("There is nothing to back up: nothing is stored{where} yet.", where)
-        writer = await asyncio.to_thread(partial(self._store.begin, chosen, now_ms, numbered=name is None))
+        # Two backups may begin in one second: the second name of the time then gets a number.
+        begin = partial(self._store.begin, chosen_name, now_ms, numbered=name is None)
+        writer = await asyncio.to_thread(begin)
         try:
-            copied = [await engine.copy_to(writer, wanted, advance) for engine in engines]
-            left_out = tuple(reason for each in copied for reason in each.left_out)
-            entries = sum(each.entries for each in copied)
-            return BackupMade(await asyncio.to_thread(writer.finish), left_out, entries)
+            entry_count = 0
+            left_out: list[str] = []
+            for engine in engines:
+                copied = await engine.copy_to(writer, conversation_id, advance)
+                entry_count += copied.entries
+                left_out += copied.left_out
+            backup = await asyncio.to_thread(writer.finish)
         finally:
-            await asyncio.to_thread(writer.discard)
+            await asyncio.to_thread(writer.discard)  # does nothing after `finish`
+        return BackupMade(backup, tuple(left_out), entry_count)
 
     async def restore(
         self,
@@ -73,28 +90,32 @@ class Backups:
         before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
         `only`; LockTimeout: another process restores or deletes it; StorageError: one could not be written; the message
         says how many were restored before it."""
-        done: list[RestoredPlace] = []
-        release = None if dry_run else await self._hold(name)
+        restored_places: list[RestoredPlace] = []
+        release = None
+        if not dry_run:
+            release = await self._hold(name)
         try:
             for engine in self._engines[1:]:  # the first one checks its part before it changes anything
                 await engine.check_backup(self._store, name, only)
             for engine in self._engines:
                 async for restored in engine.restore(self._store, name, mode, dry_run=dry_run, only=only, by=by):
-                    done.append(restored)
+                    restored_places.append(restored)
                     if restored.keeps == "conversations":
                         advance()
         finally:
             if release is not None:
                 release()
-        return done
+        return restored_places
 
     async def _hold(self, name: str) -> Callable[[], None]:
-        """Tries again and again, and in no thread: one that waits would get the lock also after a cancellation, and
-        nobody would give it back."""
-        tries = pauses()
-        while (release := self._store.try_hold(name)) is None:  # noqa: ASYNC110 (it is in other processes)
-            await asyncio.sleep(next(tries))
-        return release
+        """The lock of a backup is tried again and again, and in no thread: a thread that waits would get it also after
+        a cancellation, and nobody would give it back. Returns the call that releases it."""
+        waiting_seconds = pauses()
+        while True:
+            release = self._store.try_hold(name)
+            if release is not None:
+                return release
+            await asyncio.sleep(next(waiting_seconds))
 
     async def listed(self) -> list[Backup]:
         """All backups, newest first."""
@@ -117,8 +138,18 @@ class Backups:
         await asyncio.to_thread(self._store.delete, name)
 
 
+async def _holds_something(engines: Sequence[Lifecycle], conversation_id: str | None) -> bool:
+    """Whether the engines have any place, or the conversation if one is named."""
+    places: list[str] = []
+    for engine in engines:
+        places += await _places(engine)
+    if conversation_id is None:
+        return bool(places)
+    return conversation_id in places
+
+
 async def _places(engine: Lifecycle) -> list[str]:
-    """Those of an engine; one that cannot be read holds something, which `copy_to` then names."""
+    """The places of an engine. An engine that cannot be read holds something, which `copy_to` then names."""
     try:
         return await engine.places()
     except StorageError:

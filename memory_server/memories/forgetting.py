@@ -1,4 +1,4 @@
-"""What an owner takes back, over both engines: it is found, and goes into the archive as one change.
+"""What an owner takes back, over both engines: the items are found, and go into the archive as one change.
 
 The parts of such a change have one author, such as `forget 3f2a81c0`, by which the histories know them: so one `undo`
 takes all of them back.
@@ -12,13 +12,13 @@ import secrets
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from languages import Sentence, _, n_
 from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of, forgetting_of
 from memory_server.kernel.readers import way
-from memory_server.kernel.recalls import RecallLog
-from sandbox.locale import _, n_
+from memory_server.kernel.recalls import Line, RecallLog
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
@@ -29,12 +29,12 @@ _LOOKED_BACK = 10_000
 
 
 def is_together(change: str) -> bool:
-    """Whether it has the form of a change that several places may have a part of."""
+    """Whether a change id has the form of a change that several places may have a part of."""
     return _TOGETHER.fullmatch(change) is not None
 
 
 def _is_id(name: str) -> bool:
-    """Whether it looks like an id, and not like a word or a number, either of which people look for."""
+    """Whether a name looks like an id, and not like a word or a number, either of which people look for."""
     return name.isascii() and not name.isalpha() and not name.isdecimal() and len(name.split()) == 1
 
 
@@ -42,24 +42,39 @@ def words_in(names: Sequence[str]) -> tuple[str, ...]:
     """The words that a person wrote. Raises InvalidInput: there is none, or one of which nothing can be seen."""
     from nlp.index_terms import seen_form
 
-    words = tuple(word for name in names for word in name.split())
-    if names and not all(map(seen_form, words or ("",))):
-        raise InvalidInput("Write words of what is meant, or its id: `memory-server forget dentist`.")
-    return words
+    words: list[str] = []
+    for name in names:
+        words += name.split()
+    is_blank = not words or not all(map(seen_form, words))
+    if names and is_blank:
+        raise InvalidInput("Give words of the text to forget, or its id: `memory-server forget dentist`.")
+    return tuple(words)
 
 
 async def find(engines: Engines, names: Sequence[str], where: Sought) -> tuple[list[Item], tuple[str, ...]]:
-    """The items that `names` name by their ids, or else those that hold all their words, newest first; and these words,
-    if they found them. Raises InvalidInput: `names` are blank."""
+    """The items that `names` name by their ids, if each of them looks like an id and names one; or else those that hold
+    all their words; or else those that they name. With the items come the words, if words found them. Without `names`
+    the items are all that `where` takes in. Newest first. Raises InvalidInput: `names` are blank."""
     words = words_in(names)
-    by_id = [await _items(engines, replace(where, ids=(name,))) for name in names]
-    named = list({item.key: item for items in by_id for item in items}.values())
-    if names and all(by_id) and all(map(_is_id, names)):
-        return named, ()
+    every_name_matches = True
+    named: dict[tuple[str, str, str], Item] = {}
+    for name in names:
+        items = await _items(engines, replace(where, ids=(name,)))
+        every_name_matches = every_name_matches and bool(items)
+        for item in items:
+            named[item.key] = item
+    if names and every_name_matches and all(map(_is_id, names)):
+        return _newest_first(named.values()), ()
     holders = await _items(engines, replace(where, words=words))
     if holders:
         return holders, words
-    return (named if all(by_id) else []), ()
+    if every_name_matches:
+        return _newest_first(named.values()), ()
+    return [], ()
+
+
+def _newest_first(items: Iterable[Item]) -> list[Item]:
+    return sorted(items, key=lambda item: -item.at_ms)
 
 
 async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[Item]:
@@ -67,33 +82,41 @@ async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[
     not forgotten, but the words can be taken away from them."""
     if not words:
         return []
-    return await _items(engines, replace(where, words=tuple(words), beside=True, archived=False))
+    return await _items(engines, replace(where, words=tuple(words), only_by_other_words=True, archived=False))
 
 
 def beside_text(items: Sequence[Item]) -> str:
-    """What is said of such items; empty if there are none."""
+    """The sentences about the items of `beside`; empty if there are none."""
     if not items:
         return ""
-    shown = "; ".join(f"{item.id} ({', '.join(item.other_words)})" for item in items[:_MOST_NAMED])
-    kept = n_(
+    named_items = "; ".join(f"{item.id} ({', '.join(item.other_words)})" for item in items[:_MOST_NAMED])
+    what_stays = n_(
         "{count} memory has some of these words only as other words by which it is found, and stays: {items}.",
         "{count} memories have some of these words only as other words by which they are found, and stay: {items}.",
         len(items),
-        shown,
+        named_items,
     )
-    how = way("edit_memory", 'memory-server edit ID --other-words "…"')
-    return _("{kept} {how} takes the words away.", kept, how)
+    remedy = way("edit_memory", 'memory-server edit ID --other-words "…"')
+    return _("{kept} {how} takes the words away.", what_stays, remedy)
 
 
 async def _items(engines: Engines, sought: Sought) -> list[Item]:
-    items = [item for engine in engines for item in await engine.find(sought)]
+    """The items of all engines that match the filter, newest first."""
+    items: list[Item] = []
+    for engine in engines:
+        items += await engine.find(sought)
     return sorted(items, key=lambda item: -item.at_ms)
 
 
 async def forget(engines: Engines, items: Collection[Item]) -> str | None:
     """Move items into the archive; the id of the change. None: none of them is there any more."""
-    change = secrets.token_hex(4)
-    return change if sum([await engine.forget(items, by=forgetting_of(change)) for engine in engines]) else None
+    change_id = secrets.token_hex(4)
+    moved_count = 0
+    for engine in engines:
+        moved_count += await engine.forget(items, by=forgetting_of(change_id))
+    if moved_count == 0:
+        return None
+    return change_id
 
 
 async def erasure_of(
@@ -104,24 +127,43 @@ async def erasure_of(
     words mean something without items."""
     from nlp.index_terms import index_form
 
-    everything = [item for engine in engines for item in await engine.find(Sought(archived=None))]
     keys = {item.key for item in items}
-    meant = [item for item in everything if item.key in keys]
-    others = [item for item in everything if item.key not in keys]
-    staying = index_form("\n".join(text for item in others for text in (item.text, item.title, *item.also)))
-    texts = {text for engine in engines for text in await engine.texts_of(meant)}
-    if words:
-        texts |= {text for engine in engines for text in await engine.past_texts(words)}
+    erased_items: list[Item] = []
+    staying_items: list[Item] = []
+    for engine in engines:
+        for item in await engine.find(Sought(archived=None)):
+            if item.key in keys:
+                erased_items.append(item)
+            else:
+                staying_items.append(item)
+    staying_texts: list[str] = []
+    for item in staying_items:
+        staying_texts += [item.text, item.title, *item.also]
+    staying_text = index_form("\n".join(staying_texts))
+    texts: set[str] = set()
+    for engine in engines:
+        texts |= await engine.texts_of(erased_items)
+        if words:
+            texts |= await engine.past_texts(words)
 
-    def alone(these: Iterable[str]) -> tuple[str, ...]:
-        long = {text for text in these if len(text.encode()) >= LEAST_BYTES}
-        return tuple(sorted(text for text in long if index_form(text) not in staying))
+    def without_staying(candidates: Iterable[str]) -> tuple[str, ...]:
+        """The texts that are long enough to be looked for and stand in nothing that stays, sorted."""
+        long_texts = {text for text in candidates if len(text.encode()) >= LEAST_BYTES}
+        return tuple(sorted(text for text in long_texts if index_form(text) not in staying_text))
 
-    whole = alone(texts)
-    pieces = alone(piece for text in whole for piece in pieces_of(text))
-    named = {item.text for item in items}
-    alike = sum(item.text in named for item in others)
-    return Erasure(tuple(meant), whole, pieces, tuple(words), user, alike)
+    erased_texts = without_staying(texts)
+    all_pieces: list[str] = []
+    for text in erased_texts:
+        all_pieces += pieces_of(text)
+    named_texts = {item.text for item in items}
+    return Erasure(
+        items=tuple(erased_items),
+        texts=erased_texts,
+        pieces=without_staying(all_pieces),
+        words=tuple(words),
+        user=user,
+        alike=sum(item.text in named_texts for item in staying_items),
+    )
 
 
 async def erase(engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog) -> None:
@@ -136,11 +178,16 @@ async def erase(engines: Engines, erasure: Erasure, tombstones: Tombstones, reca
 
 
 def _erase_recalls(recalls: RecallLog, erasure: Erasure) -> None:
+    def keep_line(line: Line) -> Line | None:
+        if erasure.in_recall(line):
+            return None
+        return line
+
     try:
-        recalls.rewrite(lambda line: None if erasure.in_recall(line) else line)
+        recalls.rewrite(keep_line)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageUnwritable(_("The record of recalls cannot be written: {reason}.", reason)) from error
+        raise StorageUnwritable(Sentence("The record of recalls cannot be written: {reason}.", reason)) from error
 
 
 async def undo(engines: Engines, change: str, place: str | None = None, *, by: str) -> Undone:
@@ -148,15 +195,21 @@ async def undo(engines: Engines, change: str, place: str | None = None, *, by: s
     there is no such change, or nothing of it can be taken back."""
     if not is_together(change):
         return await engine_of(engines, change).undo(change, place, by=by)
-    again, steps, refused = secrets.token_hex(4), list[HistoryStep](), list[InvalidInput]()
+    undo_id = secrets.token_hex(4)
+    steps: list[HistoryStep] = []
+    refusals: list[InvalidInput] = []
     for engine in engines:
-        lately = await engine.history(limit=_LOOKED_BACK, most_steps=1)
-        for part in [past for past in lately if past.by.endswith(f" {change}")]:
+        past_changes = await engine.history(limit=_LOOKED_BACK, most_steps=1)
+        parts = [past for past in past_changes if past.by.endswith(f" {change}")]
+        for part in parts:
             try:
-                steps += (await engine.undo(part.id, part.place, by=f"{by} {again}")).steps
+                undone = await engine.undo(part.id, part.place, by=f"{by} {undo_id}")
             except InvalidInput as error:
-                refused.append(error)
-    if not steps:
-        missing = InvalidInput("There is no change {change}; `memory-server history` lists all changes.", change)
-        raise refused[0] if refused else missing
-    return Undone(again, tuple(steps), tuple(map(str, refused)))
+                refusals.append(error)
+            else:
+                steps += undone.steps
+    if steps:
+        return Undone(undo_id, tuple(steps), tuple(map(str, refusals)))
+    if refusals:
+        raise refusals[0]
+    raise InvalidInput("There is no change {change}; `memory-server history` lists all changes.", change)

@@ -5,25 +5,26 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of
-from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
+from memory_server.conversations.model import ShortTermMemory, conversation_id_of
+from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, PromptLines, language_of, prompt_lines
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING, Session
+from memory_server.kernel.times import zone_named
 from memory_server.knowledge.projects import Project
 from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
 from memory_server.memories.recalls import Given, Recalls, recall_line
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore
-    from memory_server.kernel.lifecycle import Lifecycle
-    from memory_server.kernel.text import Finding
+    from memory_server.kernel.lifecycle import BlockingExamine, Examine, Lifecycle
     from memory_server.knowledge.service import Knowledge
     from memory_server.memories.backups import Backups
 
@@ -32,18 +33,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Memories:
-    """Everything of one home, opened once. The `conversations` share the `services`. `open_backups` opens the place of
-    the backups and `open_knowledge` the knowledge, each at its first use; `examine` gives the findings about the place
-    of the memories, `examinations` blocking calls for those about each conversation. Of the toolsets `auto_recall_from`
-    at most `auto_recall_chars` characters come to each turn. `hidden`: places of the memories that are not for the
-    callers, each with what these see instead. `recalls`: the record of recalls, if there is one. `forgotten`: by
-    sessions, the words that each called `forget` with last, and when."""
+    """Everything of one home, opened once.
+
+    The `conversations` share the `services`. `open_backups` opens the place of the backups and `open_knowledge` the
+    knowledge, each at its first use; `examine` gives the findings about the place of the memories, `examinations`
+    blocking calls for those about each conversation. Of the toolsets `auto_recall_from` at most `auto_recall_chars`
+    characters come to each turn. `hidden`: places of the memories that are not for the callers, each with what these
+    see instead. `recalls`: the record of recalls, if there is one. `forgotten`: by sessions, the words that each called
+    `forget` with last, and when.
+    """
 
     conversations: Conversations
     services: Services
     open_backups: Callable[[], BackupStore]
-    examine: Callable[[], Awaitable[Sequence[Finding]]]
-    examinations: Callable[[], Sequence[Callable[[], list[Finding]]]]
+    examine: Examine
+    examinations: Callable[[], Sequence[BlockingExamine]]
     open_knowledge: Callable[[], Knowledge]
     auto_recall_chars: int = 0
     auto_recall_from: frozenset[str] = frozenset()
@@ -55,9 +59,11 @@ class Memories:
         """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
         if not self.hidden or not {"/", os.sep} & set(text):
             return text
-        places = {str(each.folder.place): "the layer" for each in self.knowledge.layers.known}
-        for place, name in {**places, **self.hidden}.items():
-            text = text.replace(f"{place}{os.sep}", "").replace(place, name)
+        names_of_paths = {str(layer.folder.place): "the layer" for layer in self.knowledge.layers.known}
+        names_of_paths.update(self.hidden)
+        for path, name in names_of_paths.items():
+            text = text.replace(f"{path}{os.sep}", "")
+            text = text.replace(path, name)
         return text
 
     @cached_property
@@ -70,7 +76,8 @@ class Memories:
         """What keeps memories: conversations, and knowledge."""
         from memory_server.conversations.lifecycle import ConversationLifecycle
 
-        return ConversationLifecycle(self.conversations, self.services, self.examinations), self.knowledge.lifecycle
+        conversations = ConversationLifecycle(self.conversations, self.services, self.examinations)
+        return conversations, self.knowledge.lifecycle
 
     @cached_property
     def backups(self) -> Backups:
@@ -86,24 +93,40 @@ class Memories:
     def lines(
         self,
         recall: Recall | None = None,
-        long_term: Sequence[LongTermMemory] = (),
         memories: Sequence[ShortTermMemory] = (),
         *,
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
         given: set[str] | None = None,
         here: str | None = None,
+        language: Language | None = None,
     ) -> str:
-        """What came to mind, and `memories` that no search brought, as lines for a prompt, in the zone and language of
-        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` and `here` as for
+        """Recalled memories, and `memories` from no search, as lines for a prompt, in the zone and language of the
+        readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` and `here` as for
         `prompt_lines`."""
+        fitted = self.fitted_lines(
+            recall, memories, max_bytes=max_bytes, max_chars=max_chars, given=given, here=here, language=language
+        )
+        return fitted.text
+
+    def fitted_lines(
+        self,
+        recall: Recall | None = None,
+        memories: Sequence[ShortTermMemory] = (),
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_chars: int | None = None,
+        given: set[str] | None = None,
+        here: str | None = None,
+        language: Language | None = None,
+    ) -> PromptLines:
+        """As `lines`, with the memories that had no room."""
         return prompt_lines(
             recall,
-            long_term,
             memories,
             now_ms=self.services.clock(),
             zone=self.services.zone,
-            language=self.services.language,
+            language=language or self.services.language,
             wording=self.services.parameters.wording,
             max_bytes=max_bytes,
             max_chars=max_chars,
@@ -129,15 +152,46 @@ class Call:
 
     def in_session(self, name: str | None) -> Call:
         """The same call in the session `name`; None: as it is. Raises InvalidInput: the name cannot be used."""
-        return self if name is None else replace(self, session=Session(conversation_id_of(name, "session")))
+        if name is None:
+            return self
+        session = Session(conversation_id_of(name, "session"))
+        return replace(self, session=session)
+
+    def in_zone(self, timezone: str | None) -> Call:
+        """The same call with readers in another time zone; None: as it is. Raises InvalidInput: there is none of this
+        name."""
+        if timezone is None:
+            return self
+        services = self.memories.services.in_zone(zone_named(timezone))
+        conversations = self.memories.conversations.served_by(services)
+        memories = replace(self.memories, services=services, conversations=conversations)
+        return replace(self, memories=memories, conversations=self.conversations.served_by(services))
+
+    def in_zone_of(self, participants: Mapping[str, Any] | None) -> Call:
+        """The same call in the time zone that its participants say: `{"user": {"timezone": "Asia/Shanghai"}}`. Raises
+        InvalidInput: there is no such zone."""
+        timezone = None
+        if participants is not None:
+            user = participants.get("user")
+            if isinstance(user, Mapping):
+                timezone = user.get("timezone")
+        if timezone is not None and not isinstance(timezone, str):
+            raise InvalidInput("`participants.user.timezone` is a text; write for example `Asia/Shanghai`.")
+        return self.in_zone(timezone)
 
     @property
     def session_id(self) -> str | None:
         session = self.session or self.memories.services.session
-        return None if session is None else session.id
+        if session is None:
+            return None
+        return session.id
 
     def note(self, given: Given) -> None:
         """Put into the record of recalls what this call was given. Nothing is awaited."""
-        if (recalls := self.memories.recalls) is not None:
-            folder = None if self.folder == self.asker.get("cwd") else self.folder
-            recalls.note(partial(recall_line, given, {**self.asker, "folder": folder, "session": self.session_id}))
+        recalls = self.memories.recalls
+        if recalls is None:
+            return
+        asker: dict[str, str | None] = {**self.asker, "folder": None, "session": self.session_id}
+        if self.folder != self.asker.get("cwd"):
+            asker["folder"] = self.folder
+        recalls.note(partial(recall_line, given, asker))

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from languages import N_, Sentence, _, counted
 from memory_server.conversations.recall.words import spelling_of
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.messages import Message
@@ -20,23 +22,31 @@ from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso
-from sandbox.locale import N_, _, counted
+from sandbox.firing.rules import USUAL_ORDER
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall.activation import Activation
+    from memory_server.conversations.recall.activation import Activation, Shelved
     from memory_server.conversations.recall.order import Recalled
+    from memory_server.conversations.recall.receipts import MatchedWord
     from memory_server.conversations.recall.selection import Recall
     from memory_server.kernel.recorded_recall import RecordedRecall
+    from sandbox.firing.room import Fitting
 
-SAID_CHARS, MOST_WORDS = 200, 12
-"""Characters of the last message, and shared words of a memory (the heaviest), at most."""
+SAID_CHARS = 200
+"""Characters of the last message that a line has, at most."""
+MOST_WORDS = 12
+"""Shared words of a memory that a line has, the heaviest, at most."""
+MOST_LEFT_OUT = 50
+"""Memories with triggers that a line names as left out, at most."""
 AFTER_SECONDS = 0.05
 """How long after a recall a server writes its line: then the answer is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given, as `text`, to a question by `messages`, and where it is from. `others`: what else came."""
+    """What was given, as `text`, to a question by `messages`, and where it is from. `others`: what else came.
+    `fitting`: which memories with triggers are in the text; None: all that were activated. `without_room`: the ids of
+    the memories of `recall` that are not in the text."""
 
     conversation_id: str
     messages: Sequence[Message]
@@ -44,62 +54,78 @@ class Given:
     recall: Recall | None = None
     activation: Activation | None = None
     others: Sequence[Line] = ()
+    fitting: Fitting[Shelved] | None = None
+    without_room: Collection[str] = ()
 
 
 class Recalls:
-    """Notes recalls in `kept`, `after` so many seconds, and finds those of the last `days` (0: nothing is noted, and
+    """Notes recalls in `log`, `after` so many seconds, and finds those of the last `days` (0: nothing is noted, and
     nothing is left). `may` says whether something may be noted now."""
 
-    def __init__(self, kept: RecallLog, clock: Callable[[], int], days: float, may: Callable[[], bool], after: float):
-        self._kept, self._clock, self._days, self._may, self._after = kept, clock, days, may, after
+    def __init__(self, log: RecallLog, clock: Callable[[], int], days: float, may: Callable[[], bool], after: float):
+        self._log = log
+        self._clock = clock
+        self._days = days
+        self._may = may
+        self._after = after
         self._pending: deque[Callable[[], Line | None]] = deque()
-        self._due: asyncio.AbstractEventLoop | None = None
-        """The loop that writes them soon."""
+        self._writing = threading.Lock()
+        self._writing_loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that writes the pending lines soon."""
 
     def note(self, make: Callable[[str], Line | None]) -> None:
         """Write, after the answer, the line that `make` makes for this time; None: there is none."""
-        if self._days and self._may():
-            self._pending.append(partial(make, iso(self._clock())))
-            if self._due is not (loop := asyncio.get_running_loop()):  # what is noted until then is written with it
-                loop.call_later(self._after, self._begin_to_write)
-                self._due = loop
+        if not self._days or not self._may():
+            return
+        self._pending.append(partial(make, iso(self._clock())))
+        loop = asyncio.get_running_loop()
+        if self._writing_loop is not loop:  # what is noted until then is written with it
+            loop.call_later(self._after, self._begin_to_write)
+            self._writing_loop = loop
 
     def _begin_to_write(self) -> None:
-        self._due = None
+        self._writing_loop = None
         with suppress(RuntimeError):  # the loop ends, and then its app has written all
             asyncio.get_running_loop().run_in_executor(None, self.write)
 
     def write(self) -> None:
         """Write what was noted. A failure is no harm."""
-        lines = list[Line]()
+        with self._writing:  # whoever reads after it finds what another thread is writing
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        lines: list[Line] = []
         try:
             with suppress(IndexError):  # the queue is empty
                 while True:
-                    if (line := self._pending.popleft()()) is not None:
+                    make_line = self._pending.popleft()
+                    line = make_line()
+                    if line is not None:
                         lines.append(line)
         finally:
             if lines:
                 with suppress(OSError):
-                    self._kept.append(*lines)
+                    self._log.append(*lines)
 
     def found(self, conversation_id: str | None = None) -> list[RecordedRecall]:
         """The recalls of a conversation or of all, oldest first, each with what its answer used. Blocking. Raises
         StorageError."""
         self.write()
         try:
-            lines = self._kept.lines(conversation_id)
+            lines = self._log.lines(conversation_id)
         except OSError as error:
-            raise StorageError(_("The record of recalls cannot be read: {reason}.", str(error))) from error
+            raise StorageError(Sentence("The record of recalls cannot be read: {reason}.", str(error))) from error
         from memory_server.kernel.recorded_recall import recorded_recall  # here: a hook only writes the record
 
         recalls: dict[object, RecordedRecall] = {}
-        latest_keys = dict[object, object]()
+        latest_keys: dict[object, object] = {}
         for line in filter(self._lasts, lines):
             recall = recorded_recall(line)
-            session = recall.conversation, recall.session
+            session = (recall.conversation, recall.session)
             if recall.id:
-                # Two hooks that are installed both note a turn.
-                key: object = (session, recall.turn) if recall.turn else recall.id
+                key: object = recall.id
+                if recall.turn:  # two hooks that are installed both note a turn
+                    key = (session, recall.turn)
                 recalls.setdefault(key, recall)
                 latest_keys[session] = key
             elif session in latest_keys:
@@ -109,75 +135,168 @@ class Recalls:
 
     def tidy(self) -> None:
         """Remove what is too old. Blocking. Raises OSError."""
-        self._kept.rewrite(lambda line: line if self._lasts(line) else None)
+        self._log.rewrite(self._lasting_line)
 
     def finding(self) -> Finding:
         """How many recalls there are, and the share of empty ones. Blocking."""
         try:
-            found = self.found()
+            recalls = self.found()
         except StorageError as error:
             return Finding("warning", "recalls", str(error))
-        share = sum(recall.is_quiet for recall in found) / max(1, len(found))
-        what = _("{recalls} in {days:g} days, {share:.0%} empty", counted(len(found), "recall"), self._days, share)
-        return Finding("ok", _("recalls"), what)
+        quiet_share = sum(recall.is_quiet for recall in recalls) / max(1, len(recalls))
+        number = counted(len(recalls), "recall")
+        summary = _("{recalls} in {days:g} days, {share:.0%} found nothing", number, self._days, quiet_share)
+        return Finding("ok", _("recalls"), summary)
 
     def _lasts(self, line: Line) -> bool:
-        return bool(self._days) and line["at"] >= iso(round(self._clock() - self._days * DAY_MS))
+        """Whether a line is young enough to stay."""
+        if not self._days:
+            return False
+        oldest_ms = round(self._clock() - self._days * DAY_MS)
+        return bool(line["at"] >= iso(oldest_ms))
+
+    def _lasting_line(self, line: Line) -> Line | None:
+        if self._lasts(line):
+            return line
+        return None
 
 
 def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
     """A recall with what its answer used, which a later line of the same session says."""
-    if not recall.came or answer.turn not in ("", recall.turn or answer.turn):
+    is_of_another_turn = answer.turn and recall.turn and answer.turn != recall.turn
+    if not recall.came or is_of_another_turn:
         return recall
-    matches = [item.id for item in recall.came if item.tier != "flashback"]
-    used = [memory_id for memory_id in matches if memory_id in (answer.used or ())]
-    return replace(recall, used=used, line={**recall.line, "used": used})
+    answer_ids = answer.used or ()
+    match_ids = [item.id for item in recall.came if item.tier != "flashback"]
+    used_ids = [memory_id for memory_id in match_ids if memory_id in answer_ids]
+    return replace(recall, used=used_ids, line={**recall.line, "used": used_ids})
 
 
 def recall_line(given: Given, asker: Line, at: str) -> Line | None:
     """The line of a recall; None: the last message is private."""
-    said = as_said(given.messages)
-    kept, last = to_keep(said), to_keep(said[-1:])
-    if said and not last:
+    messages = as_said(given.messages)
+    last_public = to_keep(messages[-1:])
+    if messages and not last_public:
         return None
-    # Of messages with private parts, a word counts as said only if the rest has it as it is.
-    public = None if kept == said else "\n".join(message.content for message in kept).casefold()
-    text, fired = str(given.text), () if given.activation is None else given.activation.activated
-    came = [*given.others, *({"id": each.memory.name, "tier": "trigger"} for each in fired)]
-    line: Line = {"id": secrets.token_hex(4), "at": at, "conversation": given.conversation_id, **asker, "came": came}
+    text = str(given.text)
+    items = [*given.others, *_triggers_that_came(given)]
+    line: Line = {"id": secrets.token_hex(4), "at": at, "conversation": given.conversation_id, **asker, "came": items}
     if given.activation is not None:
-        line["failed"] = [each.memory.name for each, _verdict in given.activation.failed]
-    if (recall := given.recall) is not None:
-        tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
-        came += [_item(each, public) | {"tier": tier} for tier, items in tiers.items() for each in items]
-        came += [{"id": one.id, "tier": N_("answer"), "chars": len(one.text)} for one in recall.answers.values()]
-        ids, held = {item["id"] for item in came}, recall.held_back
-        missed = (one for one in recall.near if one.recalled.memory.id not in ids)
-        line["near"] = [_item(m.recalled, public) | {"lacked": m.lacked, "points": round(m.points, 2)} for m in missed]
-        line["needed"] = round(recall.needed, 2)
-        line["otherWords"] = list(recall.query.other_words)
-        rules = {"muted": held.muted, "too_recent": held.recent, "in_context": held.in_context}
-        rules["same_moment"] = held.adjacent
-        line["held"] = {rule: count for rule, count in rules.items() if count}
-    line["said"] = shown("".join(message.content for message in last), SAID_CHARS)
-    line |= {"chars": len(text), "tokens": estimated_tokens(text)}
+        line["failed"] = [shelved.memory.name for shelved, _failure in given.activation.failed]
+        line["leftOut"] = _left_out(given)
+    if given.recall is not None:
+        public_text = _public_text(messages)
+        recalled = _recalled_items(given.recall, public_text)
+        items += [item for item in recalled if item["id"] not in given.without_room]
+        without_room = [{**item, "lacked": "room"} for item in recalled if item["id"] in given.without_room]
+        ids = {item["id"] for item in (*items, *without_room)}
+        line["near"] = without_room + _near_misses(given.recall, ids, public_text)
+        line["needed"] = round(given.recall.needed, 2)
+        line["otherWords"] = list(given.recall.query.other_words)
+        line["held"] = _held_back_counts(given.recall)
+    last_text = "".join(message.content for message in last_public)
+    line["said"] = shown(last_text, SAID_CHARS)
+    line["chars"] = len(text)
+    line["tokens"] = estimated_tokens(text)
     return {name: value for name, value in line.items() if value}
 
 
-def _item(recalled: Recalled, public: str | None) -> Line:
-    memory, receipt = recalled.memory, recalled.receipt
-    shared = [word for word in receipt.words_shared if public is None or word.word.casefold() in public]
-    heaviest = sorted(shared, key=lambda word: -word.points)[:MOST_WORDS]
+def _public_text(messages: Sequence[Message]) -> str | None:
+    """The text in which a word must stand to count as said, case-folded, if messages have private parts: the rest of
+    them. None: they have no private parts, and all words count."""
+    public_messages = to_keep(messages)
+    if public_messages == messages:
+        return None
+    return "\n".join(message.content for message in public_messages).casefold()
+
+
+def _recalled_items(recall: Recall, public_text: str | None) -> list[Line]:
+    """The items of a line for the short-term memories that came, and for their answers."""
+    items: list[Line] = []
+    tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
+    for tier, memories in tiers.items():
+        items += [{**_item(recalled, public_text), "tier": tier} for recalled in memories]
+    answers = recall.answers.values()
+    items += [{"id": answer.id, "tier": N_("answer"), "chars": len(answer.text)} for answer in answers]
+    return items
+
+
+def _near_misses(recall: Recall, ids: Collection[str], public_text: str | None) -> list[Line]:
+    """The items of the memories that nearly came, without those that came in another way, whose ids are `ids`."""
+    items: list[Line] = []
+    for near_miss in recall.near:
+        if near_miss.recalled.memory.id not in ids:
+            item = _item(near_miss.recalled, public_text)
+            item["lacked"] = near_miss.lacked
+            item["points"] = round(near_miss.points, 2)
+            items.append(item)
+    return items
+
+
+def _held_back_counts(recall: Recall) -> dict[str, int]:
+    """How many memories each rule held back."""
+    held_back = recall.held_back
+    counts = {
+        "muted": held_back.muted,
+        "too_recent": held_back.recent,
+        "in_context": held_back.in_context,
+        "same_moment": held_back.adjacent,
+    }
+    return {rule: count for rule, count in counts.items() if count}
+
+
+def _triggers_that_came(given: Given) -> list[Line]:
+    if given.fitting is not None:
+        return [_trigger(lore.entry, len(lore.body), is_cut=lore.is_cut) for lore in given.fitting.texts]
+    if given.activation is None:
+        return []
+    return [_trigger(shelved, len(shelved.memory.prompt)) for shelved in given.activation.activated]
+
+
+def _trigger(shelved: Shelved, chars: int, *, is_cut: bool = False) -> Line:
+    item: Line = {"id": shelved.memory.name, "tier": "trigger", "chars": chars}
+    if shelved.memory.rules.order != USUAL_ORDER:
+        item["order"] = shelved.memory.rules.order
+    if is_cut:
+        item["cut"] = True
+    return item
+
+
+def _left_out(given: Given) -> list[Line]:
+    """The memories whose triggers fired and which are not in the text, each with the reason."""
+    rows: list[Line] = []
+    if given.fitting is not None:
+        without_room = given.fitting.left_out
+        rows += [{"id": lore.entry.name, "chars": lore.chars, "reason": lore.reason} for lore in without_room]
+    if given.activation is not None:
+        held_back = given.activation.held_back
+        rows += [{"id": memory.shelved.memory.name, "reason": memory.reason} for memory in held_back]
+    return rows[:MOST_LEFT_OUT]
+
+
+def _item(recalled: Recalled, public_text: str | None) -> Line:
+    """The item of a short-term memory. `public_text`: the words that it shares must stand in it; None: any may."""
+    memory = recalled.memory
+    receipt = recalled.receipt
+    shared_words = receipt.words_shared
+    if public_text is not None:
+        shared_words = tuple(word for word in shared_words if word.word.casefold() in public_text)
     item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
     item["counted"] = round(recalled.counted, 2)
-    item["words"] = {word.word: round(word.points, 2) for word in heaviest}
+    item["words"] = {word.word: round(word.points, 2) for word in _heaviest(shared_words)}
     for name, words in (("given", receipt.words_given), ("kept", receipt.words_kept)):
         if words:
             spelt = spelling_of(memory)
-            heaviest = sorted(words, key=lambda word: -word.points)[:MOST_WORDS]
-            item[name] = {spelt(word.word): round(word.points, 2) for word in heaviest}
+            item[name] = {spelt(word.word): round(word.points, 2) for word in _heaviest(words)}
     if receipt.around:
         item["around"] = round(receipt.around, 2)
     if receipt.overview:
         item["overview"] = True
-    return item if recalled.kept_in is None else item | {"kept_in": recalled.kept_in}
+    if recalled.kept_in is not None:
+        item["kept_in"] = recalled.kept_in
+    return item
+
+
+def _heaviest(words: Sequence[MatchedWord]) -> list[MatchedWord]:
+    """The words with the most points."""
+    return sorted(words, key=lambda word: -word.points)[:MOST_WORDS]

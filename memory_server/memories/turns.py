@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from languages import _, counted
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.found import Found
 from memory_server.conversations.model import ShortTermMemory, muting_places
-from memory_server.conversations.recall.activation import Activation
+from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
@@ -24,18 +25,19 @@ from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
+from memory_server.memories.prompt_block import Reader, RecalledBlock, prompt_room, recalled_block
 from memory_server.memories.recalls import Given
-from sandbox.locale import counted
 
 log = logging.getLogger(__name__)
-MAX_CHARS = 1_200
-"""Characters of a recalled block by default: a model pays for them in every turn."""
+MAX_CHARS = 7_200
+"""Characters of a recalled block by default: the constants of six lorebooks in ten fit beside 1,800 characters of what
+was said. It is seldom full: a model pays only for what comes."""
 BEGINNING_CHARS = 800
 """Characters of the text for a new session at most: it did not ask for it."""
 MOST_PINNED = 8
 """Pinned memories that a new session is shown, the newest: more would leave too little room for each."""
 LAST_EXCHANGES = 2
-"""Exchanges that it is shown from the last session."""
+"""Exchanges that a new session is shown from the last one."""
 _HEADINGS: dict[Language, tuple[str, str]] = {
     "zh": ("置顶的记忆：", "上次说到："),
     "en": ("Pinned:", "Where you left off:"),
@@ -48,11 +50,12 @@ _STEPS_TO_START = 10
 @dataclass(frozen=True, slots=True)
 class TurnRecall:
     """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
-    triggers had no time."""
+    triggers had no time. `by`: who asked; "": nothing of it may be written."""
 
     found: Found
     activation: Activation
     trouble: str | None
+    by: str = ""
 
 
 async def recall_for_turn(
@@ -67,73 +70,112 @@ async def recall_for_turn(
     flashbacks: int = 0,
     said_again: bool = True,
     reinforce: bool = True,
+    message_count: int | None = None,
+    keeps_state: bool = True,
+    lore_room: int | None = None,
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
     those searched `also`; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
-    It is reinforced, unless the caller does not want it. Raises InvalidInput: there is no message, or there are too
-    many other words."""
+    It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
+    recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
+    that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
+    is no message, or there are too many other words."""
 
-    async def fired() -> tuple[Activation, str | None]:
+    async def search_triggers() -> tuple[Activation, str | None]:
+        """What the triggers activate, and why they could not run."""
+        session_id = None
+        if session is not None:
+            session_id = session.id
         try:
-            found = await conversation.long_term.search(
-                messages, participants=participants, also=also, flashbacks=flashbacks
+            activation = await conversation.long_term.search(
+                messages,
+                participants=participants,
+                also=also,
+                flashbacks=flashbacks,
+                session=session_id,
+                message_count=message_count,
+                other_words=other_words,
+                room=lore_room,
             )
-            return found, None
         except TriggersUnavailable as error:
-            return Activation((), (), (), 0), str(error)
+            return NOTHING_ACTIVATED, str(error)
+        return activation, None
 
-    triggers = asyncio.create_task(fired())
+    trigger_search = asyncio.create_task(search_triggers())
     try:
-        with_shared, _ = await conversation.long_term.with_shared(also)
+        with_shared, _unread = await conversation.long_term.with_shared(also)
         # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
-        for _ in range(_STEPS_TO_START if with_shared.triggers else 0):
-            await asyncio.sleep(0)
-        # Participants are texts, or objects with the field `name`.
-        named = [one.get("name") if isinstance(one, Mapping) else one for one in (participants or {}).values()]
-        names = [name for name in named if isinstance(name, str)]
-        found = await conversation.short_term.search(
+        if with_shared.triggers:
+            for _step in range(_STEPS_TO_START):
+                await asyncio.sleep(0)
+        short_term = await conversation.short_term.search(
             messages,
             other_words=other_words,
             also=also,
             session=session,
             folder=folder,
-            names=names,
+            names=_names_of(participants),
             flashbacks=flashbacks,
             said_again=said_again,
             reinforce=reinforce,
             by=by,
         )
-        activation, trouble = await triggers
+        activation, trouble = await trigger_search
     finally:
-        triggers.cancel()
-    unread = {**found.unread, **activation.unread}
-    late = sum(failure.kind == "not_evaluated" for _, failure in activation.failed)
-    if trouble is None and unread:
-        trouble = unreadable(unread)
-    elif trouble is None and late:
-        count = counted(late, "trigger")
-        where = way("search_long_term_memories", "memory-server call --text search_long_term_memories")
-        trouble = _("{number} did not run; {where} says why.", count, where)
-    return TurnRecall(found, activation, trouble)
+        trigger_search.cancel()
+    if trouble is None:
+        trouble = _trouble_of(short_term, activation)
+    if not keeps_state:
+        by = ""
+    return TurnRecall(short_term, activation, trouble, by)
 
 
-def recalled_block(
-    memories: Memories,
-    recollection: TurnRecall,
-    *,
-    max_chars: int = MAX_CHARS,
-    given: set[str] | None = None,
-    here: str | None = None,
-) -> str:
-    """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came. `given`
-    are the keys of lines that the reader was given before and still sees; those of new lines are added. `here`: the
-    reader's folder."""
-    activated = [item.memory for item in recollection.activation.activated]
-    room = max(0, max_chars - FRAME_CHARS)
-    text = memories.lines(recollection.found.recall, activated, max_chars=room, given=given, here=here)
-    return marked(text, memories.language([text])) if text else ""
+def _names_of(participants: Mapping[str, Any] | None) -> list[str]:
+    """The names of the participants, who are texts, or objects with the field `name`."""
+    names: list[str] = []
+    for participant in (participants or {}).values():
+        name = participant
+        if isinstance(participant, Mapping):
+            name = participant.get("name")
+        if isinstance(name, str):
+            names.append(name)
+    return names
+
+
+def _trouble_of(short_term: Found, activation: Activation) -> str | None:
+    """The sentence about conversations that could not be read, or else about triggers that had no time; None: all were
+    read and evaluated."""
+    unread = {**short_term.unread, **activation.unread}
+    if unread:
+        return unreadable(unread)
+    late_count = sum(failure.kind == "not_evaluated" for _shelved, failure in activation.failed)
+    if late_count == 0:
+        return None
+    number = counted(late_count, "trigger")
+    where = way("search_long_term_memories", "memory-server call --text search_long_term_memories")
+    return _("{number} did not run; {where} says why.", number, where)
+
+
+async def keep_firings(conversation: Conversation, recollection: TurnRecall, block: RecalledBlock) -> TurnRecall:
+    """Count what was given for cooldowns and the like; the recall with what could not be written."""
+    if not recollection.by:
+        return recollection
+    activation = recollection.activation
+    trouble = await conversation.long_term.keep_firings(activation, block.fitting.came, by=recollection.by)
+    if trouble is None:
+        return recollection
+    return replace(recollection, trouble=recollection.trouble or trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPrompt:
+    """The text of a recall, both searches, and the block of what came."""
+
+    text: str
+    recollection: TurnRecall
+    block: RecalledBlock
 
 
 async def turn_prompt(
@@ -146,11 +188,13 @@ async def turn_prompt(
     also: Sequence[str] = (),
     flashbacks: int = 0,
     reinforce: bool = True,
+    message_count: int | None = None,
     max_chars: int = MAX_CHARS,
-) -> tuple[str, TurnRecall]:
+) -> TurnPrompt:
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
     is from; the text is empty if nothing came. Raises InvalidInput: there is no message."""
-    found = await recall_for_turn(
+    room = prompt_room(max_chars)
+    recollection = await recall_for_turn(
         conversation,
         messages,
         other_words=other_words,
@@ -161,13 +205,29 @@ async def turn_prompt(
         flashbacks=flashbacks,
         said_again=False,  # a client sends what it has in its context
         reinforce=reinforce,
+        message_count=message_count,
+        keeps_state=reinforce,
+        lore_room=room.total,
         by="recall_turn",
     )
-    block = recalled_block(call.memories, found, max_chars=max_chars, here=call.folder)
-    noted, items = await noted_block(call.memories, messages, call.project)
-    prompt = "\n".join(filter(None, (block, noted)))
-    call.note(Given(conversation.id, messages, prompt, found.found.recall, found.activation, items))
-    return prompt, found
+    short_term = recollection.found
+    activation = recollection.activation
+    block = recalled_block(call.memories, short_term, activation, room, Reader(folder=call.folder))
+    recollection = await keep_firings(conversation, recollection, block)
+    notes, items = await noted_block(call.memories, messages, call.project)
+    prompt = "\n".join(filter(None, (block.text, notes)))
+    given = Given(
+        conversation.id,
+        messages,
+        prompt,
+        short_term.recall,
+        activation,
+        others=items,
+        fitting=block.fitting,
+        without_room=block.without_room,
+    )
+    call.note(given)
+    return TurnPrompt(prompt, recollection, block)
 
 
 async def turn_text(
@@ -183,7 +243,7 @@ async def turn_text(
     """Only the text of `turn_prompt`. Raises InvalidInput: there is no message, or `flashbacks` is below 0."""
     if flashbacks < 0:
         raise InvalidInput("`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks)
-    prompt, _found = await turn_prompt(
+    prompt = await turn_prompt(
         call,
         conversation,
         messages,
@@ -192,7 +252,7 @@ async def turn_text(
         flashbacks=flashbacks,
         max_chars=max_chars,
     )
-    return prompt
+    return prompt.text
 
 
 async def noted_block(
@@ -202,16 +262,27 @@ async def noted_block(
     record of recalls; empty if none does, or none may come unasked. `project`: as in `Notes`."""
     if not memories.auto_recall_chars or not messages:
         return "", []
-    said = as_said(messages[-1:])
-    text = "\n".join(message.content for message in said)
+    last_messages = as_said(messages[-1:])
+    text = "\n".join(message.content for message in last_messages)
     try:
         room = max(0, memories.auto_recall_chars - FRAME_CHARS)
         lines, names = await memories.knowledge.unasked(text, room, memories.auto_recall_from, project)
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
         return "", []
-    block = marked(lines, memories.language([lines])) if lines else ""
-    return block, [{"id": name, "tier": "note"} for name in names]
+    if not lines:
+        return "", []
+    items: list[Line] = [{"id": name, "tier": "note"} for name in names]
+    return marked(lines, memories.language([lines])), items
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the text for a new session. `tier`: the tier of its memories in the record of recalls."""
+
+    heading: str
+    tier: str
+    memories: Sequence[ShortTermMemory]
 
 
 async def beginning_block(
@@ -225,8 +296,8 @@ async def beginning_block(
     here: str | None = None,
 ) -> tuple[str, list[Line]]:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation in the folder `here`; and which these are. Empty if there are none. `given` as
-    for `recalled_block`."""
+    another session of this conversation in the folder `here`; and the items of these memories for the record of
+    recalls. Empty if there are none. `given` as for `prompt_lines`."""
     pinned, last = left_off(
         await conversation.short_term.memories(),
         conversation_id=conversation.id,
@@ -235,27 +306,38 @@ async def beginning_block(
         folder=here,
     )
     language = memories.language([memory.text for memory in (*pinned, *last)])
-    parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
-    room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
-    texts = (
-        (heading, memories.lines(memories=shown, max_chars=max(0, room - len(heading) - 2), given=given, here=here))
-        for heading, shown in parts
-    )
-    text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
-    came = [(memory, tier) for memories, tier in ((pinned, "pinned"), (last, "last")) for memory in memories]
-    items: list[Line] = [{"id": one.id, "tier": tier, "chars": len(one.text)} for one, tier in came]
-    return (marked(text, language), items) if text else ("", [])
+    pinned_heading, last_heading = _HEADINGS[language]
+    possible_parts = (_Part(pinned_heading, "pinned", pinned), _Part(last_heading, "last", last))
+    parts = [part for part in possible_parts if part.memories]
+    if not parts:
+        return "", []
+    room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS)
+    room_of_part = room // len(parts)
+    texts: list[str] = []
+    items: list[Line] = []
+    for part in parts:
+        room_of_lines = max(0, room_of_part - len(f"{part.heading}\n") - len("\n"))
+        lines = memories.fitted_lines(memories=part.memories, max_chars=room_of_lines, given=given, here=here)
+        if lines.text:
+            texts.append(f"{part.heading}\n{lines.text}")
+        shown = [memory for memory in part.memories if memory.id not in lines.without_room]
+        items += [{"id": memory.id, "tier": part.tier, "chars": len(memory.text)} for memory in shown]
+    if not texts:
+        return "", []
+    return marked("\n".join(texts), language), items
 
 
 async def other_words_asked(memories: Memories, conversation: Conversation, max_chars: int) -> str:
     """What the model of a new session is asked: to look again with other words. Empty where there is nothing to find,
     or no room for it."""
-    kept = await conversation.short_term.memories()
-    if not kept:
+    stored_memories = await conversation.short_term.memories()
+    if not stored_memories:
         return ""
-    newest = max(kept, key=lambda memory: memory.time_ms)
+    newest = max(stored_memories, key=lambda memory: memory.time_ms)
     sentence = OTHER_WORDS_ASKED[memories.language([newest.text])]
-    return sentence if len(sentence) <= max_chars else ""
+    if len(sentence) > max_chars:
+        return ""
+    return sentence
 
 
 def left_off(
@@ -270,12 +352,22 @@ def left_off(
     ones and the last exchanges, both oldest first, without duplicates and without what is muted there. `with_last` is
     False if the session continues after a compaction: then it has its own summary. `folder`: where it works; the last
     exchanges are of that folder, because another one may be of another client. None: of any."""
-    own, places = None if session is None else session.id, muting_places(conversation_id, folder)
-    known = sorted(
-        (one for one in memories if one.conversation_id == conversation_id and places.isdisjoint(one.muted)),
-        key=lambda memory: (memory.time_ms, memory.id),
-    )
-    pinned = [memory for memory in known if memory.pinned]
-    others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
-    others = [memory for memory in others if folder in (None, memory.folder)]
-    return pinned[-MOST_PINNED:], others[-LAST_EXCHANGES:] if with_last else []
+    session_id = None
+    if session is not None:
+        session_id = session.id
+    places = muting_places(conversation_id, folder)
+    own_memories = (memory for memory in memories if memory.conversation_id == conversation_id)
+    candidates = [memory for memory in own_memories if places.isdisjoint(memory.muted)]
+    candidates.sort(key=lambda memory: (memory.time_ms, memory.id))
+    pinned: list[ShortTermMemory] = []
+    last: list[ShortTermMemory] = []
+    for memory in candidates:
+        is_own = memory.session is not None and memory.session == session_id
+        is_of_folder = folder is None or memory.folder == folder
+        if memory.pinned:
+            pinned.append(memory)
+        elif is_of_folder and not is_own:
+            last.append(memory)
+    if not with_last:
+        last = []
+    return pinned[-MOST_PINNED:], last[-LAST_EXCHANGES:]

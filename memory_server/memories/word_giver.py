@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
+from languages import N_, _
 from memory_server.conversations.changes import Change
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import ConversationState, ShortTermMemory
@@ -31,14 +32,13 @@ from memory_server.conversations.word_giving import (
 from memory_server.kernel.errors import InvalidInput, ModelsFailed, StorageError
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.ports import ModelLedger, ModelResponse, Models
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 SHARE_OF_TOKENS = 0.5
-"""Of `llm.tokens_per_day`: the rest is for facts and vectors, for which people wait."""
+"""The share of `llm.tokens_per_day` that words may use: the rest is for facts and vectors, for which people wait."""
 MOST_FAILURES = 2
 """Requests in a row without a usable answer after which a run ends: another answer is not likely to be better."""
-NO_MODEL = _("no model is configured; set llm.providers")
+NO_MODEL = N_("no model is configured; set llm.providers")
 _NOTHING_KEPT = WordsKept()
 
 
@@ -64,6 +64,14 @@ class Asked:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """One request that was tried: its result, and whether the next one may be sent."""
+
+    asked: Asked
+    next_may_be_sent: bool
+
+
 @dataclass(eq=False)
 class WordGiver:
     """Gives words to the memories of all `conversations`. `models` None: there is none. The tokens of all purposes are
@@ -77,8 +85,10 @@ class WordGiver:
     tokens_per_day: int = 200_000
 
     async def waiting(self, only: str | None = None) -> Waiting:
-        """What would be sent of a conversation, or of all. Nothing is."""
-        requests = [request for place in await self._places(only) for request in await self._requests(place)]
+        """What would be sent of a conversation, or of all. Nothing is sent."""
+        requests: list[WordRequest] = []
+        for conversation_id in await self._conversation_ids(only):
+            requests += await self._requests(conversation_id)
         memories = sum(len(request.memories) for request in requests)
         return Waiting(memories, len(requests), sum(request.tokens for request in requests))
 
@@ -87,22 +97,26 @@ class WordGiver:
         want it, or name no model."""
         self.refuse()
         failures = 0
-        for place in await self._places(only):
+        for conversation_id in await self._conversation_ids(only):
             try:
-                requests = await self._requests(place)
+                requests = await self._requests(conversation_id)
             except StorageError as error:
-                yield Asked(place, problem=str(error))
+                yield Asked(conversation_id, problem=str(error))
                 continue
             for request in requests:
-                fitting = within(request, await self._tokens_left())
-                if reason := self._reason_to_wait(fitting):
-                    yield Asked(place, problem=reason)
+                affordable = within(request, await self._tokens_left())
+                reason = self._reason_to_wait(affordable)
+                if reason:
+                    yield Asked(conversation_id, problem=reason)
                     return
-                assert fitting is not None
-                asked, goes_on = await self._ask(place, fitting)
-                yield asked
-                failures = failures + 1 if asked.problem else 0
-                if not goes_on or failures == MOST_FAILURES:
+                assert affordable is not None
+                sending = await self._send(conversation_id, affordable)
+                yield sending.asked
+                if sending.asked.problem:
+                    failures += 1
+                else:
+                    failures = 0
+                if not sending.next_may_be_sent or failures == MOST_FAILURES:
                     return
 
     async def keep_up(self) -> None:
@@ -118,25 +132,27 @@ class WordGiver:
     def refuse(self) -> None:
         """Raises InvalidInput: the settings do not want it, or name no model."""
         if self.models is None:
-            raise InvalidInput("Nothing was sent: {reason}.", NO_MODEL)
+            raise InvalidInput("Nothing was sent: {reason}.", _(NO_MODEL))
         if not self.enabled:
             raise InvalidInput("Nothing was sent; set `words_for_memories = true` under `[llm]` to allow it.")
 
-    def _reason_to_wait(self, fitting: WordRequest | None) -> str:
-        """Why nothing is sent now; empty: it may be."""
-        if (pause := self.services.paused()) is not None:
+    def _reason_to_wait(self, affordable: WordRequest | None) -> str:
+        """Why nothing is sent now; empty: it may be. `affordable`: the request that the tokens allow; None: they
+        allow none."""
+        pause = self.services.paused()
+        if pause is not None:
             return _("memory is {zone}", pause.text(self.services.zone))
         if self.services.full():
             return _("the memories take all the room that they may")
-        if fitting is None:
+        if affordable is None:
             return _(
                 "the rest waits: words may use half of the {tokens_per_day:,} tokens of llm.tokens_per_day",
                 self.tokens_per_day,
             )
         return ""
 
-    async def _ask(self, place: str, request: WordRequest) -> tuple[Asked, bool]:
-        """Send one request and keep its answer; whether the next one may be sent."""
+    async def _send(self, conversation_id: str, request: WordRequest) -> _Sending:
+        """Send one request and keep its answer."""
         assert self.models is not None
         sent = len(request.memories)
         read = partial(words_of, request=request)
@@ -146,47 +162,61 @@ class WordGiver:
             )
         except ModelsFailed as failure:
             if not failure.received:
-                return Asked(place, problem=str(failure)), False
-            tried = [asked_once(memory, None) for memory in request.memories]
-            problem = await self._keep(place, request.memories, tried)
-            return Asked(place, sent=sent, problem=problem if isinstance(problem, str) else str(failure)), True
-        wording = self.services.parameters.wording.within(place)
-
-        def worded(memory: ShortTermMemory) -> ShortTermMemory:
-            asked = asked_once(memory, answer.value.get(memory.id, ()))
-            return wording.of_text(asked) if asked.other_words else asked
-
-        memories = await asyncio.to_thread(list, map(worded, request.memories))
-        kept = await self._keep(place, request.memories, memories)
+                return _Sending(Asked(conversation_id, problem=str(failure)), next_may_be_sent=False)
+            problem = str(failure)
+            tried_memories = [asked_once(memory, None) for memory in request.memories]
+            try:
+                await self._keep(conversation_id, request.memories, tried_memories)
+            except StorageError as error:
+                problem = str(error)
+            return _Sending(Asked(conversation_id, sent=sent, problem=problem), next_may_be_sent=True)
+        worded_memories = await asyncio.to_thread(self._worded, conversation_id, request.memories, answer.value)
         tokens = answer.input_tokens + answer.output_tokens
-        if isinstance(kept, str):
-            return Asked(place, answer.provider, sent, tokens=tokens, problem=kept), False
-        return Asked(place, answer.provider, sent, kept, tokens), True
+        asked = Asked(conversation_id, answer.provider, sent, tokens=tokens)
+        try:
+            words_kept = await self._keep(conversation_id, request.memories, worded_memories)
+        except StorageError as error:
+            return _Sending(replace(asked, problem=str(error)), next_may_be_sent=False)
+        return _Sending(replace(asked, kept=words_kept), next_may_be_sent=True)
+
+    def _worded(
+        self, conversation_id: str, memories: Sequence[ShortTermMemory], words: Mapping[str, tuple[str, ...]]
+    ) -> list[ShortTermMemory]:
+        """The memories with the words of an answer, by their ids. Blocking."""
+        wording = self.services.parameters.wording.within(conversation_id)
+        worded_memories: list[ShortTermMemory] = []
+        for memory in memories:
+            worded = asked_once(memory, words.get(memory.id, ()))
+            if worded.other_words:
+                worded = wording.of_text(worded)
+            worded_memories.append(worded)
+        return worded_memories
 
     async def _keep(
-        self, place: str, sent: Sequence[ShortTermMemory], worded: Sequence[ShortTermMemory]
-    ) -> WordsKept | str:
-        """What was kept, or why it could not be."""
+        self, conversation_id: str, sent: Sequence[ShortTermMemory], worded: Sequence[ShortTermMemory]
+    ) -> WordsKept:
+        """Keep the words of an answer. Raises StorageError: they could not be kept."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], WordsKept]:
             return keeping(state, sent, worded)
 
-        try:
-            return await self.services.commit(place, decide, by=BY)
-        except StorageError as error:
-            return str(error)
+        return await self.services.commit(conversation_id, decide, by=BY)
 
     async def _tokens_left(self) -> float:
+        """The tokens that words may still use today."""
         if not self.tokens_per_day:
             return inf
         now_ms = self.services.clock()
         used = await self.ledger.tokens(now_ms - DAY_MS, now_ms)
         return self.tokens_per_day * SHARE_OF_TOKENS - used
 
-    async def _places(self, only: str | None) -> list[str]:
-        return await self.conversations.ids() if only is None else [only]
+    async def _conversation_ids(self, only: str | None) -> list[str]:
+        if only is not None:
+            return [only]
+        return await self.conversations.ids()
 
-    async def _requests(self, place: str) -> list[WordRequest]:
-        state = await self.services.store.read(place)
+    async def _requests(self, conversation_id: str) -> list[WordRequest]:
+        """The requests for the memories of a conversation that want words."""
+        state = await self.services.store.read(conversation_id)
         memories = tuple(state.short_term.values())
         return await asyncio.to_thread(requests_of, memories)

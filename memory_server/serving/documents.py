@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import mcp_types as types
@@ -13,8 +13,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from languages import Sentence
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
-from memory_server.kernel.failures import failure_text, request_id
+from memory_server.kernel.failures import failure_sentence, failure_text, request_id
 from memory_server.kernel.text import shown
 from memory_server.knowledge.notes.pages import HEADINGS, Kind
 from memory_server.memories.memories import Call
@@ -32,12 +33,29 @@ MOST_COMPLETIONS = 100
 _BASE = "memory://knowledge/"
 OVERVIEW = f"{_BASE}overview"
 PAGES: dict[str, Kind] = {f"{_BASE}notes/{kind}": kind for kind in HEADINGS}
-NOTES: tuple[tuple[str, str, str, str], ...] = (
-    *((uri, f"notes-{kind}", f"Notes: {HEADINGS[kind]}", resources.MARKDOWN) for uri, kind in PAGES.items()),
-    (OVERVIEW, "knowledge-overview", "How many entries there are", resources.JSON),
-)
-"""Notes as resources, where their toolset is offered: URI, name, title and form of each type's page, and of how much
-there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteDocument:
+    """A resource about notes; they are resources where their toolset is offered."""
+
+    uri: str
+    name: str
+    title: str
+    mime_type: str
+
+
+def _note_documents() -> Iterator[NoteDocument]:
+    """The page of each type of notes, and the figures about all entries."""
+    for uri, kind in PAGES.items():
+        yield NoteDocument(uri, name=f"notes-{kind}", title=f"Notes: {HEADINGS[kind]}", mime_type=resources.MARKDOWN)
+    yield NoteDocument(
+        OVERVIEW, name="knowledge-overview", title="How many entries there are", mime_type=resources.JSON
+    )
+
+
+NOTES: Mapping[str, NoteDocument] = {document.uri: document for document in _note_documents()}
+"""The resources about notes by their URI."""
 
 Request = ServerRequestContext[Any]
 Resolve = Callable[[Request], Call]
@@ -46,100 +64,121 @@ Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers of `resources/…`, `prompts/…` and `completion/complete`. `tools`: those of the model; what belongs
-    to none of them is not there."""
+    """The handlers of `resources/…`, `prompts/…` and `completion/complete`. Resources and prompts are offered if they
+    belong to one of `tools`, the tools of the model."""
 
     def __init__(self, resolve: Resolve, tools: Collection[str]) -> None:
         self._resolve = resolve
         self._tools = tools
         self.of_conversations = keeps_conversations(tools)
-        self._notes = NOTES if "recall" in tools else ()
+        self._note_documents: Mapping[str, NoteDocument] = {}
+        if "recall" in tools:
+            self._note_documents = NOTES
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
-        rows = resources.RESOURCES.values() if self.of_conversations else ()
-        listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
-        listed += [
-            types.Resource(uri=uri, name=name, title=title, mime_type=form) for uri, name, title, form in self._notes
-        ]
+        listed: list[types.Resource] = []
+        if self.of_conversations:
+            listed += [types.Resource(uri=row.uri, **_description(row)) for row in resources.RESOURCES.values()]
+        listed += [types.Resource(**asdict(document)) for document in self._note_documents.values()]
         return types.ListResourcesResult(resources=listed)
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
-        rows = resources.TEMPLATES if self.of_conversations else ()
-        listed = [types.ResourceTemplate(uri_template=row.uri_template, **_said(row)) for row in rows]
+        listed: list[types.ResourceTemplate] = []
+        if self.of_conversations:
+            listed = [
+                types.ResourceTemplate(uri_template=row.uri_template, **_description(row))
+                for row in resources.TEMPLATES
+            ]
         return types.ListResourceTemplatesResult(resource_templates=listed)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        """`resources/read`: a page of notes or a resource of conversations. Raises MCPError."""
         uri = str(params.uri)
-        form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
-        with _translated(request):
-            if form is not None:
-                text = await _of_notes(self._resolve(request), uri)
-            elif not self.of_conversations:
-                raise ResourceNotFound(f"There is no resource {shown(uri)}; resources/list names all.", shown(uri))
+        note_document = self._note_documents.get(uri)
+        with _errors_of_protocol(request):
+            if note_document is not None:
+                mime_type = note_document.mime_type
+                text = await _note_text(self._resolve(request), uri)
+            elif self.of_conversations:
+                mime_type, text = await resources.read(self._resolve(request).conversations, uri)
             else:
-                form, text = await resources.read(self._resolve(request).conversations, uri)
-        contents = types.TextResourceContents(uri=uri, mime_type=form, text=text)
+                raise ResourceNotFound(f"There is no resource {shown(uri)}; resources/list names all.", shown(uri))
+        contents = types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(self, request: Request, params: Page) -> types.ListPromptsResult:
-        return types.ListPromptsResult(
-            prompts=[
-                types.Prompt(
-                    name=row.name,
-                    title=row.title,
-                    description=row.description,
-                    arguments=[types.PromptArgument(**each._asdict()) for each in row.arguments],
-                )
-                for row in prompts.prompts_with(self._tools).values()
-            ]
-        )
+        rows = prompts.prompts_with(self._tools).values()
+        return types.ListPromptsResult(prompts=[_listed_prompt(row) for row in rows])
 
     async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        with _translated(request):
-            if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools):
-                needed = f"the tool {prompts.KEEPING}" if self.of_conversations else "a toolset of conversations"
-                raise InvalidInput(f"{params.name} needs {needed}, which this server does not offer.")
+        with _errors_of_protocol(request):
+            if params.name in prompts.PROMPTS:
+                self._check_offered(params.name)
             text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
-        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        content = types.TextContent(type="text", text=text)
+        message = types.PromptMessage(role="user", content=content)
         return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
+
+    def _check_offered(self, prompt: str) -> None:
+        """Raises InvalidInput: a model with these tools cannot follow the prompt."""
+        if prompt in prompts.prompts_with(self._tools):
+            return
+        if self.of_conversations:
+            needed = f"the tool {prompts.KEEPING}"
+        else:
+            needed = "a toolset of conversations"
+        raise InvalidInput(f"{prompt} needs {needed}, which this server does not offer.")
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
         """`completion/complete`: ids of conversations, for every argument that takes one."""
-        found: list[str] = []
+        ids: list[str] = []
         if self.of_conversations and params.argument.name in ("id", "conversation_id"):
-            with _translated(request):
-                found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
-        page, more = found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
-        return types.CompleteResult(completion=types.Completion(values=page, total=len(found), has_more=more))
+            with _errors_of_protocol(request):
+                ids = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
+        completion = types.Completion(
+            values=ids[:MOST_COMPLETIONS], total=len(ids), has_more=len(ids) > MOST_COMPLETIONS
+        )
+        return types.CompleteResult(completion=completion)
 
 
 @contextmanager
-def _translated(request: Request) -> Iterator[None]:
-    """Our errors become errors of the protocol."""
+def _errors_of_protocol(request: Request) -> Iterator[None]:
+    """Raises MCPError, with the code of the client's revision, in place of every error of the block."""
     try:
         yield
     except ResourceNotFound as error:
-        modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
-        code = types.INVALID_PARAMS if modern else HANDSHAKE_RESOURCE_NOT_FOUND
+        code = HANDSHAKE_RESOURCE_NOT_FOUND
+        if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            code = types.INVALID_PARAMS
         raise MCPError(code, str(error), {"uri": error.uri}) from error
     except InvalidInput as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
     except MemoryServerError as error:
         raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
     except Exception as error:
-        failed = request_id()
-        log.exception("a resource or prompt failed, request %s: %s", failed, failure_text(error))
-        said = f"The request failed inside the server; its log says why, under {failed}."
-        raise MCPError(types.INTERNAL_ERROR, said) from error
+        failed_request = request_id()
+        log.exception("a resource or prompt failed, request %s: %s", failed_request, failure_text(error))
+        usual_sentence = Sentence(
+            "The request failed inside the server; its log says why, under {request}.", failed_request
+        )
+        raise MCPError(types.INTERNAL_ERROR, str(failure_sentence(error, usual_sentence))) from error
 
 
-def _said(row: resources.Document) -> dict[str, Any]:
+def _description(row: resources.Document) -> dict[str, Any]:
     return {"name": row.name, "title": row.title, "description": row.description, "mime_type": row.mime_type}
 
 
-async def _of_notes(call: Call, uri: str) -> str:
+def _listed_prompt(row: prompts.Prompt) -> types.Prompt:
+    """A row of the table as `prompts/list` gives it."""
+    arguments = [types.PromptArgument(**argument._asdict()) for argument in row.arguments]
+    return types.Prompt(name=row.name, title=row.title, description=row.description, arguments=arguments)
+
+
+async def _note_text(call: Call, uri: str) -> str:
     """The text of one of `NOTES`; reading counts nothing."""
     knowledge = call.memories.knowledge
     if uri in PAGES:
-        return (await knowledge.notes.pages(project=call.project))[PAGES[uri]]
-    return resources.as_json({scope: asdict(figures) for scope, figures in (await knowledge.overview()).items()})
+        pages = await knowledge.notes.pages(project=call.project)
+        return pages[PAGES[uri]]
+    overview = await knowledge.overview()
+    return resources.as_json({scope: asdict(figures) for scope, figures in overview.items()})

@@ -13,10 +13,15 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
-SHARED, EACH, FIRST = 8, 2, 2
-"""Threads of all, of one among them, and of those who go first."""
+SHARED = 8
+"""Threads of all tenants and windows."""
+EACH = 2
+"""Threads of one tenant or window at most."""
+FIRST = 2
+"""Threads of those who go first: hooks and health."""
 SWITCH_SECONDS = 0.0001
 """How long Python lets a thread compute while others wait. With the usual 5 ms, each step of a short call beside a long
 one waits for so long, and a search has some forty steps: each file that is opened or looked at is one."""
@@ -26,13 +31,29 @@ FOR: ContextVar[Hashable] = ContextVar("for", default=None)
 """The owner of this task: a tenant, a window, or `HOOKS`, which has threads of its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Work for a thread, and the future of its result."""
+
+    future: Future[Any]
+    work: Callable[[], Any]
+
+    def carry_out(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.future.set_result(self.work())
+        except BaseException as error:
+            self.future.set_exception(error)
+
+
 class FairThreads(ThreadPoolExecutor):
     """Runs what is submitted, each time for the owner that waits longest and has fewer than `EACH` threads."""
 
     def __init__(self) -> None:
         super().__init__(SHARED + FIRST, "work")
         self._guard = threading.Lock()
-        self._waiting: dict[Hashable, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
+        self._waiting: dict[Hashable, deque[_Job]] = {}
         self._running: Counter[Hashable] = Counter()
         self._ended = False
 
@@ -41,53 +62,55 @@ class FairThreads(ThreadPoolExecutor):
         with self._guard:
             if self._ended:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.setdefault(FOR.get(), deque()).append((future, lambda: fn(*args, **kwargs)))
+            jobs = self._waiting.setdefault(FOR.get(), deque())
+            jobs.append(_Job(future, lambda: fn(*args, **kwargs)))
             self._start()
         return future
 
     def _start(self) -> None:
         """Start what may run now; the caller holds the guard."""
         shared = self._running.total() - self._running[HOOKS]
-        for whom in list(self._waiting):
-            if self._running[whom] >= (FIRST if whom == HOOKS else EACH) or (whom != HOOKS and shared >= SHARED):
+        for owner in list(self._waiting):
+            if owner == HOOKS:
+                has_thread = self._running[HOOKS] < FIRST
+            else:
+                has_thread = shared < SHARED and self._running[owner] < EACH
+            if not has_thread:
                 continue
-            jobs = self._waiting.pop(whom)
+            jobs = self._waiting.pop(owner)
             job = jobs.popleft()
             if jobs:
-                self._waiting[whom] = jobs  # behind all others
-            shared += whom != HOOKS
-            self._run(whom, *job)
+                self._waiting[owner] = jobs  # behind all others
+            if owner != HOOKS:
+                shared += 1
+            self._run(owner, job)
 
-    def _run(self, whom: Hashable, future: Future[Any], job: Callable[[], Any]) -> None:
+    def _run(self, owner: Hashable, job: _Job) -> None:
         """Give a job to the threads. Raises RuntimeError: there is no new thread; the job waits for one of the others,
         so it counts."""
-        self._running[whom] += 1
-        super().submit(self._work, whom, future, job)
+        self._running[owner] += 1
+        super().submit(self._work, owner, job)
 
-    def _work(self, whom: Hashable, future: Future[Any], job: Callable[[], Any]) -> None:
+    def _work(self, owner: Hashable, job: _Job) -> None:
         try:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(job())
-                except BaseException as error:
-                    future.set_exception(error)
+            job.carry_out()
         finally:
             with self._guard:
-                self._running[whom] -= 1
-                if not self._running[whom]:
-                    del self._running[whom]
+                self._running[owner] -= 1
+                if not self._running[owner]:
+                    del self._running[owner]
                 self._start()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._guard:
             self._ended = True
-            for whom, jobs in self._waiting.items():
-                for future, job in jobs:
+            for owner, jobs in self._waiting.items():
+                for job in jobs:
                     if cancel_futures:
-                        future.cancel()
+                        job.future.cancel()
                     else:
                         with suppress(RuntimeError):  # it waits for a thread that there is
-                            self._run(whom, future, job)
+                            self._run(owner, job)
             self._waiting.clear()
         super().shutdown(wait, cancel_futures=cancel_futures)
 

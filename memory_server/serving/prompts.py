@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import NamedTuple
 
 from memory_server.conversations.conversation import Conversation
@@ -19,8 +18,9 @@ from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
+from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given
-from memory_server.memories.turns import recall_for_turn, recalled_block
+from memory_server.memories.turns import recall_for_turn
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 
@@ -73,55 +73,76 @@ def prompts_with(tools: Collection[str]) -> Mapping[str, Prompt]:
     return {name: row for name, row in PROMPTS.items() if not row.keeps or KEEPING in tools}
 
 
-async def write(call: Call, name: str, given: Mapping[str, str]) -> str:
+async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
     """The text that the prompt `name` puts into the chat. Raises InvalidInput: there is no such prompt, or an
     argument is missing, unknown, empty or too long."""
     prompt = PROMPTS.get(name)
     if prompt is None:
         raise InvalidInput(f"There is no prompt `{shown(name)}`; use one of {', '.join(PROMPTS)}.")
-    known = {argument.name for argument in prompt.arguments}
-    for unknown in given.keys() - known:
-        raise InvalidInput(f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(known))}.")
-    values = {key: without_surrogates(value).strip() for key, value in given.items()}
+    argument_names = {argument.name for argument in prompt.arguments}
+    for unknown in arguments.keys() - argument_names:
+        raise InvalidInput(f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(argument_names))}.")
+    values = {key: without_surrogates(value).strip() for key, value in arguments.items()}
     for argument in prompt.arguments:
         value = values.get(argument.name, "")
         if argument.required and not value:
             raise InvalidInput(f"`{argument.name}` is missing; {name} needs it.")
         if len(value) > MAX_ARGUMENT_CHARS:
             raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
-    conversation = call.conversations.get(values.pop(_CONVERSATION.name, "") or None)
+    conversation_id = values.pop(_CONVERSATION.name, "") or None
+    conversation = call.conversations.get(conversation_id)
     request = PromptRequest(call, conversation, call.memories.language([*values.values()]))
-    return request.say(name, **values) if prompt.write is None else await prompt.write(request, values)
+    if prompt.write is None:
+        return request.say(name, **values)
+    return await prompt.write(request, values)
 
 
-async def _recall(request: PromptRequest, given: Mapping[str, str]) -> str:
-    asked = [Message("user", given["current_topic"])]
-    recollection = await recall_for_turn(request.conversation, asked, by="prompt")
-    block = recalled_block(request.call.memories, recollection, max_chars=_RECALLED_CHARS)
-    request.call.note(Given(request.conversation.id, asked, block, recollection.found.recall, recollection.activation))
-    return request.say("recall-context" if block else "recall-nothing", block=block, **given)
+async def _recall(request: PromptRequest, values: Mapping[str, str]) -> str:
+    query = [Message("user", values["current_topic"])]
+    recollection = await recall_for_turn(request.conversation, query, by="prompt")
+    matches = recollection.found
+    activation = recollection.activation
+    block = recalled_block(request.call.memories, matches, activation, prompt_room(_RECALLED_CHARS))
+    recalled = Given(
+        request.conversation.id,
+        query,
+        block.text,
+        matches.recall,
+        activation,
+        fitting=block.fitting,
+        without_room=block.without_room,
+    )
+    request.call.note(recalled)
+    text_name = "recall-context" if block.text else "recall-nothing"
+    return request.say(text_name, block=block.text, **values)
 
 
 async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
-    newest = (await request.conversation.short_term.memories())[-_RECENT:]
+    memories = await request.conversation.short_term.memories()
+    newest = memories[-_RECENT:]
     # In the language of the memories, because the only argument is a name.
-    request = replace(request, language=request.call.memories.language([memory.text for memory in newest]))
+    language = request.call.memories.language([memory.text for memory in newest])
+    request = replace(request, language=language)
     names = _names(await request.conversation.long_term.memories())
     if not newest:
-        return request.say("analyze-nothing", names=marked(names, request.language) if names else "-")
+        return request.say("analyze-nothing", names=marked(names, language) if names else "-")
     lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES)
-    return request.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names))), request.language))
+    block = "\n".join(filter(None, (lines, names)))
+    return request.say("analyze-conversation", block=marked(block, language))
 
 
 def _names(memories: Sequence[LongTermMemory]) -> str:
     """`[name] [name]`, as recalled lines name long-term memories; an ellipsis where there are too many."""
-    names = [f"[{one_line(memory.name)}]" for memory in memories]
-    kept = [
-        name
-        for name, end in zip(names, accumulate(len(name) + 1 for name in names), strict=True)
-        if end <= _NAMES_CHARS
-    ]
-    return " ".join([*kept, *(["…"] if len(kept) < len(names) else [])])
+    names: list[str] = []
+    chars = 0
+    for memory in memories:
+        name = f"[{one_line(memory.name)}]"
+        chars += len(name) + 1
+        if chars > _NAMES_CHARS:
+            names.append("…")
+            break
+        names.append(name)
+    return " ".join(names)
 
 
 KEEPING = "add_long_term_memory"

@@ -6,7 +6,6 @@ module does not import MCP; `documents.py` serves them over MCP. Reading changes
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
@@ -24,7 +23,8 @@ from memory_server.kernel.times import iso, iso_or_none
 from memory_server.serving.texts import text
 from memory_server.version import __version__
 
-MARKDOWN, JSON = "text/markdown", "application/json"
+MARKDOWN = "text/markdown"
+JSON = "application/json"
 PAGE = 50
 MOST_ON_PAGE = 200
 PAGE_CHARS = 60_000
@@ -63,33 +63,43 @@ class Document:
 
     @property
     def uri_template(self) -> str:
-        return f"{self.uri}{'{?offset,limit}' if self.paged else ''}"
+        if self.paged:
+            return self.uri + "{?offset,limit}"
+        return self.uri
 
     def uri_of(self, conversation_id: str) -> str:
         return self.uri.replace("{id}", quote(conversation_id, safe=""))
 
     def id_in(self, path: str) -> str | None:
         """The id that `path` (a URI without its query) names, if it is one of this template."""
-        found = re.fullmatch(self.uri.replace("{id}", "(.+)"), path, re.DOTALL)
-        with contextlib.suppress(UnicodeDecodeError):
-            return unquote(found[1], errors="strict") if found else None
-        return None
+        match = re.fullmatch(self.uri.replace("{id}", "(.+)"), path, re.DOTALL)
+        if match is None:
+            return None
+        try:
+            return unquote(match[1], errors="strict")
+        except UnicodeDecodeError:
+            return None
 
 
 async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
     """The form and the text of the document at `uri`. Raises ResourceNotFound: there is no such document."""
-    document, conversation_id, path, query = _found(uri)
+    location = _located(uri)
+    conversation_id = location.conversation_id
     if conversation_id is not None and conversation_id not in await conversations.ids():
         raise ResourceNotFound(
             f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.", uri
         )
-    content = await document.read(DocumentRequest(conversations, conversations.get(conversation_id), path, query))
-    return document.mime_type, content if isinstance(content, str) else as_json(content)
+    conversation = conversations.get(conversation_id)
+    document = location.document
+    content = await document.read(DocumentRequest(conversations, conversation, location.path, location.query))
+    if not isinstance(content, str):
+        content = as_json(content)
+    return document.mime_type, content
 
 
 async def revision(conversations: Conversations, uri: str) -> Hashable:
     """A value that changes whenever the document at `uri` changes. Raises ResourceNotFound: nothing can be there."""
-    _, conversation_id, _, _ = _found(uri)
+    conversation_id = _located(uri).conversation_id
     if conversation_id is not None:
         return await conversations.version(conversation_id)
     ids = tuple(await conversations.ids())
@@ -100,13 +110,24 @@ async def revision(conversations: Conversations, uri: str) -> Hashable:
 
 async def complete_id(conversations: Conversations, typed: str) -> list[str]:
     """The ids of conversations that begin with `typed`, then those that contain it, in upper or lower case."""
-    wanted = typed.casefold()
-    ids = [name for name in await conversations.ids() if wanted in name.casefold()]
-    return sorted(ids, key=lambda name: (not name.casefold().startswith(wanted), name))
+    part = typed.casefold()
+    ids = [name for name in await conversations.ids() if part in name.casefold()]
+    return sorted(ids, key=lambda name: (not name.casefold().startswith(part), name))
 
 
-def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
-    """The document at `uri`, its conversation, `uri` without its query, and the query."""
+@dataclass(frozen=True, slots=True)
+class _Location:
+    """What a URI names: a document, the conversation in it (None: it names none), the URI without its query (`path`),
+    and the query."""
+
+    document: Document
+    conversation_id: str | None
+    path: str
+    query: Mapping[str, str]
+
+
+def _located(uri: str) -> _Location:
+    """What `uri` names. Raises ResourceNotFound: it names no document."""
     there_is_none = f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all."
     if len(uri) > MOST_URI_CHARS:
         raise ResourceNotFound(there_is_none, uri)
@@ -117,10 +138,11 @@ def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
         raise ResourceNotFound(f"{shown(uri)} is not a URI; resources/list names all resources.", uri) from error
     path = uri.partition("?")[0].partition("#")[0]
     if path in RESOURCES:
-        return RESOURCES[path], None, path, query
+        return _Location(RESOURCES[path], None, path, query)
     for template in TEMPLATES:
-        if (conversation_id := template.id_in(path)) is not None:
-            return template, conversation_id, path, query
+        conversation_id = template.id_in(path)
+        if conversation_id is not None:
+            return _Location(template, conversation_id, path, query)
     raise ResourceNotFound(there_is_none, uri)
 
 
@@ -138,28 +160,31 @@ def _number(request: DocumentRequest, name: str, usual: int) -> int:
 
 def _paged(request: DocumentRequest, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
     """A page of `all_rows` under `name`, and the URI of the next page if there is one."""
-    offset, limit = _number(request, "offset", 0), min(MOST_ON_PAGE, max(1, _number(request, "limit", PAGE)))
+    offset = _number(request, "offset", 0)
+    limit = max(1, _number(request, "limit", PAGE))
+    limit = min(MOST_ON_PAGE, limit)
     rows: list[Any] = []
-    left = PAGE_CHARS
+    chars = 0
     for row in all_rows[offset : offset + limit]:
-        rows.append(form(row))
-        left -= len(as_json(rows[-1]))
-        if left < 0:
+        formed_row = form(row)
+        rows.append(formed_row)
+        chars += len(as_json(formed_row))
+        if chars > PAGE_CHARS:
             break
     page: dict[str, Any] = {"total": len(all_rows), "offset": offset, name: rows}
-    after = offset + len(rows)
-    if rows and after < len(all_rows):
-        page["next"] = f"{request.uri}?offset={after}&limit={limit}"
+    next_offset = offset + len(rows)
+    if rows and next_offset < len(all_rows):
+        page["next"] = f"{request.uri}?offset={next_offset}&limit={limit}"
     return page
 
 
 def as_json(value: Any) -> str:
     """JSON of a document. Tags, and what nobody sees, stand in escapes: a client may give the text to its model."""
     text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
-    return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -180,22 +205,24 @@ async def _conversation_list(request: DocumentRequest) -> dict[str, Any]:
 
 async def _totals(conversation: Conversation) -> dict[str, Any]:
     figures = await _figures(conversation)
-    short_term, long_term = figures["short_term"], figures["long_term"]
+    short_term = figures["short_term"]
+    long_term = figures["long_term"]
     return {
         "conversation_id": conversation.id,
-        "short_term": _given(total=short_term["total"], avg_score=short_term.get("avg_score")),
+        "short_term": _without_none(total=short_term["total"], avg_score=short_term.get("avg_score")),
         "long_term": {"total": long_term["total"], "updated_count": long_term["updated_count"]},
         "uri": STATISTICS.uri_of(conversation.id),
     }
 
 
 async def _figures(conversation: Conversation) -> dict[str, Any]:
-    short_term, long_term = await conversation.short_term.statistics(), await conversation.long_term.memories()
+    short_term = await conversation.short_term.statistics()
+    long_term = await conversation.long_term.memories()
     created = [memory.created_ms for memory in long_term]
     updated = [memory.updated_ms for memory in long_term if memory.updated_ms is not None]
     return {
         "conversation_id": conversation.id,
-        "short_term": _given(
+        "short_term": _without_none(
             total=short_term.total,
             avg_score=short_term.average_score,
             max_score=short_term.highest_score,
@@ -205,7 +232,7 @@ async def _figures(conversation: Conversation) -> dict[str, Any]:
             last_cleanup=iso_or_none(short_term.last_cleanup_ms),
             conversation_counts=dict(short_term.by_conversation),
         ),
-        "long_term": _given(
+        "long_term": _without_none(
             total=len(long_term),
             updated_count=len(updated),
             oldest_creation=iso_or_none(min(created, default=None)),
@@ -217,12 +244,14 @@ async def _figures(conversation: Conversation) -> dict[str, Any]:
 
 
 async def _short_term(request: DocumentRequest) -> dict[str, Any]:
-    newest_first = (await request.conversation.short_term.memories())[::-1]
-    return {"conversation_id": request.conversation.id, **_paged(request, "memories", newest_first, _short_term_form)}
+    memories = await request.conversation.short_term.memories()
+    newest_first = memories[::-1]
+    page = _paged(request, "memories", newest_first, _short_term_form)
+    return {"conversation_id": request.conversation.id, **page}
 
 
 def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
-    return _given(
+    return _without_none(
         id=memory.id,
         timestamp=iso(memory.time_ms),
         text=memory.text,
@@ -234,11 +263,12 @@ def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
 
 async def _long_term(request: DocumentRequest) -> dict[str, Any]:
     memories = await request.conversation.long_term.memories()
-    return {"conversation_id": request.conversation.id, **_paged(request, "memories", memories, _long_term_form)}
+    page = _paged(request, "memories", memories, _long_term_form)
+    return {"conversation_id": request.conversation.id, **page}
 
 
 def _long_term_form(memory: LongTermMemory) -> dict[str, Any]:
-    return _given(
+    return _without_none(
         name=memory.name,
         prompt=memory.prompt,
         trigger=memory.trigger,
@@ -248,7 +278,9 @@ def _long_term_form(memory: LongTermMemory) -> dict[str, Any]:
 
 
 async def _guide(request: DocumentRequest) -> str:
-    return text("best-practices", "zh" if request.uri.endswith("/zh-CN") else "en")
+    if request.uri.endswith("/zh-CN"):
+        return text("best-practices", "zh")
+    return text("best-practices", "en")
 
 
 CONVERSATIONS = "memory://conversations/list"

@@ -41,6 +41,8 @@ class _Watched:
 
 
 class Subscriptions:
+    """The resources that clients watch, and the streams on which they are told of changes."""
+
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._watched: dict[str, _Watched] = {}
@@ -87,31 +89,40 @@ class Subscriptions:
         self._watched[uri].watchers.add(watcher)
 
     def _end(self, uri: str, watcher: object) -> None:
-        if watched := self._watched.get(uri):
-            watched.watchers.discard(watcher)
-            if not watched.watchers:
-                del self._watched[uri]
+        watched = self._watched.get(uri)
+        if watched is None:
+            return
+        watched.watchers.discard(watcher)
+        if not watched.watchers:
+            del self._watched[uri]
 
     async def watch(self, seconds: float = LOOK_SECONDS) -> None:
         """Look again and again until this is cancelled, using at most a tenth of the time."""
         while True:
             began = anyio.current_time()
             await self.look()
-            await anyio.sleep(max(seconds, 9 * (anyio.current_time() - began)))
+            look_seconds = anyio.current_time() - began
+            await anyio.sleep(max(seconds, 9 * look_seconds))
 
     async def look(self) -> None:
+        """Tell the watchers of each resource that has changed since the last look."""
         for uri, watched in tuple(self._watched.items()):
             try:
-                now = await revision(watched.conversations, uri)
+                current = await revision(watched.conversations, uri)
             except MemoryServerError as error:
                 log.warning("could not look for changes of %s: %s", uri, error)
                 continue
-            if watched.seen == now:
+            if watched.seen == current:
                 continue
-            watched.seen = now
+            watched.seen = current
             await self._bus.publish(ResourceUpdated(uri=uri))
-            for session in (each for each in tuple(watched.watchers) if isinstance(each, ServerSession)):
-                try:
-                    await session.send_resource_updated(uri)
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    self._end(uri, session)  # its client is gone
+            for watcher in tuple(watched.watchers):
+                if isinstance(watcher, ServerSession):
+                    await self._tell(watcher, uri)
+
+    async def _tell(self, session: ServerSession, uri: str) -> None:
+        """Tell a session of the handshake era that a resource has changed; without its client, it watches no more."""
+        try:
+            await session.send_resource_updated(uri)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._end(uri, session)

@@ -1,6 +1,7 @@
 """The entrance of `memory-server`: it hands a client to the shared process of this user where there is one.
 
-`serve` gives its standard input and output to that process, and starts it if it does not run. Other commands that are
+`serve` carries the bytes of standard input and output to that process and back (pump.py), and starts it if it does not
+run. Other commands that are
 `shared` (command_table.py) ask it, and do not start it (`recall --start` and `remember --start` do). Whatever is in
 doubt is done in this process, which is always right: several processes on one folder are normal. This module is what a
 user waits for at each prompt: it imports only what it needs.
@@ -19,6 +20,7 @@ from memory_server.shared_process.protocol import (
     CONNECT_SECONDS,
     PROTOCOL,
     START_SECONDS,
+    Answer,
     CannotShare,
     answer_of,
     ask,
@@ -36,57 +38,89 @@ RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
 RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
 """Events for which nothing is stored, so that they may be answered twice."""
-END_SECONDS = LOOK_SECONDS = 1.0
-"""How long a session has to end after a signal, and the time between two looks for the parent: one system call."""
+_LOCK_PAUSE_SECONDS = 0.005
+"""The pause between two tries to get the lock of a process that starts."""
 OF_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES")
 """Variables that say how output for people looks."""
 waited = 0.0
-"""Seconds that this process waited for the shared one in vain: a hook has so much less patience left."""
+"""Seconds that this process waited for the shared one in vain; they are subtracted from the timeout of a hook."""
 
 
-def _started(path: str, asked: Invocation) -> tuple[socket, float]:
-    """A connection to the process at `path`, and how long it may take to answer; starts it if nobody listens.
+class _RunningProcess:
+    """A shared process that runs: a connection to it, and how many seconds it may take to answer."""
 
-    Who holds the lock binds and listens, and hands the listening socket to the process: the kernel queues all clients
-    until the process accepts them. Raises CannotShare: the lock is held for too long.
+    __slots__ = ("connection", "seconds")
+
+    def __init__(self, connection: socket, seconds: float) -> None:
+        self.connection = connection
+        self.seconds = seconds
+
+
+def _started(path: str, invocation: Invocation) -> _RunningProcess:
+    """A connection to the process at `path`, which is started if nobody listens.
+
+    The process that holds the lock binds and listens, and hands the listening socket to the shared process: the kernel
+    queues all clients until that process accepts them. Raises CannotShare: the lock is held for too long.
     """
-    import fcntl
-    import socket
-    import time
-
     try:
-        found = os.stat(path)
-        starts = stat.S_IMODE(found.st_mode) != ANSWERS and abs(time.time() - found.st_mtime) < START_SECONDS
-        return connected(path, CONNECT_SECONDS), START_SECONDS if starts else CONNECT_SECONDS
+        seconds = _seconds_to_answer(path)
+        return _RunningProcess(connected(path, CONNECT_SECONDS), seconds)
     except (FileNotFoundError, ConnectionRefusedError):
         pass
     lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        for _ in range(round(CONNECT_SECONDS / 0.005)):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held for as long as it takes to start a process
-                break
-            except BlockingIOError:
-                time.sleep(0.005)
-        else:
-            raise CannotShare
+        _take_lock(lock)
         try:
-            return connected(path, CONNECT_SECONDS), START_SECONDS
+            return _RunningProcess(connected(path, CONNECT_SECONDS), START_SECONDS)
         except (FileNotFoundError, ConnectionRefusedError):
             pass
-        with socket.socket(socket.AF_UNIX) as listener:
-            if os.path.lexists(path):
-                os.unlink(path)
-            listener.bind(path)
-            os.chmod(path, 0o600)
-            listener.listen(128)
-            _start(listener.fileno(), path, asked)
-        return connected(path, CONNECT_SECONDS), START_SECONDS
+        _listen_and_start(path, invocation)
+        return _RunningProcess(connected(path, CONNECT_SECONDS), START_SECONDS)
     finally:
         os.close(lock)
 
 
-def _start(listener: int, path: str, asked: Invocation) -> None:
+def _seconds_to_answer(path: str) -> float:
+    """How long the process at `path` may take to answer, which is longer while it starts. Raises FileNotFoundError."""
+    import time
+
+    status = os.stat(path)
+    age_seconds = abs(time.time() - status.st_mtime)
+    is_starting = stat.S_IMODE(status.st_mode) != ANSWERS and age_seconds < START_SECONDS
+    if is_starting:
+        return START_SECONDS
+    return CONNECT_SECONDS
+
+
+def _take_lock(lock: int) -> None:
+    """Wait for the lock, which another command holds for as long as it takes to start a process. Raises CannotShare:
+    it is held for too long."""
+    import fcntl
+    import time
+
+    for _ in range(round(CONNECT_SECONDS / _LOCK_PAUSE_SECONDS)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        else:
+            return
+    raise CannotShare
+
+
+def _listen_and_start(path: str, invocation: Invocation) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        if os.path.lexists(path):
+            os.unlink(path)
+        listener.bind(path)
+        os.chmod(path, 0o600)
+        listener.listen(128)
+        _start(listener.fileno(), path, invocation)
+
+
+def _start(listener: int, path: str, invocation: Invocation) -> None:
     import subprocess
 
     root = program_root()
@@ -95,138 +129,129 @@ def _start(listener: int, path: str, asked: Invocation) -> None:
         "from memory_server.shared_process.invocation import installed_packages_first; installed_packages_first(); "
         "from memory_server.cli.windows import main; main()"
     )
+    environ = {name: value for name, value in invocation.environ.items() if name not in PER_SESSION_VARIABLES}
     log = os.open(path.removesuffix(".sock") + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-c", code, root, path, str(listener), *asked.flags],
+        [sys.executable, "-P", "-X", "utf8", "-c", code, root, path, str(listener), *invocation.flags],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=log,
         cwd="/",
-        env={name: value for name, value in asked.environ.items() if name not in PER_SESSION_VARIABLES},
+        env=environ,
         pass_fds=[listener],
         start_new_session=True,
     )
     os.close(log)
 
 
-def _session(connection: socket) -> int:
-    """The exit status of a session, when it has ended. A signal, or the end of the parent, ends it."""
-    import signal
-    import socket
-    import time
-
-    ends, parent, answer = 0.0, os.getppid(), b""
-
-    def end(*_: object) -> None:
-        nonlocal ends
-        if not ends:
-            ends = time.monotonic() + END_SECONDS
-            connection.shutdown(socket.SHUT_WR)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
-            signal.signal(number, end)
-    connection.settimeout(LOOK_SECONDS)
-    while not answer.endswith(b"\n"):
-        try:
-            data = connection.recv(64)
-        except TimeoutError:
-            if ends and time.monotonic() > ends:
-                return 0
-            if parent > 1 and os.getppid() != parent:
-                end()
-            continue
-        if not data:
-            raise ConnectionResetError
-        answer += data
-    return int(answer.split()[0])
-
-
 def _say(template: str, *values: object) -> None:
     """Write an error message, in the language of this user, if anybody reads it."""
     from contextlib import suppress
 
-    from sandbox import language_of
-    from sandbox.locale import _, speak, translated
+    from languages import _, speak
+    from languages.command_line import language_of
 
-    speak(language_of(sys.argv[1:], os.environ), os.path.join(program_root(), "memory_server"))
+    speak(language_of(sys.argv[1:], os.environ))
     with suppress(OSError):
-        os.write(2, f"memory-server: {translated(_(template, *values))}\n".encode())
+        os.write(2, f"memory-server: {_(template, *values)}\n".encode())
 
 
-def _served(path: str, asked: Invocation, fields: Sequence[str]) -> int:
+def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
     """The exit status of a session. Raises ConnectionError: the process ended before it accepted."""
-    connection, seconds = _started(path, asked)
-    with connection:
-        connection.settimeout(seconds)
-        ask(connection, fields, descriptors=True)
+    from memory_server.shared_process.pump import Pump  # here: hooks do not wait for it
+
+    process = _started(path, invocation)
+    with process.connection as connection:
+        connection.settimeout(process.seconds)
+        ask(connection, fields)
         try:
-            return _session(connection)
+            return Pump(connection).run()
         except OSError:
             _say("the shared process has ended; start the server again")
             return 1
 
 
-def _shared(asked: Invocation) -> int:
-    """The exit status of what the shared process did. Raises an exception: it was not done, or may be done twice."""
-    key = asked.key()
-    path = socket_at(folder(asked.environ), key)
-    window = [f"{name}={asked.environ[name]}" for name in PER_SESSION_VARIABLES if name in asked.environ]
-    if asked.command.shared == "look":
-        window += terminal_of(asked.environ)
-    fields = [PROTOCOL, key, asked.command.name, os.getcwd(), *window, "", *asked.arguments]
-    if asked.command.shared == "window":
+def _shared(invocation: Invocation) -> int:
+    """The exit status of the command in the shared process. Raises an exception: it was not done, or may be done
+    twice."""
+    key = invocation.key()
+    path = socket_at(folder(invocation.environ), key)
+    fields = _request_fields(invocation, key)
+    if invocation.command.shared == "window":
         try:
-            return _served(path, asked, fields)
+            return _served(path, invocation, fields)
         except ConnectionError:  # it was killed before it accepted, and so did nothing
-            return _served(path, asked, fields)
+            return _served(path, invocation, fields)
     seconds = ASK_SECONDS
-    if asked.starts:
-        connection, seconds = _started(path, asked)
-        connection.close()
+    if invocation.starts:
+        process = _started(path, invocation)
+        process.connection.close()
+        seconds = process.seconds
     elif not os.path.exists(path):
         raise CannotShare
-    _give_up_after(asked.timeout_seconds() if asked.command.shared == "hook" else 0)
+    if invocation.command.shared == "hook":
+        _set_give_up_timer(invocation.timeout_seconds())
     try:
-        status, output, errors = _answered(path, asked, fields, seconds)
+        answer = _answered(path, invocation, fields, seconds=seconds)
     finally:
-        _give_up_after(0)
-    return _written(asked, status, output, errors)
+        _set_give_up_timer(0)
+    return _written(answer, invocation)
+
+
+def _request_fields(invocation: Invocation, key: str) -> list[str]:
+    """The fields of a request, as protocol.py describes them."""
+    environ = invocation.environ
+    window = [f"{name}={environ[name]}" for name in PER_SESSION_VARIABLES if name in environ]
+    if invocation.command.shared == "look":
+        window += terminal_of(environ)
+    return [PROTOCOL, key, invocation.command.name, os.getcwd(), *window, "", *invocation.arguments]
 
 
 def terminal_of(environ: dict[str, str]) -> list[str]:
-    """What output for people must know of this terminal: its variables and width, and which streams are one."""
-    known = {name: environ[name] for name in OF_TERMINAL if name in environ}
-    for each in (0, 1, 2) if known.get("TERM", "").lower() not in ("dumb", "unknown") else ():
+    """The facts about this terminal for output for people: its variables and width, and which streams are one."""
+    variables = {name: environ[name] for name in OF_TERMINAL if name in environ}
+    if variables.get("TERM", "").lower() not in ("dumb", "unknown"):
+        width = _terminal_width()
+        if width is not None:
+            variables.setdefault("COLUMNS", str(width))
+    variables["TERMINALS"] = "".join(str(descriptor) for descriptor in (1, 2) if os.isatty(descriptor))
+    return [f"{name}={value}" for name, value in variables.items()]
+
+
+def _terminal_width() -> int | None:
+    """The width of the first standard stream that is a terminal."""
+    for descriptor in (0, 1, 2):
         try:
-            known.setdefault("COLUMNS", str(os.get_terminal_size(each).columns or 80))
+            return os.get_terminal_size(descriptor).columns or 80
         except OSError:
             continue
-    known["TERMINALS"] = "".join(str(each) for each in (1, 2) if os.isatty(each))
-    return [f"{name}={value}" for name, value in known.items()]
+    return None
 
 
-def _answered(path: str, asked: Invocation, fields: Sequence[str], seconds: float) -> tuple[int, bytes, bytes]:
-    """`seconds`: how long the process may take to listen, which is more when it starts."""
-    given = _read_input() if asked.reads_input else b""
+def _answered(path: str, invocation: Invocation, fields: Sequence[str], *, seconds: float) -> Answer:
+    """The answer of the process at `path`. `seconds`: how long it may take to listen, which is longer when it
+    starts."""
+    standard_input = b""
+    if invocation.reads_input:
+        standard_input = _read_input()
     with connected(path, seconds) as connection:
-        ask(connection, fields, given)
-        if asked.command.shared == "hook":
-            _wait_or_take_back(connection, given)
+        ask(connection, fields, standard_input)
+        if invocation.command.shared == "hook":
+            _wait_or_take_back(connection, standard_input)
         else:
             connection.settimeout(None)
         try:
             return answer_of(connection)
         except (OSError, CannotShare):
-            if asked.command.changes != "memories":
+            if invocation.command.changes != "memories":
                 raise
             _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
-            return 1, b"", b""
+            return Answer(1, b"", b"")
 
 
-def _wait_or_take_back(connection: socket, given: bytes) -> None:
-    """Wait for an answer to the event `given`, and take it back if none comes soon; the next read then fails, or finds
-    an answer that was on its way. A turn that ended is not taken back: it must not be stored twice."""
+def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
+    """Wait for an answer to an event, and take it back if none comes soon; the next read then fails, or finds an answer
+    that was on its way. A turn that ended is not taken back: it must not be stored twice."""
     global waited
     import socket
     import time
@@ -239,7 +264,7 @@ def _wait_or_take_back(connection: socket, given: bytes) -> None:
     except TimeoutError:
         import json
 
-        event = json.loads(given)
+        event = json.loads(event_text)
         if event.get("hook_event_name", event.get("hookEventName")) in RECALLS:
             with suppress(OSError):  # it has just answered
                 connection.sendall(b"t")
@@ -249,27 +274,35 @@ def _wait_or_take_back(connection: socket, given: bytes) -> None:
     connection.settimeout(None)
 
 
-def _written(asked: Invocation, status: int, *texts: bytes) -> int:
-    """The exit status after `texts` were written to standard output and error. What cannot be written must not let this
-    process do the work again."""
+def _written(answer: Answer, invocation: Invocation) -> int:
+    """The exit status after the answer was written to standard output and error. Where it cannot be written, this
+    process must not do the work again."""
     try:
-        for descriptor, text in zip((1, 2), texts, strict=True):
-            while text:
-                text = text[os.write(descriptor, text) :]
+        _write_all(1, answer.output)
+        _write_all(2, answer.errors)
     except BrokenPipeError:
         pass  # as with a command that does the work itself: the reader has what it wanted
     except OSError as error:
         _say("the answer could not be written: {reason}", error.strerror)
-        return 0 if asked.command.shared == "hook" else 1
-    return status
+        if invocation.command.shared == "hook":
+            return 0
+        return 1
+    return answer.status
 
 
-def _give_up_after(seconds: float) -> None:
-    """End this process after `seconds` without output, which means "nothing"; 0: do not."""
+def _write_all(descriptor: int, text: bytes) -> None:
+    while text:
+        written_bytes = os.write(descriptor, text)
+        text = text[written_bytes:]
+
+
+def _set_give_up_timer(seconds: float) -> None:
+    """End this process after `seconds`, with status 0 and no output: for the client, the hook then recalls nothing. 0
+    stops the timer."""
     import signal
 
     def give_up(*_: object) -> None:
-        _say("hook: gave up after {seconds:g} s; --seconds allows more", seconds)
+        _say("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
         os._exit(0)
 
     signal.signal(signal.SIGALRM, give_up)
@@ -277,16 +310,16 @@ def _give_up_after(seconds: float) -> None:
 
 
 def _read_input() -> bytes:
-    """What standard input holds; who reads it afterwards finds the same."""
+    """All of standard input, which can then be read again."""
     import io
 
-    given = sys.stdin.buffer.read()
-    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
-    return given
+    standard_input = sys.stdin.buffer.read()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(standard_input))
+    return standard_input
 
 
 def shared() -> int | None:
-    """Let the shared process do what the command line asks for; the exit status. None: it does not, this one does.
+    """Let the shared process do what the command line asks for; the exit status. None: this process must do it.
 
     A person at a terminal is not a client of the protocol, and what is typed there is read by this process.
     """
@@ -295,12 +328,12 @@ def shared() -> int | None:
     if None in (sys.stdin, sys.stdout, sys.stderr):
         return None
     try:
-        asked = Invocation(sys.argv[1:], os.environ)
-        if asked.command.shared == "look" and sys.stdout.encoding.lower() != "utf-8":
+        invocation = Invocation(sys.argv[1:], os.environ)
+        if invocation.command.shared == "look" and sys.stdout.encoding.lower() != "utf-8":
             return None  # the process answers in UTF-8
-        if asked.reads_input and sys.stdin.isatty():
+        if invocation.reads_input and sys.stdin.isatty():
             return None
-        return _shared(asked)
+        return _shared(invocation)
     except KeyboardInterrupt:
         return 130
     except Exception:  # the same in this process works, or says what is wrong

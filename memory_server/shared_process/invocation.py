@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from memory_server.command_table import SettingFlag
+
 PER_SESSION_SETTINGS = (*[flag.setting for flag in SETTING_FLAGS.values() if flag.process == "window"], "hooks")
 """Settings that windows of one process may have different."""
 PER_SESSION_VARIABLES = tuple([f"MEMORY_SERVER_{name.upper()}" for name in PER_SESSION_SETTINGS])
@@ -25,27 +27,30 @@ _OF_XDG = ("XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_RUNTIME")
 _PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "LC_", "PYTHON", "SSL", *_OF_XDG)
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
 _ENDINGS = ("_PROXY", "_proxy", "_CA_BUNDLE")
-"""With SSL: by what way models are reached, and which certificates count."""
-_PACKAGES = ("memory_server", "sandbox", "nlp")
+"""Endings of variables that, with those of SSL, say how models are reached and which certificates count."""
+_PACKAGES = ("memory_server", "sandbox", "nlp", "languages")
 _OFF = ("0", "f", "n", "no", "off", "false")
 
 
 class Invocation:
-    """What the command line and the environment ask for. Raises CannotShare: it is not for the shared process, or
-    cannot be understood here.
+    """The command line and the environment of a command. Raises CannotShare: the command is not for the shared process,
+    or cannot be understood here.
 
     `arguments` and `environ` have absolute paths; `flags` are those that make another process. `starts`: the shared
-    process is to be started. `reads_input`: `recall` and `remember` with words do not read standard input, nor does
-    what only looks."""
+    process is to be started. `reads_input`: `recall` and `remember` with words do not read standard input, nor do the
+    commands that only look."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        self.arguments, self.environ = list(arguments), dict(environ)
+        self.arguments = list(arguments)
+        self.environ = dict(environ)
         self.flags: list[str] = []
         self.command = COMMANDS["serve"]
-        self._names_command = self.has_words = self.starts = False
-        place = 0
-        while place < len(self.arguments):
-            place = self._take(place)
+        self.has_words = False
+        self.starts = False
+        self._names_command = False
+        index = 0
+        while index < len(self.arguments):
+            index = self._take(index)
         self.reads_input = self.command.shared in ("window", "hook")
         if self.command.shared == "turn":
             self.reads_input = not self.has_words
@@ -55,24 +60,19 @@ class Invocation:
         if self.environ.get("MEMORY_SERVER_DAEMON__ENABLED", "").lower() in _OFF:
             raise CannotShare
 
-    def _take(self, place: int) -> int:
-        """Read the argument at `place`; gives the place of the next one."""
-        word = self.arguments[place]
-        name, equals, value = word.removeprefix("--").partition("=")
-        setting = SETTING_FLAGS.get(name) if word.startswith("--") else None
-        if setting is not None and setting.process != "none":
-            if not equals:
-                if place + 1 == len(self.arguments):
-                    raise CannotShare
-                value = self.arguments.pop(place + 1)
-            if setting.is_path and value:
-                value = absolute(value)
-            self.arguments[place] = f"--{name}={value}"
-            if setting.process == "one value":
-                self.flags.append(self.arguments[place])
-            return place + 1
+    def _take(self, index: int) -> int:
+        """Read the argument at `index`; the index of the next one."""
+        word = self.arguments[index]
+        if word.startswith("--"):
+            name, equals, value = word.removeprefix("--").partition("=")
+            setting = SETTING_FLAGS.get(name)
+            if setting is not None and setting.process != "none":
+                if not equals:
+                    value = self._take_value(index + 1)
+                self._set_setting(index, setting, value)
+                return index + 1
         if word == "-c":
-            return place + 2
+            return index + 2
         if word == "--start" and self.command.shared == "turn":
             self.starts = True
         elif word == "--read-only":
@@ -82,10 +82,25 @@ class Invocation:
         elif not word.startswith("-"):
             self._set_command(word)
         elif word in self.command.value_options:
-            return place + 2
+            return index + 2
         elif self.command.shared == "window" or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
             raise CannotShare
-        return place + 1
+        return index + 1
+
+    def _take_value(self, index: int) -> str:
+        """Remove the argument at `index`, which is the value of a flag before it."""
+        if index == len(self.arguments):
+            raise CannotShare
+        return self.arguments.pop(index)
+
+    def _set_setting(self, index: int, setting: SettingFlag, value: str) -> None:
+        """Put the flag of a setting with its value at `index`."""
+        if setting.is_path and value:
+            value = absolute(value)
+        flag = f"--{setting.name}={value}"
+        self.arguments[index] = flag
+        if setting.process == "one value":
+            self.flags.append(flag)
 
     def _set_command(self, word: str) -> None:
         command = COMMANDS.get(word)
@@ -95,44 +110,54 @@ class Invocation:
         self._names_command = True
 
     def key(self) -> str:
-        """All that must be equal for two commands to share a process. Raises CannotShare: the settings file turns it
-        off."""
-        named = [flag.removeprefix("--config=") for flag in self.flags if flag.startswith("--config=")]
-        file = (named or [self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)])[-1]
-        stamp, settings = "", b""
+        """The key of the shared process: all that must be equal for two commands to share one. Raises CannotShare: the
+        settings file turns it off."""
+        file = self._config_file()
+        stamp = ""
+        settings = b""
         try:
-            found = os.stat(file)
-            stamp = f"{found.st_size} {found.st_mtime_ns}"
-            with open(file, "rb") as opened:
-                settings = opened.read()
+            status = os.stat(file)
+            stamp = f"{status.st_size} {status.st_mtime_ns}"
+            with open(file, "rb") as opened_file:
+                settings = opened_file.read()
         except OSError:
             pass
         if _turns_off(settings):
             raise CannotShare
         root = program_root()
         parts = [PROTOCOL, __version__, root, _code_stamp(root), sys.executable, file, stamp, *sorted(self.flags)]
-        keys = self._keys_of_models(settings)
-        parts += [
-            f"{name}={value}"
-            for name, value in sorted(self.environ.items())
-            if (name.startswith(_PREFIXES) or name.endswith(_ENDINGS) or name in _NAMES or name in keys)
-            and name not in PER_SESSION_VARIABLES
-        ]
+        key_variables = self._keys_of_models(settings)
+        for name, value in sorted(self.environ.items()):
+            if name in PER_SESSION_VARIABLES:
+                continue
+            if name.startswith(_PREFIXES) or name.endswith(_ENDINGS) or name in _NAMES or name in key_variables:
+                parts.append(f"{name}={value}")
         return "\n".join(parts)
+
+    def _config_file(self) -> str:
+        """The path of the settings file, which the last flag `--config` names."""
+        for flag in reversed(self.flags):
+            if flag.startswith("--config="):
+                return flag.removeprefix("--config=")
+        return self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)
 
     def _keys_of_models(self, settings: bytes) -> list[str]:
         """The variables that `key_env` may name: those whose names stand in quotes in the settings, which need not be
         parsed for it."""
-        ours = (each for each in self.environ.items() if each[0].startswith("MEMORY_SERVER_"))
-        said = [settings.decode("utf-8", "replace"), *(f'{name} = "{value}" {value}' for name, value in ours)]
-        text = "\n".join(said)
+        lines = [settings.decode("utf-8", "replace")]
+        for name, value in self.environ.items():
+            if name.startswith("MEMORY_SERVER_"):
+                lines.append(f'{name} = "{value}" {value}')
+        text = "\n".join(lines)
         if "key_env" not in text.lower():
             return []
         return [name for name in self.environ if f'"{name}"' in text or f"'{name}'" in text]
 
     def timeout_seconds(self) -> float:
         """How long a hook waits for its answer."""
-        words = [part for word in self.arguments for part in word.split("=", 1)]
+        words: list[str] = []
+        for argument in self.arguments:
+            words += argument.split("=", 1)
         try:
             return float(words[words.index("--seconds") + 1])
         except (ValueError, IndexError):
@@ -157,26 +182,29 @@ def installed_packages_first() -> None:
     """Let Python look into the folders of PYTHONPATH last, so that a foreign package there, such as another `mcp` or
     `jieba`, does not stand in for the one that was installed with this program. Where the program itself comes from
     PYTHONPATH, nothing is changed."""
-    named = {os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part}
-    if not named or program_root() in named:
+    python_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    foreign_folders = {os.path.abspath(folder) for folder in python_path if folder}
+    if not foreign_folders or program_root() in foreign_folders:
         return
-    last = [entry for entry in sys.path if os.path.abspath(entry) in named]
-    sys.path[:] = [entry for entry in sys.path if entry not in last] + last
+    last_entries = [entry for entry in sys.path if os.path.abspath(entry) in foreign_folders]
+    first_entries = [entry for entry in sys.path if entry not in last_entries]
+    sys.path[:] = first_entries + last_entries
 
 
 def _code_stamp(root: str) -> str:
     """The sum of the times of all files of the program: another one after an update, also of one that keeps the number
     of the version. Some 260 files, which takes a millisecond. Raises OSError: it is just being replaced."""
-    times, folders = 0, [f"{root}/{name}" for name in _PACKAGES]
-    for each in folders:
-        with os.scandir(each) as found:
-            for entry in found:
+    sum_of_times = 0
+    folders = [f"{root}/{name}" for name in _PACKAGES]
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name != "__pycache__":  # made by whatever is imported first
                         folders.append(entry.path)
                 elif not entry.name.startswith("."):  # what editors leave beside a file
-                    times += entry.stat(follow_symlinks=False).st_mtime_ns
-    return str(times)
+                    sum_of_times += entry.stat(follow_symlinks=False).st_mtime_ns
+    return str(sum_of_times)
 
 
 def default_config_file(environ: Mapping[str, str]) -> str:
@@ -184,4 +212,5 @@ def default_config_file(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     if sys.platform == "darwin":
         return f"{home}/Library/Application Support/memory-server/memory-server.toml"
-    return f"{environ.get('XDG_CONFIG_HOME', '').strip() or home + '/.config'}/memory-server/memory-server.toml"
+    config_folder = environ.get("XDG_CONFIG_HOME", "").strip() or f"{home}/.config"
+    return f"{config_folder}/memory-server/memory-server.toml"

@@ -1,12 +1,16 @@
 """How clients and the shared process speak with each other, and where its socket is.
 
-The protocol (1). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTOCOL`, key, role, folder, the variables
-of this window, an empty field, the arguments), then standard input for all but `serve`, which sends descriptors 0, 1, 2
-with the first byte. The process replies `+` (accepted) or `-` (refused). It starts only when the client confirms
-with `g`. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has
-ended. A client that has shut down its side wants its session to end. A hook sends `t` to take back what it asked for:
-where the process can no longer do this, it answers; else it closes the connection, and has done nothing that counts.
-A blank before the status is sent at once where the answer may take longer: then the hook does not take it back.
+The protocol (2). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTOCOL`, key, role, folder, the variables
+of this window, an empty field, the arguments), then standard input for all but `serve`. The process replies `+`
+(accepted) or `-` (refused). It starts only when the client confirms with `g`. Process: `<status> <bytes> <bytes>\\n`,
+standard output, standard error. A hook sends `t` to take back what it asked for: where the process can no longer do
+this, it answers; else it closes the connection, and has done nothing that counts. A blank before the status is sent at
+once where the answer may take longer: then the hook does not take it back.
+
+For `serve` both sides send frames instead: a letter, four bytes with the length of the content, the content. Client:
+pieces of standard input (`INPUT`), its end (`INPUT_ENDED`), or that the session must end (`END`), which the end of the
+connection says too. Process: pieces of standard output and error (`OUTPUT`, `ERRORS`), and at the end of the session
+the exit status (`STATUS_OF_WINDOW`).
 """
 
 from __future__ import annotations
@@ -19,14 +23,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from socket import socket
 
-PROTOCOL = "memory-server 1"
-STATUS, STOP = "status", "stop"
-"""What can be asked of a shared process besides the work of a client."""
-# How long `serve` waits for a process that runs, or for the lock of one that starts another; for one that it has just
-# started; how long the other commands wait for it; and a hook for its answer, if it does not say.
-CONNECT_SECONDS, START_SECONDS, ASK_SECONDS, HOOK_SECONDS = 3.0, 15.0, 0.25, 5.0
+PROTOCOL = "memory-server 2"
+STATUS = "status"
+"""The request for the facts about a shared process, which is not the work of a client."""
+STOP = "stop"
+"""The request that a shared process ends."""
+CONNECT_SECONDS = 3.0
+"""How long `serve` waits for a process that runs, or for the lock of another command that starts one."""
+START_SECONDS = 15.0
+"""How long a command waits for a process that has just been started."""
+ASK_SECONDS = 0.25
+"""How long the commands other than `serve` wait for a process that runs."""
+HOOK_SECONDS = 5.0
+"""How long a hook waits for its answer, if the command line does not say."""
 ANSWERS = 0o700
 """Mode of the socket of a process that has started; before, it is 0o600."""
+PIECE_BYTES = 1 << 16
+"""Bytes that are received at once, and of the content of a frame at most."""
+FRAME_HEAD_BYTES = 5
+"""Bytes of a frame before its content: the kind, and the length of the content."""
+INPUT = b"i"
+INPUT_ENDED = b"z"
+END = b"x"
+OUTPUT = b"o"
+ERRORS = b"e"
+STATUS_OF_WINDOW = b"s"
+"""The kinds of frames."""
 LONGEST_PATH = 100
 """Bytes of the path of a socket at most: the system allows 104 to 108."""
 
@@ -35,32 +57,51 @@ class CannotShare(Exception):
     """The shared process cannot serve this command; run it here."""
 
 
+class Answer:
+    """What a command did in the shared process: its exit status, and its bytes of standard output and error."""
+
+    __slots__ = ("errors", "output", "status")
+
+    def __init__(self, status: int, output: bytes, errors: bytes) -> None:
+        self.status = status
+        self.output = output
+        self.errors = errors
+
+
 def absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
 def folder(environ: Mapping[str, str]) -> str:
     """The folder of the sockets, which only this user may enter. Raises CannotShare: it cannot be used."""
-    own, user = environ.get("XDG_RUNTIME_DIR", ""), os.getuid()
+    user_id = os.getuid()
     try:
-        # After `su` or `sudo` it may be that of another user, who could not use what we make there.
-        is_own = own.startswith("/") and os.stat(own).st_uid == user
-        other = absolute(environ.get("TMPDIR") or "/tmp")
-        place = f"{own}/memory-server" if is_own else f"{other}/memory-server-{user}"
-        os.makedirs(place, 0o700, exist_ok=True)
-        found = os.lstat(place)
+        path = _folder_of_user(environ, user_id)
+        os.makedirs(path, 0o700, exist_ok=True)
+        status = os.lstat(path)
     except OSError as error:
         raise CannotShare from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
+    others_may_enter = status.st_mode & 0o077
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != user_id or others_may_enter:
         raise CannotShare
-    return place
+    return path
 
 
-def socket_at(place: str, key: str) -> str:
-    """The path of the socket for `key` in the folder `place`. Raises CannotShare: it is too long for a socket."""
+def _folder_of_user(environ: Mapping[str, str], user_id: int) -> str:
+    runtime_folder = environ.get("XDG_RUNTIME_DIR", "")
+    # After `su` or `sudo` it may be that of another user, who could not use what we make there.
+    if runtime_folder.startswith("/") and os.stat(runtime_folder).st_uid == user_id:
+        return f"{runtime_folder}/memory-server"
+    temporary_folder = absolute(environ.get("TMPDIR") or "/tmp")
+    return f"{temporary_folder}/memory-server-{user_id}"
+
+
+def socket_at(folder_path: str, key: str) -> str:
+    """The path of the socket for `key` in the folder. Raises CannotShare: it is too long for a socket."""
     import zlib
 
-    path = f"{place}/{zlib.crc32(key.encode('utf-8', 'surrogateescape')):08x}.sock"
+    checksum = zlib.crc32(key.encode("utf-8", "surrogateescape"))
+    path = f"{folder_path}/{checksum:08x}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise CannotShare
     return path
@@ -80,35 +121,48 @@ def connected(path: str, seconds: float) -> socket:
     return connection
 
 
-def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descriptors: bool = False) -> None:
-    """Ask the process at the other end; afterwards it works. Raises CannotShare: it refuses; ConnectionError: it has
-    ended. Then it did nothing."""
-    import socket
-
-    said = "\0".join(fields).encode("utf-8", "surrogateescape")
-    data = b"%d %d\n" % (len(said), len(given)) + said + given
-    if descriptors:
-        socket.send_fds(connection, [data[:1]], [0, 1, 2])
-        data = data[1:]
-    connection.sendall(data)
-    if not (answer := connection.recv(1)):
+def ask(connection: socket, fields: Sequence[str], standard_input: bytes = b"") -> None:
+    """Send a request to the process at the other end, which then begins to work. Raises CannotShare: it refuses;
+    ConnectionError: it has ended. Then it did nothing."""
+    field_bytes = "\0".join(fields).encode("utf-8", "surrogateescape")
+    head = b"%d %d\n" % (len(field_bytes), len(standard_input))
+    connection.sendall(head + field_bytes + standard_input)
+    reply = connection.recv(1)
+    if not reply:
         raise ConnectionResetError
-    if answer != b"+":
+    if reply != b"+":
         raise CannotShare
     connection.sendall(b"g")
 
 
-def answer_of(connection: socket) -> tuple[int, bytes, bytes]:
-    """The status, the output and the errors of what was asked. Raises CannotShare: the process ended before its
-    answer."""
+def answer_of(connection: socket) -> Answer:
+    """The answer to a request. Raises CannotShare: the process ended before its answer."""
+    head, _, texts = _all_received(connection).partition(b"\n")
+    numbers = [int(number) for number in head.split()]
+    if len(numbers) != 3:
+        raise CannotShare
+    status, output_bytes, error_bytes = numbers
+    if len(texts) != output_bytes + error_bytes:
+        raise CannotShare
+    return Answer(status, texts[:output_bytes], texts[output_bytes:])
+
+
+def _all_received(connection: socket) -> bytes:
+    """All bytes until the process closes the connection."""
     data = b""
     try:
-        while piece := connection.recv(1 << 16):
+        while piece := connection.recv(PIECE_BYTES):
             data += piece
     except ConnectionResetError:
         pass  # it did not read the last byte that it was sent, and may have answered
-    head, _, rest = data.partition(b"\n")
-    sizes = [int(each) for each in head.split()]
-    if len(sizes) != 3 or len(rest) != sizes[1] + sizes[2]:
-        raise CannotShare
-    return sizes[0], rest[: sizes[1]], rest[sizes[1] :]
+    return data
+
+
+def frame(kind: bytes, content: bytes = b"") -> bytes:
+    """A frame of a window."""
+    return kind + len(content).to_bytes(FRAME_HEAD_BYTES - 1, "big") + content
+
+
+def length_in(head: bytes) -> int:
+    """The length of the content of a frame that begins with `head`."""
+    return int.from_bytes(head[1:FRAME_HEAD_BYTES], "big")

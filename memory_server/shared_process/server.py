@@ -17,7 +17,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -29,19 +29,23 @@ from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.failures import failure_text
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
-from memory_server.shared_process.protocol import ANSWERS, PROTOCOL, STATUS, STOP
+from memory_server.shared_process.protocol import ANSWERS, PIECE_BYTES, PROTOCOL, STATUS, STOP
 from memory_server.version import __version__
 
 log = logging.getLogger(__name__)
 
 Work = Callable[[], Coroutine[Any, Any, int]]
-"""What a client asked for; gives an exit status."""
+"""The work for a client; gives an exit status."""
 _HANDSHAKE_SECONDS = 5.0
-"""How long a client may take to say what it wants."""
+"""How long a client may take to send its request."""
 _MOST_BYTES = 64 * 1024 * 1024
 """Bytes of a request at most: standard input of a hook is far below."""
+WINDOW = "serve"
+"""The role of a window; its work writes to the connection itself."""
 _STILL_SECONDS = 10.0
 """Twice this time without a turn of the event loop, and the process is ended: its clients then start another one."""
+_ACCEPT_RETRY_SECONDS = 0.5
+"""The pause after a failed accept: files may be closed meanwhile, and no loop keeps the processor busy."""
 _END_SECONDS = 1.5
 """How long sessions have to end when the process ends."""
 _CLOSE_SECONDS = 1.0
@@ -54,7 +58,7 @@ class NotForThisProcess(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asked for; the descriptors are those of its standard input, output and error."""
+    """The request of a client."""
 
     role: str
     key: str
@@ -62,14 +66,21 @@ class Request:
     window: tuple[str, ...]
     arguments: tuple[str, ...]
     input: bytes
-    descriptors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """The first message of a client: its fields, and its standard input."""
+
+    fields: tuple[str, ...]
+    standard_input: bytes
 
 
 class Answers(Protocol):
     """The commands behind the server."""
 
     def work(self, request: Request, connection: socket.socket) -> Work:
-        """What the request asks for. Raises NotForThisProcess: this process is not for it."""
+        """The work for a request. Raises NotForThisProcess: this process is not for it."""
 
     def end_sessions(self) -> None:
         """Ask all sessions to end."""
@@ -79,14 +90,19 @@ class SharedServer:
     """Accepts clients at `listener`, whose file is `path`, until it is told to stop or nobody needs it."""
 
     def __init__(self, app: App, answers: Answers, listener: socket.socket, path: Path) -> None:
-        self._app, self._answers, self._listener, self._path = app, answers, listener, path
-        self._made = path.stat().st_mtime_ns  # not the number of the file, which a new one may get again
+        self._app = app
+        self._answers = answers
+        self._listener = listener
+        self._path = path
+        self._socket_time_ns = path.stat().st_mtime_ns  # not the number of the file, which a new one may get again
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
-        self._idle: asyncio.TimerHandle | None = None
+        """The role of each client by the task that serves it; "": its request has not come yet."""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        """Ends the process if no client comes."""
         self._began = time.time()
-        self._told: list[socket.socket] = []
-        """Of those who told it to end: the system closes them with the process."""
+        self._stop_connections: list[socket.socket] = []
+        """Connections of the clients that told the process to end: the system closes them with the process."""
 
     async def run(self) -> None:
         on_signals(self._stop.set)
@@ -107,37 +123,42 @@ class SharedServer:
                 await asyncio.wait(self._clients, timeout=_END_SECONDS)
 
     async def _accept(self) -> None:
+        """Accept clients until this task is cancelled, and serve each in a task of its own."""
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(self._listener)
-            except OSError as error:  # too many open files: this client does its work itself
+                connection, _address = await loop.sock_accept(self._listener)
+            except OSError as error:
+                # Too many files are open. A client that waits too long does its work itself.
                 log.warning("a client cannot be accepted: %s", error)
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
                 continue
-            if self._idle is not None:
-                self._idle.cancel()
+            if self._idle_timer is not None:
+                self._idle_timer.cancel()
             task = asyncio.create_task(self._serve(connection))
-            self._clients[task] = ""
-            task.add_done_callback(self._gone)
+            self._clients[task] = ""  # `_answer` knows the role
+            task.add_done_callback(self._forget_client)
 
-    def _gone(self, task: asyncio.Task[None]) -> None:
+    def _forget_client(self, task: asyncio.Task[None]) -> None:
+        """Forget a client whose task has ended."""
         del self._clients[task]
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             log.error("a client was not served: %s", failure_text(error), exc_info=error)
         if not self._clients:
             self._wait_for_clients()
 
     def _wait_for_clients(self) -> None:
         seconds = self._app.settings.daemon.idle_minutes * 60
-        self._idle = asyncio.get_running_loop().call_later(seconds, self._retire)
+        self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._retire)
 
     def _retire(self) -> None:
         """End, unless a client came in the last moment. A new one finds no socket and starts another process."""
         if not self._withdraw():
             self._wait_for_clients()
             return
-        if not select.select([self._listener], [], [], 0)[0]:
+        waiting_clients, _, _ = select.select([self._listener], [], [], 0)
+        if not waiting_clients:
             self._stop.set()
 
     def _withdraw(self) -> bool:
@@ -148,44 +169,49 @@ class SharedServer:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
-            if self._path.stat().st_mtime_ns == self._made:
+            if self._path.stat().st_mtime_ns == self._socket_time_ns:
                 self._path.unlink()
         return True
 
     async def _serve(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        loop, descriptors = asyncio.get_running_loop(), list[int]()
+        with connection, suppress(OSError, EOFError, TimeoutError):
+            await self._answer(connection)
+
+    async def _answer(self, connection: socket.socket) -> None:
+        """Answer the request of a client."""
+        loop = asyncio.get_running_loop()
         try:
-            with connection, suppress(OSError, EOFError, TimeoutError):
-                try:
-                    async with asyncio.timeout(_HANDSHAKE_SECONDS):
-                        request = await _received(connection, descriptors)
-                        work = self._work(request, connection)
-                        await loop.sock_sendall(connection, b"+")
-                        if await loop.sock_recv(connection, 1) != b"g":
-                            return  # it has given up, and does its work itself
-                except NotForThisProcess:
-                    await loop.sock_sendall(connection, b"-")
-                    return
-                self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
-                FOR.set(HOOKS if request.role == "hook" else connection)
-                terminal = dict(each.split("=", 1) for each in request.window)
-                CAPTURED_IO.set(streams := CapturedIO(request.input, terminal=terminal))
-                status = await (_unless_taken_back(connection, work()) if request.role == "hook" else work())
-                if status is None:
-                    return
-                if request.role == "serve":
-                    flush_errors(streams, descriptors)
-                sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
-                await loop.sock_sendall(connection, sizes + streams.output + streams.errors)
-        finally:
-            for each in descriptors:
-                os.close(each)
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                request = await _received(connection)
+                work = self._work(request, connection)
+                await loop.sock_sendall(connection, b"+")
+                confirmation = await loop.sock_recv(connection, 1)
+        except NotForThisProcess:
+            await loop.sock_sendall(connection, b"-")
+            return
+        if confirmation != b"g":
+            return  # it has given up, and does its work itself
+        self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
+        FOR.set(HOOKS if request.role == "hook" else connection)
+        streams = CapturedIO(request.input, terminal=dict(variable.split("=", 1) for variable in request.window))
+        CAPTURED_IO.set(streams)
+        status: int | None
+        if request.role == "hook":
+            status = await _unless_taken_back(connection, work())
+        else:
+            status = await work()
+        if status is None or request.role == WINDOW:
+            return  # a window has been told
+        sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
+        await loop.sock_sendall(connection, sizes + streams.output + streams.errors)
 
     def _work(self, request: Request, connection: socket.socket) -> Work:
-        """What the request asks for. Raises NotForThisProcess: this process is not for it."""
-        if request.role in (STATUS, STOP):
-            return self._show if request.role == STATUS else partial(self._end, connection)
+        """The work for a request. Raises NotForThisProcess: this process is not for it."""
+        if request.role == STATUS:
+            return self._show
+        if request.role == STOP:
+            return partial(self._end, connection)
         if self._stop.is_set():
             raise NotForThisProcess
         return self._answers.work(request, connection)
@@ -193,38 +219,37 @@ class SharedServer:
     async def _show(self) -> int:
         streams = CAPTURED_IO.get()
         assert streams is not None
-        sessions = sum(role == "serve" for role in self._clients.values())
-        known = {"pid": os.getpid(), "version": __version__, "sessions": sessions, "since": self._began}
-        streams.output = json.dumps({**known, "place": self._app.home.shown}).encode()
+        sessions = sum(role == WINDOW for role in self._clients.values())
+        facts = {
+            "pid": os.getpid(),
+            "version": __version__,
+            "sessions": sessions,
+            "since": self._began,
+            "place": self._app.home.shown,
+        }
+        streams.output = json.dumps(facts).encode()
         return 0
 
     async def _end(self, connection: socket.socket) -> int:
-        self._told.append(connection.dup())
+        self._stop_connections.append(connection.dup())
         self._stop.set()
         return 0
 
 
 def once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Callable[[], None]) -> Callable[[], None]:
-    def first() -> None:
+    """A reader of the connection that makes the call the first time that there is something to read."""
+
+    def call_once() -> None:
         loop.remove_reader(connection)
         call()
 
-    return first
-
-
-def flush_errors(streams: CapturedIO, descriptors: Sequence[int]) -> None:
-    """Write what was complained about to the client's standard error, unless nobody reads it."""
-    poll = select.poll()  # `select` knows only numbers below 1,024
-    poll.register(descriptors[2], select.POLLOUT)
-    if streams.errors and poll.poll(0):
-        with suppress(OSError):
-            os.write(descriptors[2], streams.errors[: select.PIPE_BUF])
-    streams.errors = b""
+    return call_once
 
 
 async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any, int]) -> int | None:
     """The status of the work for a hook; None: the hook took it back before it was done."""
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
 
     def look() -> None:
         with suppress(OSError):
@@ -236,56 +261,74 @@ async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any
         await asyncio.wait([task])
     finally:
         loop.remove_reader(connection)
-    return None if task.cancelled() else task.result()
+    if task.cancelled():
+        return None
+    return task.result()
 
 
-async def _received(connection: socket.socket, descriptors: list[int]) -> Request:
-    """What a client asks for; the descriptors that it gives are added to `descriptors`. Raises NotForThisProcess: this
-    is not a request of this user in our protocol. EOFError: the client is gone."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(connection, once(loop, connection, ready.set))
+async def _received(connection: socket.socket) -> Request:
+    """The request of a client. Raises NotForThisProcess: this is not a request of this user in our protocol. EOFError:
+    the client is gone."""
+    _refuse_other_users(connection)
     try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(connection)
-    data, given, _, _ = socket.recv_fds(connection, 1 << 16, 3, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-    descriptors += given
-    for each in given:
-        os.set_inheritable(each, False)
-    if hasattr(socket, "SO_PEERCRED"):
-        known = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        if struct.unpack("3i", known)[1] != os.getuid():
-            raise NotForThisProcess
-    try:
-        while b"\n" not in data:
-            data += await _more(connection)
-        head, _, data = data.partition(b"\n")
-        said, asked = (int(size) for size in head.split())
-        if not 0 <= min(said, asked) <= said + asked <= _MOST_BYTES:
-            raise NotForThisProcess
-        pieces, size = [data], len(data)
-        while size < said + asked:
-            pieces.append(await _more(connection))
-            size += len(pieces[-1])
-        data = b"".join(pieces)
-        version, key, role, folder, *rest = data[:said].decode("utf-8", "surrogateescape").split("\0")
-        window = tuple(rest[: rest.index("")])
+        message = await _received_message(connection)
+        version, key, role, folder, *further_fields = message.fields
+        window_end = further_fields.index("")
     except ValueError as error:
         raise NotForThisProcess from error
     if version != PROTOCOL:
         raise NotForThisProcess
-    return Request(role, key, Path(folder), window, tuple(rest[len(window) + 1 :]), data[said:], tuple(descriptors))
+    return Request(
+        role=role,
+        key=key,
+        folder=Path(folder),
+        window=tuple(further_fields[:window_end]),
+        arguments=tuple(further_fields[window_end + 1 :]),
+        input=message.standard_input,
+    )
 
 
-async def _more(connection: socket.socket) -> bytes:
-    if data := await asyncio.get_running_loop().sock_recv(connection, 1 << 16):
-        return data
-    raise EOFError
+def _refuse_other_users(connection: socket.socket) -> None:
+    """Raises NotForThisProcess: the client is a process of another user."""
+    if hasattr(socket, "SO_PEERCRED"):
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        _process_id, user_id, _group_id = struct.unpack("3i", credentials)
+        if user_id != os.getuid():
+            raise NotForThisProcess
+
+
+async def _received_message(connection: socket.socket) -> _Message:
+    """The first message of a client. Raises ValueError: it is none of our protocol; NotForThisProcess: it is too long;
+    EOFError: the client is gone."""
+    data = b""
+    while b"\n" not in data:
+        data += await _next_piece(connection)
+    head, _, data = data.partition(b"\n")
+    field_size, input_size = (int(size) for size in head.split())
+    size = field_size + input_size
+    if field_size < 0 or input_size < 0 or size > _MOST_BYTES:
+        raise NotForThisProcess
+    pieces = [data]
+    received_size = len(data)
+    while received_size < size:
+        piece = await _next_piece(connection)
+        pieces.append(piece)
+        received_size += len(piece)
+    body = b"".join(pieces)
+    fields = body[:field_size].decode("utf-8", "surrogateescape").split("\0")
+    return _Message(tuple(fields), body[field_size:])
+
+
+async def _next_piece(connection: socket.socket) -> bytes:
+    piece = await asyncio.get_running_loop().sock_recv(connection, PIECE_BYTES)
+    if not piece:
+        raise EOFError
+    return piece
 
 
 def _watch(loop: asyncio.AbstractEventLoop) -> None:
-    """End the process when its event loop stands still. Twice: after a stop signal both clocks have moved on."""
+    """End the process when its event loop stands still, which is seen twice before: after a stop signal both clocks
+    have moved on."""
     misses = 0
     while misses < 2:
         turned = threading.Event()
@@ -293,9 +336,11 @@ def _watch(loop: asyncio.AbstractEventLoop) -> None:
             loop.call_soon_threadsafe(turned.set)
         except RuntimeError:
             return  # the loop was closed
-        misses = 0 if turned.wait(_STILL_SECONDS) else misses + 1
-        if not misses:
+        if turned.wait(_STILL_SECONDS):
+            misses = 0
             time.sleep(_STILL_SECONDS)
+        else:
+            misses += 1
     log.error("the event loop stood still for %g s; this process ends", 2 * _STILL_SECONDS)
     os._exit(1)
 

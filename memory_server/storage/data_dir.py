@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from languages import N_, Sentence
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.folder_names import find_folder, subfolders
@@ -21,12 +22,11 @@ from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.token_file import TokenFile, named
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import ConversationStore
     from memory_server.kernel.erasure import Erasure, Tombstones, Traces
-    from memory_server.kernel.lifecycle import Ledger
+    from memory_server.kernel.lifecycle import BlockingExamine, Ledger
     from memory_server.kernel.private import Pauses
     from memory_server.kernel.process_figures import FolderSize
     from memory_server.kernel.recalls import RecallLog
@@ -42,9 +42,11 @@ log = logging.getLogger(__name__)
 
 TENANT_NAME = "tenant-name.txt"
 LEAST_FREE_BYTES = 1_000_000
-"""Below this a disk counts as full: a write of one call, with the files that SQLite needs for it, would not fit."""
+"""The free bytes below which a disk counts as full: a write of one call, with the files that SQLite needs for it, would
+not fit."""
 LEAST_FREE_FILES = 32
-"""Below this a disk counts as full, too: a new tenant with one conversation has some twenty files and folders."""
+"""The free files below which a disk counts as full, too: a new tenant with one conversation has some twenty files and
+folders."""
 
 
 def tokens_at(place: Path) -> Path:
@@ -53,8 +55,9 @@ def tokens_at(place: Path) -> Path:
 
 
 class Home:
-    """What is kept in the folder `place`. Examinations and repairs are blocking calls; they and backups are imported
-    when they are used, because short commands do not need them."""
+    """What is kept in the folder `place`. `clock` gives milliseconds since 1970; without `parameters` those of
+    `StoreParameters` count, and without `meter` nobody reads what is measured. Examinations and repairs are blocking
+    calls; they and backups are imported when they are used, because short commands do not need them."""
 
     def __init__(
         self, place: Path, clock: Callable[[], int], parameters: StoreParameters | None, meter: Meter | None
@@ -63,18 +66,20 @@ class Home:
         self.clock = clock
         self._parameters = parameters or StoreParameters()
         self._meter = meter or Meter()
-        self.conversations: ConversationStore = JsonFileStore(place, clock, parameters, meter)
+        self.conversations: ConversationStore = JsonFileStore(
+            place, clock, parameters=self._parameters, meter=self._meter
+        )
         self.ledger: Ledger = FolderLedger(place)
         self.pause: Pauses = PauseNote(place)
-        self.answered = AnsweredEvents(place)
-        self.given = GivenLines(place)
+        self.answered_events = AnsweredEvents(place)
+        self.given_lines = GivenLines(place)
         self.recalls: RecallLog = RecallFiles(place)
         self.link = LinkFile(place)
         self.outbox = Outbox(place)
 
     on_several_machines = False
     """Whether other machines may keep memories in the same place."""
-    without_backups = _("There is no backup yet; `memory-server backup` makes one.")
+    without_backups = N_("There is no backup yet; `memory-server backup` makes one.")
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:
         """Bring the form of what is kept up to date; the numbers of the steps. Raises InvalidInput: files need none."""
@@ -118,15 +123,15 @@ class Home:
         """Where knowledge is kept; `embeds` is the model of its vectors. Touches no disk."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
-        given = self._parameters
+        parameters = self._parameters
         return SqliteStore(
             self.place / folders.PRIVATE / "knowledge.sqlite3",
             self.clock,
-            wait_seconds=given.wait_seconds,
+            wait_seconds=parameters.wait_seconds,
             durability=durability,
             cache_mb=cache_mb,
-            keep_ms=given.keep_ms,
-            read_only=given.read_only,
+            keep_ms=parameters.keep_ms,
+            read_only=parameters.read_only,
             embeds=embeds,
             meter=self._meter,
             erased=self.erased.holds,
@@ -139,14 +144,14 @@ class Home:
 
         from memory_server.storage.entries.markdown_folder import MarkdownFolder
 
-        given = self._parameters
+        parameters = self._parameters
         return MarkdownFolder(
             folder,
             locks=user_cache_path("memory-server", appauthor=False) / "locks",
             project=project,
             zone=zone,
-            wait_seconds=given.wait_seconds,
-            read_only=given.read_only,
+            wait_seconds=parameters.wait_seconds,
+            read_only=parameters.read_only,
             meter=self._meter,
         )
 
@@ -162,29 +167,29 @@ class Home:
 
         write_pages(folder, pages)
 
-    def traces(self, erasure: Erasure, *others: Path) -> Traces:
-        """Where something that is erased still stands, here and in the folders or files `others`; tenants have homes of
-        their own. Changes nothing. Raises StorageError: not all could be read."""
+    def traces(self, erasure: Erasure, *further_places: Path) -> Traces:
+        """The traces of what is erased and still stands here and in the folders or files `further_places`; tenants have
+        homes of their own. Changes nothing. Raises StorageError: not all could be read."""
         from memory_server.kernel.erasure import Traces
         from memory_server.storage.erased_files import holding
 
         traces = Traces()
         with folders.unwritable(self.place):
-            for place in dict.fromkeys((self.place, *others)):
+            for place in dict.fromkeys((self.place, *further_places)):
                 traces += holding(place, erasure, without=[self._tenants])
         return traces
 
-    def left(self, erasure: Erasure, *others: Path) -> Traces:
+    def left(self, erasure: Erasure, *further_places: Path) -> Traces:
         """The traces after an erasing, without the files that a killed process left, which are removed. Raises
         StorageError."""
         from memory_server.storage.erased_files import without_leftovers
 
         with folders.unwritable(self.place):
-            return without_leftovers(self.traces(erasure, *others))
+            return without_leftovers(self.traces(erasure, *further_places))
 
-    def holding(self, erasure: Erasure, *others: Path) -> list[Path]:
+    def holding(self, erasure: Erasure, *further_places: Path) -> list[Path]:
         """The files or tables in which a text that was erased still stands."""
-        return list(self.left(erasure, *others).texts)
+        return list(self.left(erasure, *further_places).texts)
 
     def tenants_with(self, erasure: Erasure) -> list[str]:
         """The names of the tenants that have the words of an erasing of this home, or its texts."""
@@ -192,7 +197,7 @@ class Home:
 
         with folders.unwritable(self._tenants):
             tenants = [folder for folder in subfolders(self._tenants) if holding(folder, erasure).texts]
-        return [folder.name.partition("~")[0] for folder in tenants]
+        return [_short_name(folder) for folder in tenants]
 
     def erase_waiting(self, erasure: Erasure) -> None:
         """Remove what is erased from the turns that wait for a linked server. Raises StorageUnwritable."""
@@ -229,7 +234,8 @@ class Home:
         import shutil
 
         folder = self.made()
-        if shutil.disk_usage(folder).free < LEAST_FREE_BYTES or _free_files(folder) < LEAST_FREE_FILES:
+        free_bytes = shutil.disk_usage(folder).free
+        if free_bytes < LEAST_FREE_BYTES or _free_files(folder) < LEAST_FREE_FILES:
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     @property
@@ -267,7 +273,7 @@ class Home:
             rmtree(folder, ignore_errors=True)
         if folder.exists():
             raise StorageUnwritable(
-                _(
+                Sentence(
                     "{folder} could not be deleted whole, so the token stays; stop the server and run this again.",
                     folder,
                 ),
@@ -280,14 +286,14 @@ class Home:
         name, and `has_tenant` says no to it."""
         tenant_folders = subfolders(self._tenants)
         candidates = [*self._tenants_of_tokens(), *candidates, *map(_noted_name, tenant_folders)]
-        whole_names = {self.tenant(name).name: name for name in candidates if name}
-        return [whole_names.get(folder.name, folder.name.partition("~")[0]) for folder in tenant_folders]
+        names_by_folder = {self.tenant(name).name: name for name in candidates if name}
+        return [names_by_folder.get(folder.name, _short_name(folder)) for folder in tenant_folders]
 
     def note_tenant(self, name: str) -> None:
         """Write the whole name of a tenant into its folder, if the folder is there and its name is shortened. Raises
         OSError."""
         folder = self.tenant(name)
-        if folder.is_dir() and folder.name.partition("~")[0] != name and _noted_name(folder) != name:
+        if folder.is_dir() and _short_name(folder) != name and _noted_name(folder) != name:
             folders.replace_file(folder / folders.PRIVATE / TENANT_NAME, name.encode())
 
     def _tenants_of_tokens(self) -> list[str]:
@@ -307,28 +313,33 @@ class Home:
         now_ms = self.clock()
         return list(examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms()))
 
-    def examinations(self) -> list[Callable[[], list[Finding]]]:
+    def examinations(self) -> list[BlockingExamine]:
         """A call for each conversation, which gives the findings about it."""
         from memory_server.storage.json_store.examination import examine_conversation
 
         try:
-            there = subfolders(self.place)
+            conversation_folders = subfolders(self.place)
         except PermissionError:
             return []  # `examine` reports it
-        return [partial(examine_conversation, self.place, folder, self.clock()) for folder in there]
+        now_ms = self.clock()
+        return [partial(examine_conversation, self.place, folder, now_ms) for folder in conversation_folders]
 
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
         """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
         broken, or if another conversation is `wanted`. A call raises `StorageError` if it mended nothing."""
         from memory_server.storage.json_store.repair import repair
 
-        return [
-            partial(repair, folder, self.clock(), wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)
-        ]
+        now_ms = self.clock()
+        return [partial(repair, folder, now_ms, wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)]
+
+
+def _short_name(folder: Path) -> str:
+    """The name of a tenant as the name of its folder has it, which can be shortened."""
+    return folder.name.partition("~")[0]
 
 
 def _noted_name(folder: Path) -> str:
-    """The name that `note_tenant` wrote into the folder of a tenant; "" if it did not."""
+    """The name that `note_tenant` wrote into the folder of a tenant; empty if it did not."""
     try:
         return folders.read_file(folder / folders.PRIVATE / TENANT_NAME).decode()
     except (OSError, UnicodeDecodeError):
@@ -336,7 +347,8 @@ def _noted_name(folder: Path) -> str:
 
 
 def _settings_of_folder(folder: Path) -> Mapping[str, Any]:
-    """A `store` of the owner must not stay in force beside the folder of a tenant: it would win."""
+    """The settings for the folder of a tenant. A `store` of the owner must not stay in force beside it: it would
+    win."""
     return {"data_dir": folder, "store": None}
 
 
@@ -345,4 +357,6 @@ def _free_files(folder: Path) -> float:
     if not hasattr(os, "statvfs"):
         return inf
     figures = os.statvfs(folder)
-    return figures.f_favail if figures.f_files else inf  # btrfs counts none
+    if not figures.f_files:
+        return inf  # btrfs counts none
+    return figures.f_favail

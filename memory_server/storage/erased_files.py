@@ -14,8 +14,9 @@ import secrets
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
@@ -23,7 +24,7 @@ from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.items import Item
 from memory_server.storage.entries import searching
 
-_LEFT = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
+_LEFTOVER = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
 """Files that a killed process left beside those that it was writing."""
 _OF_DATABASE = ("-wal", "-shm", "-journal")
 """Endings of files beside a database of SQLite. The first holds pages, which are searched for texts; the rows are
@@ -31,6 +32,15 @@ looked through in the database. Another has its locks, which closing it would en
 
 
 _DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, searching.NotSearched)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadHashes:
+    """The hashes as they were read, with their key. `state`: time and size of the file then."""
+
+    state: tuple[int, int] | None = None
+    key: bytes = b""
+    hashes: frozenset[str] = frozenset()
 
 
 class ErasedFiles:
@@ -41,7 +51,7 @@ class ErasedFiles:
         self._hashes = private / "erased.jsonl"
         self._key = private / "erased.key"
         self._now = private / "erasing.json"
-        self._known: tuple[object, bytes, frozenset[str]] = None, b"", frozenset()
+        self._read_hashes = _ReadHashes()
 
     def begin(self, erasure: Erasure) -> None:
         with folders.unwritable(self._now.parent):
@@ -53,8 +63,9 @@ class ErasedFiles:
             self._add({hash_of(key, text) for text in erasure.marks})
 
     def _add(self, hashes: Iterable[str]) -> None:
-        lines = sorted(set(hashes) - self.known()[1])
-        folders.append_durably(self._hashes, b"".join(f'"{line}"\n'.encode() for line in lines))
+        _key, known_hashes = self.known()
+        new_hashes = sorted(set(hashes) - known_hashes)
+        folders.append_durably(self._hashes, b"".join(f'"{new_hash}"\n'.encode() for new_hash in new_hashes))
 
     def known(self) -> tuple[bytes, frozenset[str]]:
         with folders.unwritable(self._hashes.parent):
@@ -75,7 +86,9 @@ class ErasedFiles:
     def begun(self) -> Erasure | None:
         with folders.unwritable(self._now.parent):
             data = folders.read_if_there(self._now)
-        return None if data is None else begun_of(data)
+        if data is None:
+            return None
+        return begun_of(data)
 
     def end(self) -> None:
         with folders.unwritable(self._now.parent):
@@ -84,26 +97,32 @@ class ErasedFiles:
 
     def holds(self, texts: Iterable[str]) -> bool:
         try:
-            file = self._hashes.stat()
+            facts = self._hashes.stat()
         except OSError:
             return False
-        state = (file.st_mtime_ns, file.st_size)
-        if self._known[0] != state:
-            self._known = (state, *self.known())
-        _state, key, known = self._known
-        return any(not known.isdisjoint(hashes_of(key, text)) for text in texts if text)
+        state = (facts.st_mtime_ns, facts.st_size)
+        if self._read_hashes.state != state:
+            key, hashes = self.known()
+            self._read_hashes = _ReadHashes(state, key, hashes)
+        erased = self._read_hashes
+        return any(not erased.hashes.isdisjoint(hashes_of(erased.key, text)) for text in texts if text)
 
 
 def begun_of(data: bytes) -> Erasure:
-    """What was begun, of the JSON that was kept of it."""
-    kept = json_text.load_object(data)
-    items = (Item(**{**item, "aliases": (), "also": (), "said": (), "other_words": ()}) for item in kept.pop("items"))
-    texts = {name: tuple(kept[name]) for name in ("texts", "pieces", "words")}
-    return Erasure(tuple(items), texts["texts"], texts["pieces"], texts["words"], kept["user"])
+    """The erasing that was begun, from the JSON that was kept of it."""
+    values = json_text.load_object(data)
+    not_kept: dict[str, Any] = {"aliases": (), "also": (), "said": (), "other_words": ()}
+    return Erasure(
+        tuple(Item(**{**item, **not_kept}) for item in values["items"]),
+        tuple(values["texts"]),
+        pieces=tuple(values["pieces"]),
+        words=tuple(values["words"]),
+        user=values["user"],
+    )
 
 
 def hash_of(key: bytes, text: str) -> str:
-    """By which a text is known again; characters that nobody sees do not count."""
+    """The hash by which a text is recognized; characters that nobody sees do not count."""
     from nlp.index_terms import seen_form  # here, as below: a hook seldom needs it, and waits for what is imported
 
     return _hash(key, seen_form(text))
@@ -119,7 +138,8 @@ def hashes_of(key: bytes, text: str) -> set[str]:
 def _hash(key: bytes, form: str) -> str:
     import hmac
 
-    return hmac.new(key, " ".join(form.split()).encode(errors="replace"), "sha256").hexdigest()
+    text = " ".join(form.split())
+    return hmac.new(key, text.encode(errors="replace"), "sha256").hexdigest()
 
 
 def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -> Traces:
@@ -140,15 +160,16 @@ def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -
             names.append(path)
         elif trace == "text":
             texts.append(path)
-    return Traces(*(tuple(sorted(paths)) for paths in (texts, names, unread)))
+    return Traces(tuple(sorted(texts)), tuple(sorted(names)), tuple(sorted(unread)))
 
 
 def without_leftovers(traces: Traces) -> Traces:
     """Remove what killed processes left of a write; the other traces."""
-    leftovers = {path for path in traces.texts if _LEFT.fullmatch(path.name)}
+    leftovers = {path for path in traces.texts if _LEFTOVER.fullmatch(path.name)}
     for path in leftovers:
         folders.remove_file(path)
-    return replace(traces, texts=tuple(path for path in traces.texts if path not in leftovers))
+    remaining = tuple(path for path in traces.texts if path not in leftovers)
+    return replace(traces, texts=remaining)
 
 
 def _files_in(folder: Path, without: Collection[Path]) -> Iterator[Path]:
@@ -163,16 +184,20 @@ def _files_in(folder: Path, without: Collection[Path]) -> Iterator[Path]:
 def _trace_in(path: Path, folder: Path, erasure: Erasure) -> Trace | None:
     if path.name.endswith("-shm"):
         return None
-    by_name = any(map(erasure.has_words, path.relative_to(folder).parts))
+    in_names = any(map(erasure.has_words, path.relative_to(folder).parts))
+    is_of_database = path.name.endswith(_OF_DATABASE)
     for number, data in enumerate(_contents(path)):
         if erasure.held_in(data):
             return "text"
-        if erasure.words and not path.name.endswith(_OF_DATABASE):
-            trace = searching.trace_in(data, erasure, None if number else path)
-            if trace == "text":
-                return trace
-            by_name = by_name or trace == "name"
-    return "name" if by_name else None
+        if not erasure.words or is_of_database:
+            continue
+        path_of_data = None if number else path
+        trace = searching.trace_in(data, erasure, path_of_data)
+        if trace == "text":
+            return trace
+        if trace == "name":
+            in_names = True
+    return "name" if in_names else None
 
 
 def _contents(path: Path) -> Iterator[bytes]:
@@ -184,13 +209,14 @@ def _contents(path: Path) -> Iterator[bytes]:
     elif path.suffix == ".zlib":
         yield zlib.decompress(data)
     elif data.startswith(b"PK\x03\x04"):
-        with zipfile.ZipFile(path) as packed:
-            for name in packed.namelist():
-                try:
-                    content = packed.read(name)
-                except (
-                    RuntimeError,
-                    NotImplementedError,
-                ) as error:  # it has a password, or is packed in an unknown way
-                    raise zipfile.BadZipFile(str(error)) from error
-                yield content
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                yield _member_of(archive, name)
+
+
+def _member_of(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The bytes of a file in an archive. Raises BadZipFile: it has a password, or is packed in an unknown way."""
+    try:
+        return archive.read(name)
+    except (RuntimeError, NotImplementedError) as error:
+        raise zipfile.BadZipFile(str(error)) from error

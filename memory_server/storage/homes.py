@@ -32,20 +32,21 @@ def open_home(
     `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot be
     kept at such a URL."""
     # Without what follows the scheme, which may hold a password.
-    refused = InvalidInput(
+    refusal = InvalidInput(
         "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
         f"{str(url).partition('://')[0]}://",
     )
     try:
         parts = urlsplit(str(url))
     except ValueError:  # such as a bracket in a password
-        raise refused from None
+        raise refusal from None
     if parts.scheme in ("postgresql", "postgres"):
         try:
             from memory_server.storage.postgres.home import open_database
         except ImportError as error:
             raise InvalidInput(
-                "Memories in PostgreSQL need psycopg; in the clone run `uv tool install '.[postgres]'`."
+                "Memories in PostgreSQL need psycopg; in the folder of the repository, run `uv tool install "
+                "'.[postgres]'`."
             ) from error
         place = (folder or Path()).expanduser().absolute()
         return open_database(str(url), place, clock, parameters, meter, postgres, beside)
@@ -54,5 +55,5 @@ def open_home(
 
         url = url2pathname(parts.path)
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
-        raise refused
-    return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
+        raise refusal
+    return Home(Path(url).expanduser().absolute(), clock, parameters=parameters, meter=meter)

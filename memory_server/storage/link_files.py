@@ -14,18 +14,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from languages import N_, _
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
 from memory_server.storage.small_files import locked, remove_small_file, replace_small_file, unwritable
-from sandbox.locale import _, translated
 
-MOST_TURNS, MOST_BYTES = 10_000, 50_000_000
-"""Turns that wait, at most: some weeks of them, and more than anybody says in a flight."""
+MOST_TURNS = 10_000
+"""The most turns that wait: some weeks of them, and more than anybody says in a flight."""
+MOST_BYTES = 50_000_000
+"""The most bytes of the turns that wait."""
 _DIGITS = 12
 _REASONS = "reasons"
-"""Why turns were refused, by the names of their files."""
+"""The name of the file with the reasons why turns were refused, by the names of their files."""
 _REASON = "error"
 """Under this key a reason is a text that may quote people, for whoever searches for words (kernel/erasure.py)."""
 
@@ -39,8 +41,8 @@ class LinkFile:
     def read(self) -> Link | None:
         """None: there is no link. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
         try:
-            known = json_text.load_object(folders.read_file(self._path))
-            return Link(url_of(str(known["url"])), str(known["token_file"]), known.get("ca"))
+            link = json_text.load_object(folders.read_file(self._path))
+            return Link(url_of(str(link["url"])), str(link["token_file"]), link.get("ca"))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError) as error:
@@ -59,12 +61,12 @@ class LinkFile:
 
 def token_in(path: str) -> str:
     """The token in a file that only its owner may read. Raises InvalidInput."""
-    place = Path(path)
+    file = Path(path)
     try:
-        mode = place.stat().st_mode
+        mode = file.stat().st_mode
         if os.name == "posix" and mode & 0o077:
             raise InvalidInput("Others may read the token in {path}; run `chmod 600 {path}`.", path)
-        token = folders.read_file(place).decode().strip()
+        token = folders.read_file(file).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or _("it is not text")
         raise InvalidInput("The token in {path} cannot be read: {reason}.", path, reason) from error
@@ -96,13 +98,13 @@ class Outbox:
                 sizes = _sizes_in(self._folder)
                 if len(sizes) >= MOST_TURNS or sum(sizes.values()) + len(data) > MOST_BYTES:
                     raise QuotaReached(
-                        "{turns:,} turns wait for the server, which is the most that is kept, so this one was not "
-                        "stored.",
+                        "{turns:,} turns wait for the server, which is the limit, so this one was not stored.",
                         len(sizes),
                     )
                 last = file.read()
+                last_number = int(last) if last.isdigit() else 0
                 refused = _sizes_in(self.refused_folder)  # they may come back under their numbers
-                number = max(int(last) if last.isdigit() else 0, *sizes, *refused, 0) + 1
+                number = max(last_number, *sizes, *refused, 0) + 1
                 folders.replace_file(self.path_of(number), data)
                 file.truncate(0)
                 file.write(b"%d" % number)
@@ -119,7 +121,7 @@ class Outbox:
         be read now."""
         turn = _turn_in(self.path_of(number))
         if turn is None and number in _sizes_in(self._folder):
-            self.refuse(number, translated(_("its file does not hold a turn")))
+            self.refuse(number, N_("its file does not hold a turn"))
         return turn
 
     def delivered(self, number: int) -> None:
@@ -165,12 +167,7 @@ class Outbox:
             return
         with folders.unwritable(self._folder), self._locked():
             for path in [*self._folder.glob("*.json"), *self.refused_folder.glob("*.json")]:
-                data = folders.read_if_there(path) or b""
-                try:
-                    turn: Any = json_text.load_object(data)
-                except json_text.NotARecord:
-                    turn = data.decode(errors="replace")
-                if holds(turn):
+                if holds(_turn_or_text(folders.read_if_there(path) or b"")):
                     folders.remove_file(path)
             reasons = self._reasons()
             if reasons:
@@ -190,13 +187,13 @@ class Outbox:
             reasons = json_text.load_object(folders.read_file(self._folder / _REASONS))
         except (OSError, json_text.NotARecord):
             return {}
-        return {name: _reason_of(kept) for name, kept in reasons.items()}
+        return {name: _reason_of(value) for name, value in reasons.items()}
 
     def _keep_reasons(self, reasons: Mapping[str, str], coming: Collection[str] = ()) -> None:
         """Keep those of the turns that are set aside, or just `coming` there. Raises OSError."""
-        there = {path.name for path in self.refused_folder.glob("*")} | set(coming)
-        kept = {name: {_REASON: reason} for name, reason in reasons.items() if name in there}
-        folders.replace_file(self._folder / _REASONS, json_text.dumps(kept) + b"\n")
+        names = {path.name for path in self.refused_folder.glob("*")} | set(coming)
+        current = {name: {_REASON: reason} for name, reason in reasons.items() if name in names}
+        folders.replace_file(self._folder / _REASONS, json_text.dumps(current) + b"\n")
 
     def _locked(self) -> contextlib.AbstractContextManager[object]:
         return locked(self._folder / "numbers")
@@ -220,24 +217,34 @@ class Outbox:
 
     @property
     def refused_folder(self) -> Path:
-        """Where turns are that were set aside."""
+        """The folder of the turns that were set aside."""
         return self._folder / "refused"
 
 
-def _reason_of(kept: Any) -> str:
+def _reason_of(value: Any) -> str:
     """A reason as it is in the file; an older version kept the bare text."""
-    return str(kept.get(_REASON, "")) if isinstance(kept, dict) else str(kept)
+    if isinstance(value, dict):
+        return str(value.get(_REASON, ""))
+    return str(value)
+
+
+def _turn_or_text(data: bytes) -> Any:
+    """The turn in these bytes, or where they hold none, their text."""
+    try:
+        return json_text.load_object(data)
+    except json_text.NotARecord:
+        return data.decode(errors="replace")
 
 
 def _sizes_in(folder: Path) -> dict[int, int]:
     """The bytes of the files of turns in a folder, by their numbers."""
     sizes: dict[int, int] = {}
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
-        for each in found:
-            name, _, ending = each.name.partition(".")
-            if name.isdigit() and ending == "json":
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as directory:
+        for item in directory:
+            stem, _, ending = item.name.partition(".")
+            if stem.isdigit() and ending == "json":
                 with contextlib.suppress(FileNotFoundError):  # it was just delivered
-                    sizes[int(name)] = each.stat().st_size
+                    sizes[int(stem)] = item.stat().st_size
     return sizes
 
 
@@ -247,12 +254,17 @@ def _turn_in(path: Path) -> dict[str, Any] | None:
         turn = dict(json_text.load_object(folders.read_file(path)))
     except (FileNotFoundError, json_text.NotARecord):
         return None
-    return turn if _can_be_sent(turn) else None
+    if not _can_be_sent(turn):
+        return None
+    return turn
 
 
 def _can_be_sent(turn: Mapping[str, Any]) -> bool:
     """Whether it has the form of a turn. A path that begins otherwise could be that of another server."""
-    path, headers = turn.get("path"), turn.get("headers")
-    if not (isinstance(path, str) and path.startswith("/v1/") and isinstance(headers, dict) and "body" in turn):
+    path = turn.get("path")
+    headers = turn.get("headers")
+    if not (isinstance(path, str) and path.startswith("/v1/")):
         return False
-    return all(isinstance(each, str) and each.isascii() and each.isprintable() for each in headers.values())
+    if not isinstance(headers, dict) or "body" not in turn:
+        return False
+    return all(isinstance(value, str) and value.isascii() and value.isprintable() for value in headers.values())

@@ -16,16 +16,16 @@ class StorageSettings:
     """The JSON files."""
 
     wait_seconds: Annotated[float, Gt(0)] = 10.0
-    """Seconds that a writer waits for other processes before it gives up."""
+    """Seconds that a call waits for another writer or for the database."""
     idle_seconds: Annotated[float, Gt(0)] = 3.0
-    """Seconds without a change after which the JSON files of a conversation are brought up to date."""
+    """Seconds without a change after which the JSON files of a conversation are updated."""
     open_conversations: Annotated[int, Ge(1)] = 64
-    """Conversations that stay in memory; the one used longest ago leaves it first."""
+    """Conversations that stay in memory; the one used longest ago leaves first."""
     open_minutes: Annotated[float, Gt(0)] = 30.0
     """Minutes without use after which a conversation leaves memory; over HTTP each tenant keeps 4 conversations
     for 5 minutes."""
     archive_days: Annotated[float, Gt(0)] = KEEP_MS / DAY_MS
-    """Days for which removed memories can come back and changes can be undone; after that, their text is deleted."""
+    """Days for which you can bring back removed memories and undo changes; then their text is deleted."""
 
     @property
     def keep_ms(self) -> int:
@@ -47,11 +47,11 @@ class StoreParameters(StorageSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSettings:
-    """Memories in PostgreSQL, where `store` names a database."""
+    """Memories in PostgreSQL, if `store` names a database."""
 
     connections: Annotated[int, Ge(1)] = 10
-    """Connections that a process has to the database at most, besides two for small questions."""
+    """Connections of a process to the database at most, besides two for small questions."""
     prepare: bool = True
     """Whether statements are prepared; false for a pooler that does not keep them, such as PgBouncer before 1.21."""
     migrate: bool = True
-    """Whether a process brings the tables up to date by itself; otherwise `memory-server migrate` does it."""
+    """Whether a process updates the tables by itself; otherwise run `memory-server migrate`."""

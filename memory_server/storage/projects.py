@@ -12,18 +12,18 @@ import stat
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from languages import Sentence
 from memory_server.kernel.files import FileRefused
-from sandbox.locale import _
 
 _LINKS = (getattr(stat, "IO_REPARSE_TAG_SYMLINK", -1), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1))
-"""Windows: what leads elsewhere. Other tags are of files that are in a cloud."""
+"""The marks of Windows for what leads elsewhere. Other tags are of files that are in a cloud."""
 
 
 def nearest(folder: Path | None, fits: Callable[[Path], bool]) -> Path | None:
     """`folder` (by default the working directory), or the nearest folder above it, that fits."""
     try:
-        place = (folder or Path()).absolute()
-        return next(filter(fits, (place, *place.parents)), None)
+        start = (folder or Path()).absolute()
+        return next(filter(fits, (start, *start.parents)), None)
     except OSError:
         return None  # the working directory was removed, or may not be read
 
@@ -38,13 +38,16 @@ def is_ours(path: Path) -> bool:
     write, others can replace what is theirs only with the sticky bit, as in /tmp; in one of this user, such as on a
     disk without rights, its owner tells whose a file is. Windows has no such owners: then whether it is there."""
     try:
-        facts, above = path.lstat(), path.parent.stat()
+        facts = path.lstat()
+        folder = path.parent.stat()
     except OSError:
         return False
     if not hasattr(os, "geteuid"):
         return True
-    everybody = above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX
-    return {facts.st_uid, above.st_uid} <= {os.geteuid(), 0} and not (everybody and above.st_uid != os.geteuid())
+    if not {facts.st_uid, folder.st_uid} <= {os.geteuid(), 0}:
+        return False
+    anybody_may_replace = folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX
+    return folder.st_uid == os.geteuid() or not anybody_may_replace
 
 
 def owners_in(project: Path) -> Collection[int] | None:
@@ -63,21 +66,23 @@ def refuse_foreign(project: Path, path: Path) -> None:
     another user. Raises FileRefused."""
     owners = owners_in(project)
     for part in reversed([path, *path.parents]):
-        if project in part.parents:
-            try:
-                facts = part.lstat()
-            except (FileNotFoundError, NotADirectoryError):
-                return
-            if (reason := foreign(facts, owners)) is not None:
-                raise FileRefused(part, reason)
+        if project not in part.parents:
+            continue
+        try:
+            facts = part.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        reason = foreign(facts, owners)
+        if reason is not None:
+            raise FileRefused(part, str(reason))
 
 
-def foreign(facts: os.stat_result, owners: Collection[int] | None) -> str | None:
-    """Why what has these facts, as `lstat` gives them, is not used; it follows its name."""
+def foreign(facts: os.stat_result, owners: Collection[int] | None) -> Sentence | None:
+    """The reason why what has these facts, as `lstat` gives them, is not used; it follows its name."""
     if is_link(facts):
-        return _("is a link, which may come from others and lead anywhere")
+        return Sentence("is a link, which may come from others and lead anywhere")
     if owners is not None and facts.st_uid not in owners:
-        return _("belongs to another user")
+        return Sentence("belongs to another user")
     return None
 
 

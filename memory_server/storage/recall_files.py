@@ -12,14 +12,15 @@ from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, 
 from memory_server.storage.small_files import locked
 
 _LEAST_LINE_BYTES = 50
-"""A line has more: so the lines of a short file need not be counted."""
+"""The bytes that every line has: so the lines of a short file need not be counted."""
 
 
 class RecallFiles:
     """As `RecallLog`. Lines are appended without a lock: one that comes while a file is rewritten may be lost."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._data_dir, self._folder = data_dir, data_dir / folders.PRIVATE / "recalls"
+        self._data_dir = data_dir
+        self._folder = data_dir / folders.PRIVATE / "recalls"
 
     def append(self, *lines: Line) -> None:
         if not self._data_dir.is_dir():
@@ -29,11 +30,14 @@ class RecallFiles:
             path = self._path(line["conversation"])
             size = folders.append(path, json_text.dumps(line) + b"\n")
             if size > MOST_LINES * _LEAST_LINE_BYTES and folders.read_file(path).count(b"\n") > MOST_LINES:
-                self._rewrite(path, lambda kept: kept[-LINES_AFTER_A_CUT:])
+                self._rewrite(path, lambda present: present[-LINES_AFTER_A_CUT:])
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
-        paths = sorted(self._folder.glob("*.jsonl")) if conversation_id is None else [self._path(conversation_id)]
-        return [line for path in paths for line in _read(path)]
+        paths = [self._path(conversation_id)] if conversation_id is not None else sorted(self._folder.glob("*.jsonl"))
+        lines = []
+        for path in paths:
+            lines += _read(path)
+        return lines
 
     def rewrite(self, change: Change) -> None:
         for path in list(self._folder.glob("*.jsonl")):
@@ -54,12 +58,12 @@ class RecallFiles:
 
 def _read(path: Path) -> list[Line]:
     """The lines of a file, without those that a crash tore or that somebody broke."""
-    found = []
+    lines = []
     for data in (folders.read_if_there(path) or b"").splitlines():
         try:
             line = json_text.load_object(data)
             json_text.milliseconds(line["at"])
-            found.append(line | {"at": str(line["at"]), "conversation": str(line["conversation"])})
+            lines.append({**line, "at": str(line["at"]), "conversation": str(line["conversation"])})
         except (json_text.NotARecord, KeyError):
             continue
-    return found
+    return lines

@@ -21,14 +21,16 @@ from memory_server.storage.projects import has_git, is_ours, nearest
 from nlp.once import Once
 
 _MOST_BYTES = 1_000_000
-"""Bytes that are read of a file of git: a configuration with ten thousand branches has as many."""
+"""The most bytes that are read of a file of git: a configuration with ten thousand branches has as many."""
 _MOST_KEY_BYTES = 300
-"""Bytes of a path or URL in a key that is sent: in a header each may become three, of the 16,384 of a head."""
+"""The most bytes of a path or URL in a key that is sent: in a header each may become three, of the 16,384 of a head."""
 _LONG_NAME_CHARS = 40
-"""Characters of the name of a folder that are kept where its path is too long."""
+"""The characters of the name of a folder that are kept where its path is too long."""
 _MOST_NAME_CHARS = 200
-"""Characters of the name of a project, as of the setting `knowledge.project`."""
-_OURS, _ORIGIN, _WORKTREE = "memory-server.project", "remote.origin.url", "core.worktree"
+"""The most characters of the name of a project, as of the setting `knowledge.project`."""
+_OURS = "memory-server.project"
+_ORIGIN = "remote.origin.url"
+_WORKTREE = "core.worktree"
 _SECTION = Once(
     lambda: re.compile(r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]')
 )
@@ -40,10 +42,10 @@ _PORTS = {"ssh": 22, "http": 80, "https": 443, "git": 9418}
 _IGNORE_CASE = ("github.com", "gitlab.com")
 """Hosts that take the path of a repository in any case."""
 _GITHUB_THROUGH_HTTPS_PORT = "ssh.github.com"
-"""Where GitHub takes SSH on port 443, for networks that close port 22 (docs.github.com, "Using SSH over the HTTPS
-port")."""
+"""The host where GitHub takes SSH on port 443, for networks that close port 22 (docs.github.com, "Using SSH over the
+HTTPS port")."""
 _OF_A_NETWORK = ("arpa", "corp", "home", "internal", "intranet", "lan", "local", "localhost", "private")
-"""Last parts of names that mean another host in another network (RFC 6762, appendix G; RFC 6761; RFC 8375)."""
+"""The last parts of names that mean another host in another network (RFC 6762, appendix G; RFC 6761; RFC 8375)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def checkout_at(folder: Path) -> Checkout | None:
     mark = top / ".git"
     # A file or link `.git` may have been copied, or come with an archive, and lead to any repository: it counts only
     # where that repository knows this checkout, or has no other one.
-    alone = Checkout(top, top, mark, above.name)
+    alone = Checkout(top, top, git=mark, called=above.name)
     if mark.is_symlink() or mark.is_dir():
         return alone
     git = _path_in(mark, top, "gitdir:")
@@ -103,18 +105,18 @@ def _folder_of(git: Path) -> Path:
     file `.git` names; else the bare repository."""
     if git.name == ".git":
         return git.parent
-    named = _path_in(git.parent / ".git", git.parent, "gitdir:")
-    if named == git:
+    git_in_file = _path_in(git.parent / ".git", git.parent, "gitdir:")
+    if git_in_file == git:
         return git.parent
     return git
 
 
 def _folder_of_submodule(top: Path) -> Path:
     """Where a submodule is in the main checkout of what it is a part of."""
-    whole = checkout_at(top.parent)
-    if whole is None or whole.repository == whole.top:
+    outer = checkout_at(top.parent)
+    if outer is None or outer.repository == outer.top:
         return top
-    return whole.repository / top.relative_to(whole.top)
+    return outer.repository / top.relative_to(outer.top)
 
 
 def folder_of_work(folder: Path) -> str | None:
@@ -131,9 +133,13 @@ def identity_of(checkout: Checkout) -> RepositoryIdentity:
     """What the settings of this repository say it is; nothing where they cannot be read."""
     settings = _settings_of(checkout.git)
     urls = settings.get(_ORIGIN, [])
-    origin = normalized(urls[0]) if len(set(urls)) == 1 else None
+    origin = None
+    if len(set(urls)) == 1:
+        origin = normalized(urls[0])
     names = [name for name in settings.get(_OURS, []) if 0 < len(name) <= _MOST_NAME_CHARS]
-    return RepositoryIdentity(origin, names[-1] if names else None)
+    if not names:
+        return RepositoryIdentity(origin)
+    return RepositoryIdentity(origin, names[-1])
 
 
 def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | None:
@@ -193,42 +199,54 @@ def _hash_of(text: str) -> str:
     return hashlib.sha256(os.fsencode(text)).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """The parts of a URL that say which repository it is. `port` None: the usual one of its scheme."""
+
+    host: str
+    port: int | None
+    path: str
+
+
+def _address_of(url: str) -> _Address | None:
+    """The address of a URL; None: it is none of a repository."""
+    scp = None if "://" in url else _SCP().fullmatch(url)
+    if scp is not None:
+        return _Address(scp[1].lower(), None, scp[2].partition("?")[0])
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").lower()
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS:
+        return None
+    if host == _GITHUB_THROUGH_HTTPS_PORT and port == 443 and parts.scheme == "ssh":
+        return _Address("github.com", None, parts.path)
+    if port == _PORTS[parts.scheme]:
+        port = None
+    return _Address(host, port, parts.path)
+
+
 def normalized(url: str) -> str | None:
     """A URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password, scheme,
     query and `.git`. A query may hold a token, and a key is shown and sent. None: another machine may mean another
     repository by it, as by a path, a name of `~/.ssh/config` or a host
     of one network."""
-    scp = None if "://" in url else _SCP().fullmatch(url.strip())
-    if scp is not None:
-        host = scp[1].lower()
-        port = None
-        path = scp[2].partition("?")[0]
-    else:
-        try:
-            parts = urlsplit(url.strip())
-            host = (parts.hostname or "").lower()
-            port = parts.port
-        except ValueError:
-            return None
-        if parts.scheme not in _PORTS:
-            return None
-        if port == _PORTS[parts.scheme]:
-            port = None
-        path = parts.path
-        if host == _GITHUB_THROUGH_HTTPS_PORT and port == 443 and parts.scheme == "ssh":
-            host = "github.com"
-            port = None
-    labels = host.rstrip(".").split(".")
+    address = _address_of(url.strip())
+    if address is None:
+        return None
+    labels = address.host.rstrip(".").split(".")
     if len(labels) < 2 or labels[-1] in _OF_A_NETWORK or not labels[-1][:1].isalpha():
         return None
-    path = path.strip("/").removesuffix(".git").strip("/")
+    path = address.path.strip("/").removesuffix(".git").strip("/")
     if not path or len(os.fsencode(path)) > _MOST_KEY_BYTES:
         return None
-    if host in _IGNORE_CASE:
+    if address.host in _IGNORE_CASE:
         path = path.lower()
-    if port is None:
-        return f"{host}/{path}"
-    return f"{host}:{port}/{path}"
+    if address.port is None:
+        return f"{address.host}/{path}"
+    return f"{address.host}:{address.port}/{path}"
 
 
 def as_on_disk(folder: Path) -> str:
@@ -256,8 +274,8 @@ def _path_in(file: Path, folder: Path, before: str = "") -> Path | None:
     text = _text_of(file)
     if not text.startswith(before) or not text[len(before) :].strip() or "\0" in text:
         return None
-    named = text[len(before) :].strip()
-    return Path(os.path.realpath(folder / named))
+    path_text = text[len(before) :].strip()
+    return Path(os.path.realpath(folder / path_text))
 
 
 def _text_of(file: Path) -> str:
@@ -284,7 +302,9 @@ def _settings_of(git: Path) -> dict[str, list[str]]:
     for line in _text_of(config).splitlines():
         header = _SECTION().match(line)
         if header is not None:
-            section = header[1].lower() + (f".{header[2]}" if header[2] is not None else "")
+            section = header[1].lower()
+            if header[2] is not None:
+                section += f".{header[2]}"
             line = line[header.end() :]
         setting = _SETTING().fullmatch(line)
         if setting is not None:
@@ -296,7 +316,9 @@ def _settings_of(git: Path) -> dict[str, list[str]]:
 
 def _value_of(written: str) -> str:
     """A value of git-config(1): quotes group, `#` and `;` outside of them begin a comment."""
-    value, quoted, escaped = "", False, False
+    value = ""
+    quoted = False
+    escaped = False
     for character in written:
         if escaped:
             value += character

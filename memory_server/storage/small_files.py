@@ -7,20 +7,21 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import portalocker
 
+from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.messages import Session
 from memory_server.kernel.private import Pause
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 HOLDS_MS = 10_000
-"""How long an event counts as answered: longer than a hook runs, shorter than people take to ask the same again."""
+"""The time for which an event counts as answered: longer than a hook runs, shorter than people take to ask the same
+again."""
 
 
 class PauseNote:
@@ -39,7 +40,9 @@ class PauseNote:
             return None
         except (OSError, ValueError, KeyError, TypeError):
             return Pause()
-        return None if until_ms is not None and until_ms <= now_ms else Pause(until_ms)
+        if until_ms is not None and until_ms <= now_ms:
+            return None
+        return Pause(until_ms)
 
     def write(self, pause: Pause) -> None:
         """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
@@ -56,8 +59,8 @@ def replace_small_file(path: Path, value: Mapping[str, Any], so: str) -> None:
     the file is as it was."""
     try:
         folders.make_folder(path.parent)
-        made = folders.write_aside(path, json_text.dumps(value) + b"\n")
-        folders.take_name(made, path)
+        new_file = folders.write_aside(path, json_text.dumps(value) + b"\n")
+        folders.take_name(new_file, path)
     except OSError as error:
         raise unwritable(path, error, so) from error
     _sync_names(path.parent)
@@ -87,7 +90,7 @@ def _sync_names(folder: Path) -> None:
 def unwritable(path: Path, error: OSError, so: str) -> StorageUnwritable:
     """The error that `path` cannot be written; its sentence ends with `so`, which says what follows."""
     reason = error.strerror or str(error)
-    return StorageUnwritable(_("{path} cannot be written: {reason}; {so}.", path, reason, so), path)
+    return StorageUnwritable(Sentence("{path} cannot be written: {reason}; {so}.", path, reason, so), path)
 
 
 class FolderLedger:
@@ -128,9 +131,9 @@ class FolderLedger:
 
 
 class AnsweredEvents:
-    """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice. If two
-    hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the first one
-    with an answer gives it."""
+    """The events that a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice. If
+    two hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the first
+    one with an answer gives it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / "answered.json"
@@ -139,7 +142,8 @@ class AnsweredEvents:
         """Whether `event` has not been answered yet; from now on it has."""
         try:
             with locked(self._path) as file:
-                lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
+                answered = _times_of(_object_of(file.read()))
+                lately = {name: at_ms for name, at_ms in answered.items() if abs(now_ms - at_ms) < HOLDS_MS}
                 file.truncate(0)
                 file.write(json_text.dumps({event: now_ms} | lately))
                 return event not in lately
@@ -147,22 +151,28 @@ class AnsweredEvents:
             return True  # rather twice than not at all
 
 
-MOST_SESSIONS, MOST_LINES = 16, 1_000
-"""Sessions that are known, and lines of each: some 30 bytes a line."""
+MOST_SESSIONS = 16
+"""The most sessions that are known."""
+MOST_LINES = 1_000
+"""The most lines of a session: some 30 bytes a line."""
 
 
 class GivenLines:
-    """Which lines hooks gave to the sessions, so that none comes twice into one context. If the file is lost, lines may
-    come twice."""
+    """The lines that hooks gave to the sessions, so that none comes twice into one context. If the file is lost, lines
+    may come twice."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / "given.json"
 
     def to(self, session: Session | None) -> set[str]:
         """The keys of the lines that `session` was given and still has in its context."""
-        since_ms = -1 if session is None or session.context_since_ms is None else session.context_since_ms
-        known = {} if session is None else self._known().get(session.id, {})
-        return {key for key, at_ms in known.items() if at_ms >= since_ms}
+        if session is None:
+            return set()
+        times_by_key = self._lines_by_session().get(session.id, {})
+        since_ms = session.context_since_ms
+        if since_ms is None:
+            since_ms = -1
+        return {key for key, at_ms in times_by_key.items() if at_ms >= since_ms}
 
     def note(self, session: Session | None, keys: Collection[str], now_ms: int, *, afresh: bool = False) -> None:
         """`session` was given these lines; `afresh`: nothing of before is in its context any more."""
@@ -170,16 +180,18 @@ class GivenLines:
             return
         try:
             with locked(self._path) as file:
-                known = _lines(file.read())
-                before = known.pop(session.id, {})
-                of_it = ({} if afresh else before) | dict.fromkeys(keys, now_ms)
-                known[session.id] = dict(list(of_it.items())[-MOST_LINES:])
+                sessions = _lines(file.read())
+                times_by_key = sessions.pop(session.id, {})
+                if afresh:
+                    times_by_key = {}
+                times_by_key |= dict.fromkeys(keys, now_ms)
+                sessions[session.id] = _last_items(times_by_key, MOST_LINES)
                 file.truncate(0)
-                file.write(json_text.dumps(dict(list(known.items())[-MOST_SESSIONS:])))
+                file.write(json_text.dumps(_last_items(sessions, MOST_SESSIONS)))
         except OSError:
             return  # rather twice than not at all
 
-    def _known(self) -> dict[str, dict[str, int]]:
+    def _lines_by_session(self) -> dict[str, dict[str, int]]:
         try:
             return _lines(folders.read_file(self._path))
         except OSError:
@@ -197,20 +209,26 @@ def locked(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
+V = TypeVar("V")
+
+
+def _last_items(items: Mapping[str, V], most: int) -> dict[str, V]:
+    return dict(list(items.items())[-most:])
+
+
 def _lines(data: bytes) -> dict[str, dict[str, int]]:
-    try:
-        found = json_text.load_object(data)
-    except json_text.NotARecord:
-        return {}
-    return {
-        name: {key: at_ms for key, at_ms in lines.items() if isinstance(at_ms, int)}
-        for name, lines in found.items()
-        if isinstance(lines, dict)
-    }
+    """The times of the lines of each session."""
+    sessions = _object_of(data)
+    return {session_id: _times_of(lines) for session_id, lines in sessions.items() if isinstance(lines, dict)}
 
 
-def _read(data: bytes) -> dict[str, int]:
+def _times_of(values: Mapping[str, Any]) -> dict[str, int]:
+    return {name: at_ms for name, at_ms in values.items() if isinstance(at_ms, int)}
+
+
+def _object_of(data: bytes) -> Mapping[str, Any]:
+    """The object in these bytes; empty: they hold none."""
     try:
-        return {name: at_ms for name, at_ms in json_text.load_object(data).items() if isinstance(at_ms, int)}
+        return json_text.load_object(data)
     except json_text.NotARecord:
         return {}

@@ -7,14 +7,16 @@ This package does not import MCP, so that `memory-server call` starts quickly; `
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
 
+from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.tools import (
     admin,
     archive,
     backup,
+    books,
     insight,
     layers,
     long_term,
@@ -26,7 +28,6 @@ from memory_server.tools import (
     turn,
 )
 from memory_server.tools.base.tool import Tool
-from sandbox.locale import _
 
 
 def _tools_of(module: ModuleType) -> tuple[Tool, ...]:
@@ -38,6 +39,7 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "long-term": _tools_of(long_term),
     "archive": (*_tools_of(archive), *_tools_of(one_memory)),
     "backup": _tools_of(backup),
+    "books": _tools_of(books),
     "insight": _tools_of(insight),
     "admin": _tools_of(admin),
     "turn": _tools_of(turn),
@@ -47,17 +49,18 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "refs": _tools_of(refs),
 }
 PURPOSES: Mapping[str, str] = {
-    "short-term": _("exchanges of a chat: store, search and delete them"),
-    "long-term": _("what comes to mind when a condition is met, a trigger in JavaScript"),
-    "archive": _("take back: history, undo, pins, and what was forgotten"),
-    "backup": _("copies of all memories: make, list, restore and delete them"),
-    "insight": _("why a memory comes or not, searches by words and dates, and figures"),
-    "admin": _("figures and health of this server"),
-    "turn": _("recall before an answer, remember after it, and forget, each in one call"),
-    "notes": _("notes of a project, found by words; its `recall` and `remember` are not those of turns"),
-    "sessions": _("facts about the users of an assistant, each user's apart"),
-    "layers": _("Markdown files of a project and of all projects, which other agents read too"),
-    "refs": _("long outputs that are kept out of the context, and found again by a reference"),
+    "short-term": N_("exchanges of a chat: store, search and delete them"),
+    "long-term": N_("memories that come when a condition, a trigger in JavaScript, is met"),
+    "archive": N_("history, undo, pins, and restoring of forgotten memories"),
+    "backup": N_("copies of all memories: make, list, restore and delete them"),
+    "books": N_("whole lorebooks: list them, show one, switch it off or on, remove it"),
+    "insight": N_("why a memory comes or not, searches by words and dates, and statistics"),
+    "admin": N_("statistics and health of this server"),
+    "turn": N_("recall before an answer, remember after it, and forget, each in one call"),
+    "notes": N_("notes of a project, found by words; its tools `recall` and `remember` differ from those for turns"),
+    "sessions": N_("facts about the users of an assistant, separate for each user"),
+    "layers": N_("Markdown files of a project and of all projects, which other agents read too"),
+    "refs": N_("long outputs that are kept out of the context, and found again by a reference"),
 }
 """What each toolset is for."""
 KNOWLEDGE = frozenset({"notes", "sessions", "layers", "refs"})
@@ -85,64 +88,80 @@ def offered(
     Raises InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left."""
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
-    chosen = set(_named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], _("toolset")))
-    also, never = _named(tools, TOOLS, _("tool")), _named(exclude_tools, TOOLS, _("tool"))
-    found = {
-        tool.name: tool
-        for name, members in TOOLSETS.items()
-        for tool in members
-        if name in chosen
-        or (ALL in chosen and name not in KNOWLEDGE)
-        or tool.name in also
-        or (DEFAULT_TOOLSETS in chosen and tool.name in _DEFAULT)
-        if tool.name not in never
-        if tool.only_reads or not read_only
-    }
-    if not found:
+    chosen_toolsets = _named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], _("toolset"))
+    added = _named(tools, TOOLS, _("tool"))
+    excluded = _named(exclude_tools, TOOLS, _("tool"))
+    offered_tools: dict[str, Tool] = {}
+    for toolset, members in TOOLSETS.items():
+        for tool in members:
+            is_chosen = tool.name in added or _is_in(chosen_toolsets, toolset, tool)
+            is_allowed = tool.name not in excluded and (tool.only_reads or not read_only)
+            if is_chosen and is_allowed:
+                offered_tools[tool.name] = tool
+    if not offered_tools:
         raise InvalidInput(
             "No tool is left to offer; name some with the settings `toolsets` ({value}) and `tools`, or exclude fewer.",
             ", ".join([DEFAULT_TOOLSETS, *TOOLSETS, ALL]),
         )
-    _refuse_twins(found)
-    return found
+    _refuse_twins(offered_tools)
+    return offered_tools
+
+
+def _is_in(chosen_toolsets: Collection[str], toolset: str, tool: Tool) -> bool:
+    """Whether a tool of `toolset` is in one of the chosen toolsets, `all` and `default` included."""
+    if toolset in chosen_toolsets:
+        return True
+    if ALL in chosen_toolsets and toolset not in KNOWLEDGE:
+        return True
+    return DEFAULT_TOOLSETS in chosen_toolsets and tool.name in _DEFAULT
 
 
 def _refuse_twins(names: Iterable[str]) -> None:
     """Raises InvalidInput: two names differ only in spelling, so that a model would take one for the other."""
-    home = {tool.name: toolset for toolset, members in TOOLSETS.items() for tool in members}
-    known: dict[str, str] = {}
+    name_of_letters: dict[str, str] = {}
     for name in names:
-        other = known.setdefault(name.replace("_", "").casefold(), name)
-        if other != name:
+        letters = name.replace("_", "").casefold()
+        twin = name_of_letters.setdefault(letters, name)
+        if twin != name:
             raise InvalidInput(
                 "`{other}` and `{name}` differ only in spelling; offer `{home}` and `{home2}` from two server entries.",
-                other,
+                twin,
                 name,
-                home[other],
-                home[name],
+                _toolset_of(twin),
+                _toolset_of(name),
             )
+
+
+def _toolset_of(name: str) -> str:
+    return next(toolset for toolset, members in TOOLSETS.items() if TOOLS[name] in members)
 
 
 def tool_named(name: str) -> Tool:
     """The tool. Raises InvalidInput: there is none of this name."""
-    if (tool := TOOLS.get(name)) is None:
-        lists = _("`memory-server tools` lists all.")
-        if close := difflib.get_close_matches(name, [*TOOLS, *TOOLSETS], n=1):
-            raise InvalidInput("There is no tool `{tool}`; did you mean `{near}`? {lists}", name, close[0], lists)
-        raise InvalidInput("There is no tool `{tool}`; {lists}", name, lists)
-    return tool
+    if name in TOOLS:
+        return TOOLS[name]
+    lists = _("`memory-server tools` lists all.")
+    close = difflib.get_close_matches(name, [*TOOLS, *TOOLSETS], n=1)
+    if close:
+        raise InvalidInput("There is no tool `{tool}`; did you mean `{near}`? {lists}", name, close[0], lists)
+    raise InvalidInput("There is no tool `{tool}`; {lists}", name, lists)
 
 
-def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
-    """The names of a list with commas. Raises InvalidInput: a name is not known."""
-    found = [name for part in (names or "").split(",") if (name := part.strip())]
-    known = list(known)
-    for name in found:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = _("did you mean `{near}`?", close[0]) if close else _("there are {known}.", ", ".join(known))
-            raise InvalidInput("There is no {what} `{name}`; {hint}", what, name, hint)
-    return found
+def _named(text: str | None, existing: Iterable[str], noun: str) -> list[str]:
+    """The names of a list with commas. `noun` says what they are names of. Raises InvalidInput: a name is none of
+    `existing`."""
+    parts = [part.strip() for part in (text or "").split(",")]
+    names = [part for part in parts if part]
+    existing_names = list(existing)
+    for name in names:
+        if name not in existing_names:
+            close = difflib.get_close_matches(name, existing_names, n=1)
+            if close:
+                hint = _("did you mean `{near}`?", close[0])
+            else:
+                hint = _("there are {known}.", ", ".join(existing_names))
+            raise InvalidInput("There is no {what} `{name}`; {hint}", noun, name, hint)
+    return names
 
 
 DEFAULT_TOOLS = offered()
@@ -153,5 +172,7 @@ looking at the list, and what takes back a `forget`."""
 
 def keeps_conversations(tools: Iterable[str]) -> bool:
     """Whether any of these tools works with conversations, and so with dictionary and sandbox."""
-    apart = {tool.name for name in KNOWLEDGE for tool in TOOLSETS[name]}
-    return any(name not in apart for name in tools)
+    knowledge_tools: set[str] = set()
+    for toolset in KNOWLEDGE:
+        knowledge_tools.update(tool.name for tool in TOOLSETS[toolset])
+    return any(name not in knowledge_tools for name in tools)

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from languages import _, counted
+from memory_server.kernel.meter import Calls
 from memory_server.kernel.text import Grade
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import From, Result, hundredths
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted, joined
 
 
 def _quantile(share: float) -> From:
@@ -56,7 +57,7 @@ class MetricsResult(Result):
             lines.append(
                 _("{about}: {what}", family, ", ".join(f"{name} {number}" for name, number in figures.items()))
             )
-        return joined("\n", lines)
+        return "\n".join(lines)
 
 
 @tool(
@@ -66,13 +67,21 @@ class MetricsResult(Result):
 )
 async def get_metrics(call: Call) -> MetricsResult:
     meter = call.memories.services.meter
-    called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
+    tools: list[ToolFigures] = []
+    for name, calls in sorted(meter.calls.items(), key=_most_called_first):
+        # The present call has not ended, and may be the first of its tool.
+        if calls.count:
+            tools.append(ToolFigures.of(calls, name=name))
     return MetricsResult(
         uptimeSeconds=round(meter.seconds, 1),
-        # The present call has not ended, and may be the first of its tool.
-        tools=[ToolFigures.of(calls, name=name) for name, calls in called if calls.count],
+        tools=tools,
         counters={family: dict(figures) for family, figures in meter.figures().items()},
     )
+
+
+def _most_called_first(figures: tuple[str, Calls]) -> tuple[int, str]:
+    name, calls = figures
+    return -calls.count, name
 
 
 class Check(Result):
@@ -86,11 +95,9 @@ class HealthResult(Result):
     checks: list[Check] = Field(description="What was looked at")
 
     def __str__(self) -> str:
-        said = _("Healthy.") if self.healthy else _("Not healthy.")
-        return joined(
-            "\n",
-            [said, *(f"{check.grade:<8}" + _("{about}: {what}", check.about, check.what) for check in self.checks)],
-        )
+        verdict = _("Healthy.") if self.healthy else _("Not healthy.")
+        lines = [f"{check.grade:<8}" + _("{about}: {what}", check.about, check.what) for check in self.checks]
+        return "\n".join([verdict, *lines])
 
 
 @tool(
@@ -99,5 +106,7 @@ class HealthResult(Result):
     read_only=True,
 )
 async def health_check(call: Call) -> HealthResult:
-    found = [replace(each, what=call.memories.for_callers(each.what)) for each in await call.memories.examine()]
-    return HealthResult(healthy=all(finding.grade != "error" for finding in found), checks=Check.each(found))
+    findings = await call.memories.examine()
+    for_callers = [replace(finding, what=call.memories.for_callers(finding.what)) for finding in findings]
+    is_healthy = all(finding.grade != "error" for finding in findings)
+    return HealthResult(healthy=is_healthy, checks=Check.each(for_callers))

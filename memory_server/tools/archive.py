@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from languages import N_, _, counted, joined
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import change_id
 from memory_server.conversations.model import LongTermMemory, Memory
@@ -22,21 +23,23 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, changed, counted, joined, term
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
 REASONS = {
-    "too_old": _("older than the limit"),
-    "faded": _("faded"),
-    "deleted": _("deleted"),
-    "undone": _("the change that stored it was undone"),
-    "hand": _("taken out of the JSON file"),
-    "restored_over": _("not in the backup that was restored"),
+    "too_old": N_("older than the limit"),
+    "faded": N_("faded"),
+    "deleted": N_("deleted"),
+    "undone": N_("the change that stored it was undone"),
+    "hand": N_("taken out of the JSON file"),
+    "restored_over": N_("not in the backup that was restored"),
+    "retired": N_("no longer in its book"),
 }
 
 
-Reason = Annotated[str, Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")]
+Reason = Annotated[
+    str, Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand`, `restored_over` or `retired`")
+]
 RemovedAt = Annotated[str, From("at_ms", iso), Field(description="When it was removed")]
 RemovedBy = Annotated[str, From("by"), Field(description="The tool or command that removed it")]
 
@@ -63,36 +66,36 @@ def kept_text(always_kept: int) -> str:
 
 
 def forgotten_text(
-    left: Sequence[Gone | Leaving], *, remaining: int, due: int, dry_run: bool, why_kept: str = ""
+    leaving: Sequence[Gone | Leaving], *, remaining: int, due: int, dry_run: bool, why_kept: str = ""
 ) -> str:
     """What a clean-up of a conversation forgot, or with `dry_run` would forget. `due` of the `remaining` memories are
     for later runs."""
-    count = counted(len(left), "memory")
+    count = counted(len(leaving), "memory")
     later = _("; {due_later} more in later runs", due) if due else ""
     why = " " + why_kept if why_kept else ""
     if dry_run:
         sentence = _("Would forget {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
     else:
         sentence = _("Forgot {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
-    return joined("\n", [sentence, *_leaving_lines(left)])
+    return "\n".join([sentence, *_leaving_lines(leaving)])
 
 
-def archived_text(left: Sequence[Leaving], *, dry_run: bool) -> str:
+def archived_text(leaving: Sequence[Leaving], *, dry_run: bool) -> str:
     """What a clean-up of knowledge put into the archive, or with `dry_run` would put there."""
-    entries = counted(len(left), "entry")
+    entries = counted(len(leaving), "entry")
     sentence = _("Would archive {entries}.", entries) if dry_run else _("Archived {entries}.", entries)
-    return joined("\n", [sentence, *_leaving_lines(left)])
+    return "\n".join([sentence, *_leaving_lines(leaving)])
 
 
-def _leaving_lines(left: Sequence[Gone | Leaving]) -> list[str]:
+def _leaving_lines(leaving: Sequence[Gone | Leaving]) -> list[str]:
     return [
         _("- {id} ({reasons}): {text}", one_line(memory.id), _reason_text(memory.reason), _one_line_of(memory.text))
-        for memory in left
+        for memory in leaving
     ]
 
 
 def _reason_text(reason: str) -> str:
-    return REASONS.get(reason) or term(reason)
+    return _(REASONS.get(reason, reason))
 
 
 def _one_line_of(text: str) -> str:
@@ -109,9 +112,11 @@ class PreviewResult(Result):
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
     def __str__(self) -> str:
-        why = kept_text(self.keepAtLeast) if 0 < self.remainingCount <= self.keepAtLeast else ""
+        # Where the conversation is so small that it keeps everything, the reader is told that.
+        keeps_everything = 0 < self.remainingCount <= self.keepAtLeast
+        why_kept = kept_text(self.keepAtLeast) if keeps_everything else ""
         return forgotten_text(
-            self.wouldForget, remaining=self.remainingCount, due=self.dueLater, dry_run=True, why_kept=why
+            self.wouldForget, remaining=self.remainingCount, due=self.dueLater, dry_run=True, why_kept=why_kept
         )
 
 
@@ -144,7 +149,7 @@ class RestoreResult(Result):
             _(
                 "- {id} ({reasons}, {when}): {text}",
                 one_line(back.id),
-                REASONS[back.reason],
+                _(REASONS[back.reason]),
                 when(back.removedAt),
                 one_line(back.text),
             )
@@ -153,15 +158,16 @@ class RestoreResult(Result):
         lines += [
             _("- {id} stays in the archive: that id or name is in use", one_line(back.id)) for back in self.inTheWay
         ]
-        faded = any(back.reason in ("too_old", "faded") for back in self.restored)
-        hint = _(" The clean-up will forget them again unless you pin them.") if faded else ""
-        count, undo = counted(self.restoredCount, "memory"), undo_hint(self.changeId)
-        done = (
-            _("Would bring back {number}.{hint}{undo}", count, hint, undo)
-            if self.dryRun
-            else _("Brought back {number}.{hint}{undo}", count, hint, undo)
-        )
-        return joined("\n", [done, *lines])
+        hint = ""
+        if any(back.reason in ("too_old", "faded") for back in self.restored):
+            hint = _(" The clean-up will forget them again unless you pin them.")
+        count = counted(self.restoredCount, "memory")
+        undo = undo_hint(self.changeId)
+        if self.dryRun:
+            sentence = _("Would bring back {number}.{hint}{undo}", count, hint, undo)
+        else:
+            sentence = _("Brought back {number}.{hint}{undo}", count, hint, undo)
+        return "\n".join([sentence, *lines])
 
 
 @tool(
@@ -183,7 +189,7 @@ async def restore_memories_from_archive(
 ) -> RestoreResult:
     if not dry_run:
         call.memories.services.refuse_where_full()
-    done = await call.conversations.get(conversation_id).archive.bring_back(
+    brought_back = await call.conversations.get(conversation_id).archive.bring_back(
         ids,
         pattern=pattern,
         since_ms=moment_ms("removedSince", removedSince, UTC),
@@ -191,7 +197,7 @@ async def restore_memories_from_archive(
         dry_run=dry_run,
         by="restore_memories_from_archive",
     )
-    return RestoreResult.of(done, dryRun=dry_run)
+    return RestoreResult.of(brought_back, dryRun=dry_run)
 
 
 class Removal(Result):
@@ -201,14 +207,14 @@ class Removal(Result):
     changeId: str = Field(description="Of the removal, for undo_change")
 
 
-def removal(conversation_id: str, gone: Archived) -> Removal:
-    """How a memory of `conversation_id` was removed."""
-    return Removal.of(gone, changeId=change_id(conversation_id, gone.version))
+def removal(conversation_id: str, archived: Archived) -> Removal:
+    """How a memory of `conversation_id`, which is in the archive now, was removed."""
+    return Removal.of(archived, changeId=change_id(conversation_id, archived.version))
 
 
 def _shown(text: str) -> str:
     """The scores of a reinforcement, or what a user wrote, which may be a message with the roles."""
-    return changed(text, one_line)
+    return one_line(text)
 
 
 class StepRow(Result):
@@ -217,9 +223,12 @@ class StepRow(Result):
     text: str | None = Field(None, description="Its beginning, or its score before and after")
 
     def __str__(self) -> str:
-        return joined(
-            " ", filter(None, (term(self.what), one_line(self.id or ""), "- " + _shown(self.text) if self.text else ""))
-        )
+        parts = [_(self.what)]
+        if self.id:
+            parts.append(one_line(self.id))
+        if self.text:
+            parts.append("- " + _shown(self.text))
+        return " ".join(parts)
 
 
 class UndoResult(Result):
@@ -230,7 +239,7 @@ class UndoResult(Result):
 
     def __str__(self) -> str:
         steps = (f"- {step}" for step in self.changes)
-        return joined("\n", [_("Undid {change}; change {id}.", self.undone, self.changeId), *steps, *self.refused])
+        return "\n".join([_("Undid {change}; change {id}.", self.undone, self.changeId), *steps, *self.refused])
 
 
 @tool(title="Undo", description="Take back one change by the changeId that a tool returned; what happened since stays.")
@@ -239,11 +248,13 @@ async def undo_change(
     changeId: Annotated[Text, "As the tool that made the change returned it"],
     conversation_id: ConversationId = None,
 ) -> UndoResult:
-    engines, place = call.memories.engines, None
+    engines = call.memories.engines
+    place = None
     if not is_together(changeId) and engine_of(engines, changeId).keeps == "conversations":
         place = call.conversations.get(conversation_id).id
     call.memories.services.refuse_where_full()
-    return UndoResult.of(await undo(engines, changeId, place, by="undo_change"), undone=changeId)
+    undone = await undo(engines, changeId, place, by="undo_change")
+    return UndoResult.of(undone, undone=changeId)
 
 
 _MOST_STEPS = 100
@@ -262,14 +273,16 @@ class HistoryEntry(Result):
     moreSteps: Annotated[int | None, From("more_steps", _unless_none, words="Steps beside these")] = None
 
     def shown_steps(self) -> list[str]:
-        more = [] if self.moreSteps is None else [_("and {steps} more", self.moreSteps)]
-        return [*map(str, self.steps), *more]
+        steps = [str(step) for step in self.steps]
+        if self.moreSteps is not None:
+            steps.append(_("and {steps} more", self.moreSteps))
+        return steps
 
     def line(self, place: str = "") -> str:
         """The change in a line; `place`: where it was made, if that is not known."""
         where = " " + _("in {place}", place) if place else ""
         steps = joined("; ", self.shown_steps())
-        return joined("", [f"{self.changeId} {when(self.at)}", where, f" {self.by}: ", steps])
+        return "".join([f"{self.changeId} {when(self.at)}", where, f" {self.by}: ", steps])
 
     def __str__(self) -> str:
         return self.line()
@@ -282,14 +295,21 @@ class HistoryResult(Result):
     def __str__(self) -> str:
         if not self.changes:
             return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
-        more = [_("More before {next}.", self.next)] if self.next else []
-        return joined("\n", [*map(str, self.changes), *more])
+        lines = [str(change) for change in self.changes]
+        if self.next:
+            lines.append(_("More before {next}.", self.next))
+        return "\n".join(lines)
+
+
+def _id_of_last(last_change: dict[str, Any], _number: int) -> str:
+    change_id: str = last_change["changeId"]
+    return change_id
 
 
 @tool(
     title="What was changed",
     description="Who changed what and when in a conversation, newest first.",
-    paging=Paging("changes", "before", lambda last, _: last["changeId"]),
+    paging=Paging("changes", "before", _id_of_last),
     read_only=True,
 )
 async def get_history(
@@ -298,9 +318,12 @@ async def get_history(
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), "Changes on a page"] = 20,
     before: Annotated[Text | None, "changeId of the last one of the page before"] = None,
 ) -> HistoryResult:
-    [engine] = (engine for engine in call.memories.engines if engine.keeps == "conversations")
-    # One more than is shown: then it is known whether there is a next page.
+    [engine] = [engine for engine in call.memories.engines if engine.keeps == "conversations"]
     place = call.conversations.get(conversation_id).id
-    page = await engine.history(place, before=before, limit=limit + 1, most_steps=_MOST_STEPS)
-    changes = HistoryEntry.each(page[:limit])
-    return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)
+    # One more than is shown: then it is known whether there is a next page.
+    past_changes = await engine.history(place, before=before, limit=limit + 1, most_steps=_MOST_STEPS)
+    changes = HistoryEntry.each(past_changes[:limit])
+    following = None
+    if len(past_changes) > limit:
+        following = changes[-1].changeId
+    return HistoryResult(changes=changes, next=following)

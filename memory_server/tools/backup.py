@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from languages import _, counted, joined, n_
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.lifecycle import RestoredPlace
 from memory_server.kernel.times import iso
@@ -15,7 +16,6 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted, joined, n_
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]
@@ -41,7 +41,7 @@ class BackUpResult(Result):
                 " Beside it {count:,} notes and other entries.",
                 self.entries,
             )
-        made = _(
+        sentence = _(
             "Backup {name}: {conversations} with {short_term} short-term and {long_term} long-term "
             "memories, {bytes:,} bytes.{entries}",
             self.name,
@@ -51,12 +51,13 @@ class BackUpResult(Result):
             self.bytes,
             entries,
         )
-        return joined("\n", [made, *(_("Left out: {reason}", reason) for reason in self.leftOut)])
+        left_out = [_("Left out: {reason}", reason) for reason in self.leftOut]
+        return "\n".join([sentence, *left_out])
 
 
-def backup_result(made: BackupMade) -> BackUpResult:
+def backup_result(backup: BackupMade) -> BackUpResult:
     """What a backup holds, and what had to be left out."""
-    return BackUpResult.of(made.backup, entries=made.entries or None, leftOut=list(made.left_out))
+    return BackUpResult.of(backup.backup, entries=backup.entries or None, leftOut=list(backup.left_out))
 
 
 @tool(
@@ -69,7 +70,8 @@ async def backup_memories(
     conversation_id: Annotated[Text | None, "Only this conversation; by default all"] = None,
 ) -> BackUpResult:
     call.memories.services.refuse_where_full()
-    return backup_result(await call.memories.backups.make(name, only=conversation_id))
+    backup = await call.memories.backups.make(name, only=conversation_id)
+    return backup_result(backup)
 
 
 def _unless_empty(left_out: Iterable[str]) -> list[str] | None:
@@ -90,14 +92,17 @@ def tally_text(counts: MergeCounts) -> str:
     added = _("{count} new", counts.added)
     if counts.forgotten:
         added = _("{count} new, {forgotten} of them forgotten before", counts.added, counts.forgotten)
-    parts = (
+    all_parts = (
         (counts.added, added),
         (counts.replaced, _("{count} replaced", counts.replaced)),
         (counts.removed, _("{count} removed", counts.removed)),
         (counts.unchanged, _("{count} unchanged", counts.unchanged)),
         (counts.kept_newer, _("{count} newer here and kept", counts.kept_newer)),
     )
-    return joined(", ", (part for count, part in parts if count)) or _("nothing")
+    parts = [part for count, part in all_parts if count]
+    if not parts:
+        return _("nothing")
+    return joined(", ", parts)
 
 
 class RestoredRow(Result):
@@ -151,17 +156,18 @@ class RestoreResult(Result):
             count = counted(place.entries, "entry")
             lines.append(_("{place}: {entries}.{undo_hint}", place.place, count, undo_hint(place.changeId)))
             lines += [_("Left out: {reason}.", reason) for reason in place.leftOut or ()]
-        return joined("\n", lines)
+        return "\n".join(lines)
 
 
 def restore_result(restored: Iterable[RestoredPlace], *, dry_run: bool) -> RestoreResult:
     """What a restore changed in each place, or would."""
     places = list(restored)
     knowledge = RestoredEntries.each(place for place in places if place.keeps == "knowledge")
+    entries = sum(place.entries for place in knowledge) if knowledge else None
     return RestoreResult(
         conversations=RestoredRow.each(place for place in places if place.keeps == "conversations"),
         dryRun=dry_run,
-        entries=sum(place.entries for place in knowledge) if knowledge else None,
+        entries=entries,
         knowledge=knowledge or None,
     )
 
@@ -186,8 +192,10 @@ async def restore_memories(
 ) -> RestoreResult:
     if not dry_run:
         call.memories.services.refuse_where_full()
-    done = await call.memories.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
-    return restore_result(done, dry_run=dry_run)
+    restored = await call.memories.backups.restore(
+        name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories"
+    )
+    return restore_result(restored, dry_run=dry_run)
 
 
 class BackupRow(Result):
@@ -199,6 +207,18 @@ class BackupRow(Result):
     longTerm: LongTermCount
     problem: str | None = Field(None, description="Why it cannot be used")
 
+    def __str__(self) -> str:
+        if self.problem:
+            return _("{about}: {what}", self.name, self.problem)
+        return _(
+            "{name}: {created_at}, {conversations}, {memories}, {bytes:,} bytes",
+            self.name,
+            when(self.createdAt),
+            counted(self.conversations, "conversation"),
+            counted(self.shortTerm + self.longTerm, "memory"),
+            self.bytes,
+        )
+
 
 class ListResult(Result):
     backups: list[BackupRow] = Field(description="Newest first")
@@ -206,22 +226,7 @@ class ListResult(Result):
     def __str__(self) -> str:
         if not self.backups:
             return _("There is no backup yet.")
-        return joined(
-            "\n",
-            (
-                _("{about}: {what}", row.name, row.problem)
-                if row.problem
-                else _(
-                    "{name}: {created_at}, {conversations}, {memories}, {bytes:,} bytes",
-                    row.name,
-                    when(row.createdAt),
-                    counted(row.conversations, "conversation"),
-                    counted(row.shortTerm + row.longTerm, "memory"),
-                    row.bytes,
-                )
-                for row in self.backups
-            ),
-        )
+        return "\n".join(map(str, self.backups))
 
 
 @tool(title="List backups", description="The backups, newest first, with what they hold.", read_only=True)

@@ -3,16 +3,17 @@ common. The names in `search_memories` and `analyze_memory_patterns` are the Nod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from languages import N_, _, counted, joined, n_
 from memory_server.conversations.insight import ExplainedMemory
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
-from memory_server.conversations.recall.words import shown_words, spelling_of
+from memory_server.conversations.recall.words import shown_words, spelling, spelling_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
 from memory_server.kernel.recalled_block import one_line
@@ -21,7 +22,15 @@ from memory_server.memories.memories import Call
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, hundredths, listed, shell_command, when
-from memory_server.tools.base.shapes import ConversationId, Messages, OtherWords, RoleWeights, Scope, Text, moment_ms
+from memory_server.tools.base.shapes import (
+    ConversationId,
+    Messages,
+    OtherWordsArgument,
+    RoleWeights,
+    Scope,
+    Text,
+    moment_ms,
+)
 from memory_server.tools.base.tool import tool
 from memory_server.tools.insight_results import (
     ChanceOf,
@@ -33,7 +42,6 @@ from memory_server.tools.insight_results import (
     Verdict,
 )
 from memory_server.tools.short_term_results import SHOWN_KEYWORDS
-from sandbox.locale import N_, _, counted, joined, n_
 
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]
@@ -53,12 +61,12 @@ async def explain_recall(
     memory_id: Annotated[Text | None, "Id of a short-term memory"] = None,
     text: Annotated[Text | None, Field(max_length=MAX_TEXT_CHARS), "Or some of its words"] = None,
     conversation_id: ConversationId = None,
-    otherWords: OtherWords = [],
+    otherWords: OtherWordsArgument = [],
     roleWeights: RoleWeights | None = None,
     scope: Scope = None,
 ) -> ExplainResult:
     conversation = call.conversations.get(conversation_id)
-    told = await conversation.insight.explain(
+    explained = await conversation.insight.explain(
         recentMessages,
         memory_id=memory_id,
         text=text,
@@ -68,65 +76,108 @@ async def explain_recall(
         session=call.session,
         folder=call.folder,
     )
-    verdict, reasons = _reasons(told, conversation.id, call.memories.services.zone)
-    if told.alike:
-        others = n_(
-            "{count} other memory shares words with that text",
-            "{count} other memories share words with that text",
-            told.alike,
-        )
-        where = way("search_memories", "memory-server search WORDS")
-        reasons.append(_("{others}; {where} lists them with their ids.", others, where))
-    explained = told.explanation
-    draw = explained.draw if explained else None
-    spelt = spelling_of(told.memory)
-    apart_ms = explained.verdict.apart_ms if explained else None
-    apart = None if apart_ms is None else round(apart_ms / MINUTE_MS, 1)
+    zone = call.memories.services.zone
+    verdict, sentences = _verdict_with_reasons(explained, searched_id=conversation.id, zone=zone)
+    if explained.alike:
+        sentences.append(_alike_sentence(explained.alike))
     return ExplainResult.of(
-        told,
+        explained,
         verdict=verdict,
-        reason=joined("\n", reasons),
-        matchedWords=[SharedWord.of(word, word=spelt(word.word)) for word in told.receipt.matched],
-        threshold=None if explained is None else hundredths(explained.needed),
-        counted=None if explained is None else hundredths(explained.counted),
-        by=[
-            Other.of(other, conversation_id=other.kept_in or told.conversation_id, minutesApart=apart)
-            for other in (explained.verdict.others if explained else ())
-        ],
-        flashback=ChanceOf.of(draw) if draw and draw.weight else None,
-        archived=None if told.archived is None else removal(told.conversation_id, told.archived),
+        reason="\n".join(sentences),
+        matchedWords=_shared_words(explained),
+        **_fields_of_search(explained),
+        archived=_removal_of(explained),
     )
 
 
-def _reasons(told: ExplainedMemory, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str]]:
-    """The verdict, and sentences for people."""
-    if told.explanation is None:
-        return "archived", [_removed_sentence(told, zone)]
-    verdict, draw = told.explanation.verdict, told.explanation.draw
-    sentences = [verdict.sentence, *([draw.sentence] if draw else [])]
-    if told.searched:
+def _alike_sentence(alike: int) -> str:
+    """How many memories besides the explained one have words of the text that the caller gave."""
+    others = n_(
+        "{count} other memory shares words with that text",
+        "{count} other memories share words with that text",
+        alike,
+    )
+    where = way("search_memories", "memory-server search WORDS")
+    return _("{others}; {where} lists them with their ids.", others, where)
+
+
+def _shared_words(explained: ExplainedMemory) -> list[SharedWord]:
+    """The words that the memory shares with the messages, in the memory's spelling, each with its weights."""
+    spelt = spelling_of(explained.memory)
+    return [SharedWord.of(word, word=spelt(word.word)) for word in explained.receipt.matched]
+
+
+def _fields_of_search(explained: ExplainedMemory) -> dict[str, Any]:
+    """The fields of the result that say what a search did with the memory; empty ones for a memory in the archive,
+    which no search finds."""
+    explanation = explained.explanation
+    if explanation is None:
+        return {"threshold": None, "counted": None, "by": [], "flashback": None}
+    minutes_apart = None
+    if explanation.verdict.apart_ms is not None:
+        minutes_apart = round(explanation.verdict.apart_ms / MINUTE_MS, 1)
+    winners: list[Other] = []
+    for winner in explanation.verdict.others:
+        kept_in = winner.kept_in or explained.conversation_id
+        winners.append(Other.of(winner, conversation_id=kept_in, minutesApart=minutes_apart))
+    draw = explanation.draw
+    flashback = None
+    if draw is not None and draw.weight:
+        flashback = ChanceOf.of(draw)
+    return {
+        "threshold": hundredths(explanation.needed),
+        "counted": hundredths(explanation.counted),
+        "by": winners,
+        "flashback": flashback,
+    }
+
+
+def _removal_of(explained: ExplainedMemory) -> Removal | None:
+    """How the memory was removed; None if it is not in the archive."""
+    if explained.archived is None:
+        return None
+    return removal(explained.conversation_id, explained.archived)
+
+
+def _verdict_with_reasons(
+    explained: ExplainedMemory, *, searched_id: str, zone: tzinfo | None
+) -> tuple[Verdict, list[str]]:
+    """The verdict on the memory in a search of the conversation `searched_id`, and sentences for people that give the
+    reasons. `zone`: of the times in them."""
+    if explained.explanation is None:
+        return "archived", [_removed_sentence(explained, zone)]
+    verdict = explained.explanation.verdict
+    sentences = [verdict.sentence]
+    draw = explained.explanation.draw
+    if draw is not None:
+        sentences.append(draw.sentence)
+    if explained.searched:
         return verdict.kind, sentences
     elsewhere = _(
         "It is not in the conversation {own} but in {conversation}, where this search does not look; give "
         "scope `all`, or conversation_id `{conversation}`. A search of all conversations would say:",
-        own,
-        told.conversation_id,
+        searched_id,
+        explained.conversation_id,
     )
     return "elsewhere", [elsewhere, *sentences]
 
 
-def _removed_sentence(told: ExplainedMemory, zone: tzinfo | None) -> str:
-    gone = told.archived
-    assert gone is not None
+def _removed_sentence(explained: ExplainedMemory, zone: tzinfo | None) -> str:
+    archived = explained.archived
+    assert archived is not None
     return _(
         "It was removed on {local:%Y-%m-%d %H:%M} by {by} ({reasons}), so no search finds it; its "
         "relevance would be {relevance:.1f}. {how} brings it back.",
-        local(gone.at_ms, zone),
-        gone.by,
-        REASONS[gone.reason],
-        told.receipt.relevance,
-        way_for_both("restore_memories_from_archive", f"memory-server undo --memory {told.memory.id}"),
+        local(archived.at_ms, zone),
+        archived.by,
+        _(REASONS[archived.reason]),
+        explained.receipt.relevance,
+        way_for_both("restore_memories_from_archive", f"memory-server undo --memory {explained.memory.id}"),
     )
+
+
+def _tags_or_none(memory: Memory) -> list[str] | None:
+    return list(tags_of(memory)) or None
 
 
 class FoundMemory(Result):
@@ -143,16 +194,42 @@ class FoundMemory(Result):
         float, From(form=hundredths, words="To the words looked for; of a short-term memory with decay and score")
     ]
     keywords: list[str] | None = Field(None, description="The heaviest words of a short-term memory")
-    tags: Annotated[
-        list[str] | None,
-        From("memory", lambda memory: list(tags_of(memory)) or None, words="Left out where it has none"),
-    ] = None
-    matched: Annotated[list[str], From("shared", list, "The words looked for that it holds")]
-    keptWords: Annotated[
-        list[str] | None,
-        From("kept", lambda kept: list(kept) or None, words="Those of them that its text lacks"),
-    ] = None
+    tags: Annotated[list[str] | None, From("memory", _tags_or_none, words="Left out where it has none")] = None
+    matched: list[str] = Field(description="The words looked for that it holds, as its text has them")
+    keptWords: list[str] | None = Field(None, description="Those of them that its text lacks")
     removed: Removal | None = Field(None, description="Of a memory in the archive")
+
+    def __str__(self) -> str:
+        score = "" if self.score is None else _(", score {score:g}", self.score)
+        gone = ""
+        if self.removed:
+            gone = _(", {why} {day}", _(REASONS[self.removed.reason]), when(self.removed.removedAt)[:10])
+        content = self.text if self.memory_type == "short_term" else f"{self.name} - {self.prompt}"
+        return _(
+            "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
+            when(self.timestamp),
+            self.id or _("long-term"),
+            self.conversation_id,
+            self.relevance,
+            score,
+            self._matched_text(),
+            gone,
+            one_line(said_beginning(content or "")),
+        )
+
+    def _matched_text(self) -> str:
+        kept_words = self.keptWords or ()
+        words: list[str] = []
+        for word in self.matched:
+            if word in kept_words:
+                words.append(_("{word} (kept with the memory)", word))
+            else:
+                words.append(word)
+        if not words:
+            return ""
+        if kept_words:
+            return _(": {words}", joined(", ", words))
+        return _(": {words}", ", ".join(words))
 
 
 class FilterResult(Result):
@@ -161,38 +238,21 @@ class FilterResult(Result):
     next: int | None = Field(None, description="Give this as `offset` for the next page; left out at the end")
 
     def query_words(self) -> Sequence[str]:
-        return tuple(dict.fromkeys(word for hit in self.results for word in hit.matched))
+        words: dict[str, None] = {}  # as an ordered set
+        for memory in self.results:
+            words |= dict.fromkeys(memory.matched)
+        return tuple(words)
 
     def __str__(self) -> str:
-        lines = []
-        for hit in self.results:
-            score = "" if hit.score is None else _(", score {score:g}", hit.score)
-            kept = hit.keptWords or ()
-            held = [word if word not in kept else _("{word} (kept with the memory)", word) for word in hit.matched]
-            matched = _(": {words}", joined(", ", held)) if held else ""
-            gone = ""
-            if hit.removed:
-                gone = _(", {why} {day}", REASONS[hit.removed.reason], when(hit.removed.removedAt)[:10])
-            what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
-            lines.append(
-                _(
-                    "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
-                    when(hit.timestamp),
-                    hit.id or _("long-term"),
-                    hit.conversation_id,
-                    hit.relevance,
-                    score,
-                    matched,
-                    gone,
-                    one_line(said_beginning(what or "")),
-                )
-            )
-        if back := next((hit for hit in self.results if hit.removed), None):
-            command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
+        lines = [str(memory) for memory in self.results]
+        removed = [memory for memory in self.results if memory.removed]
+        if removed:
+            example = removed[0]
+            command = shell_command(example.conversation_id, "undo", "--memory", example.id or example.name or "")
             lines.append(_("{how} brings one back.", way_for_both("restore_memories_from_archive", command)))
         more = _(" More from offset {next}.", self.next) if self.next is not None else ""
-        found = counted(self.total_found, "memory")
-        return listed(lines, _("{memories} found, {results} shown.{more}", found, len(self.results), more))
+        total = counted(self.total_found, "memory")
+        return listed(lines, _("{memories} found, {results} shown.{more}", total, len(self.results), more))
 
 
 @tool(
@@ -210,7 +270,7 @@ async def search_memories(
     conversation_id: ConversationId = None,
     query: Annotated[Text, Field(max_length=MAX_TEXT_CHARS), "Text; its words are looked for"] = "",
     keywords: Annotated[list[Text], Field(max_length=50), "Words to look for as they are; one is enough"] = [],
-    otherWords: OtherWords = [],
+    otherWords: OtherWordsArgument = [],
     date_from: Annotated[Text | None, "ISO date or time; in the server's time zone where it has none"] = None,
     date_to: Annotated[Text | None, "The same, included"] = None,
     min_score: Annotated[float | None, "Points; long-term memories have none and do not come"] = None,
@@ -224,42 +284,64 @@ async def search_memories(
     scope: Scope = None,
     archived: Annotated[bool, "Look among what was forgotten or deleted and can still come back"] = False,
 ) -> FilterResult:
-    wanted = MemoryFilter(
-        from_ms=moment_ms("date_from", date_from, call.memories.services.zone),
-        until_ms=moment_ms("date_to", date_to, call.memories.services.zone, end=True),
+    zone = call.memories.services.zone
+    memory_filter = MemoryFilter(
+        from_ms=moment_ms("date_from", date_from, zone),
+        until_ms=moment_ms("date_to", date_to, zone, end=True),
         min_score=min_score,
         max_score=max_score,
         tags=frozenset(tag.removeprefix("#") for tag in tags),
     )
+    if sort_by is None:
+        looks_for_words = bool(query.strip() or keywords or otherWords)
+        sort_by = "relevance" if looks_for_words else "timestamp"
     end = offset + limit
-    found, total = await call.conversations.get(conversation_id).insight.search(
-        wanted,
+    matches, total = await call.conversations.get(conversation_id).insight.search(
+        memory_filter,
         text=query,
         keywords=keywords,
         other_words=otherWords,
         kinds=memory_type,
-        sort_by=sort_by or ("relevance" if query.strip() or keywords or otherWords else "timestamp"),
+        sort_by=sort_by,
         descending=order == "desc",
         scope=scope,
         most=end,
         archived=archived,
     )
-    results = list(map(_hit, found[offset:]))
-    return FilterResult(total_found=total, results=results, next=end if end < total else None)
+    results = [_found_memory(match) for match in matches[offset:]]
+    following = end if end < total else None
+    return FilterResult(total_found=total, results=results, next=following)
 
 
-def _hit(hit: Filtered) -> FoundMemory:
-    memory = hit.memory
-    short_term = isinstance(memory, ShortTermMemory)
-    own = ("id", "text", "score") if short_term else ("name", "prompt", "trigger")
+def _found_memory(match: Filtered) -> FoundMemory:
+    memory = match.memory
     fields: dict[str, Any] = dict.fromkeys(("id", "text", "score", "name", "prompt", "trigger"))
-    return FoundMemory.of(
-        hit,
-        **fields | {name: getattr(memory, name) for name in own},
-        memory_type="short_term" if short_term else "long_term",
-        keywords=shown_words(memory, SHOWN_KEYWORDS) if isinstance(memory, ShortTermMemory) else None,
-        removed=None if hit.removal is None else removal(hit.conversation_id, hit.removal),
-    )
+    if isinstance(memory, ShortTermMemory):
+        fields |= {"memory_type": "short_term", "id": memory.id, "text": memory.text, "score": memory.score}
+        fields["keywords"] = shown_words(memory, SHOWN_KEYWORDS)
+        spelt = spelling_of(memory)
+    else:
+        fields |= {"memory_type": "long_term", "name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
+        fields["keywords"] = None
+        spelt = spelling(f"{memory.name}\n{memory.prompt}")
+    fields["matched"] = _spelt_words(match.shared, spelt)
+    fields["keptWords"] = _spelt_words(match.kept, spelt) or None
+    fields["removed"] = None
+    if match.removal is not None:
+        fields["removed"] = removal(match.conversation_id, match.removal)
+    return FoundMemory.of(match, **fields)
+
+
+def _spelt_words(words: Sequence[str], spelt: Callable[[str], str]) -> list[str]:
+    """The words of a memory as its text spells them, each once: a search looks for a word and for its stem, and the
+    text is asked for the stem."""
+    forms: dict[str, str] = {}
+    for word in words:
+        form = spelt(word)
+        key = form.casefold()
+        if forms.get(key, key) == key:
+            forms[key] = form
+    return list(forms.values())
 
 
 @tool(
@@ -274,13 +356,15 @@ async def analyze_memory_patterns(
     top_keywords: Annotated[int, Field(ge=1, le=MAX_PAGE), "Words shown"] = 20,
 ) -> PatternResult:
     conversation = call.conversations.get(conversation_id)
-    short, long = await conversation.insight.patterns(top=top_keywords)
-    unscored = dict.fromkeys(("average_score", "score_distribution", "never_recalled", "pinned"))
-    return PatternResult(
-        conversation_id=conversation.id,
-        short_term=None if memory_type == "long_term" else Pattern.of(short),
-        long_term=None if memory_type == "short_term" else Pattern.of(long, **unscored),
-    )
+    short_term_patterns, long_term_patterns = await conversation.insight.patterns(top=top_keywords)
+    short_term = None
+    if memory_type != "long_term":
+        short_term = Pattern.of(short_term_patterns)
+    long_term = None
+    if memory_type != "short_term":
+        unscored = dict.fromkeys(("average_score", "score_distribution", "never_recalled", "pinned"))
+        long_term = Pattern.of(long_term_patterns, **unscored)
+    return PatternResult(conversation_id=conversation.id, short_term=short_term, long_term=long_term)
 
 
 _FIGURES = (

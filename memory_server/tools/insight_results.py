@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from languages import _, counted, joined
 from memory_server.conversations.recall.receipts import MatchedWord, age_text, meaning_text
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
 from memory_server.tools.archive import Removal
 from memory_server.tools.base.result import From, Result, hundredths
-from sandbox.locale import _, counted, joined
 
 Verdict = Literal[
     "came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
 ]
+
+
+_SHOWN_HOURS = 3
+"""Hours of the day that the text names, the busiest first."""
 
 
 class KeywordCount(Result):
@@ -57,14 +62,20 @@ class Pattern(Result):
                     self.pinned,
                 )
             )
-        lines.append(
-            _("Words: {top_keywords}.", ", ".join(f"{w.word} ({w.memories})" for w in self.top_keywords) or _("none"))
-        )
+        words = ", ".join(f"{keyword.word} ({keyword.memories})" for keyword in self.top_keywords)
+        lines.append(_("Words: {top_keywords}.", words or _("none")))
         if self.tags:
             lines.append(_("Tags: {counts}.", _counts(self.tags)))
-        busiest = sorted(range(24), key=lambda hour: (-self.hour_distribution[hour], hour))[:3]
-        hours = ", ".join(f"{hour:02}:00 ({count})" for hour in busiest if (count := self.hour_distribution[hour]))
-        return joined("\n", [*lines, _("Busiest hours: {hours}.", hours)])
+        lines.append(_("Busiest hours: {hours}.", self._busiest_hours()))
+        return "\n".join(lines)
+
+    def _busiest_hours(self) -> str:
+        def busiest_first(hour: int) -> tuple[int, int]:
+            return -self.hour_distribution[hour], hour
+
+        busiest = sorted(range(24), key=busiest_first)[:_SHOWN_HOURS]
+        hours_in_use = [hour for hour in busiest if self.hour_distribution[hour]]
+        return ", ".join(f"{hour:02}:00 ({self.hour_distribution[hour]})" for hour in hours_in_use)
 
 
 class PatternResult(Result):
@@ -73,18 +84,26 @@ class PatternResult(Result):
     long_term: Pattern | None = Field(None, description="Of the long-term memories")
 
     def __str__(self) -> str:
-        named = ((_("Short-term"), self.short_term), (_("Long-term"), self.long_term))
-        return joined("\n", (_("{about}: {what}", name, str(found)) for name, found in named if found is not None))
+        lines: list[str] = []
+        if self.short_term is not None:
+            lines.append(_("{about}: {what}", _("Short-term"), str(self.short_term)))
+        if self.long_term is not None:
+            lines.append(_("{about}: {what}", _("Long-term"), str(self.long_term)))
+        return "\n".join(lines)
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return joined(", ", (_(name.replace("_", " ")) + f" {count}" for name, count in counts.items() if count)) or _(
-        "none"
-    )
+    """The names of a distribution with their counts, without those that count nothing."""
+    parts = [_(name.replace("_", " ")) + f" {count}" for name, count in counts.items() if count]
+    return joined(", ", parts) or _("none")
 
 
 def _true_or_none(value: object) -> bool | None:
     return True if value else None
+
+
+def _text_or_none(text: str) -> str | None:
+    return text or None
 
 
 class SharedWord(Result):
@@ -113,8 +132,18 @@ class SharedWord(Result):
 
     def text(self) -> str:
         return MatchedWord(
-            self.word, self.inMessages, self.inMemory, self.factor, given=int(bool(self.given)), kept=bool(self.kept)
+            self.word,
+            query_weight=self.inMessages,
+            memory_weight=self.inMemory,
+            factor=self.factor,
+            given=int(bool(self.given)),
+            kept=bool(self.kept),
         ).text()
+
+
+def _three_figures(chance: float) -> float:
+    """Rounded to three figures: a thousandth of a percent must not become nothing."""
+    return float(f"{chance:.3g}")
 
 
 class Other(Result):
@@ -128,10 +157,7 @@ class Other(Result):
 class ChanceOf(Result):
     weight: Annotated[float, From(form=hundredths, words="Its weight in the draw")]
     totalWeight: Annotated[float, From(form=hundredths, words="Of all memories in the draw")]
-    # Rounded to three figures: a thousandth of a percent must not become nothing.
-    probability: Annotated[
-        float, From(form=lambda chance: float(f"{chance:.3g}"), words="That one search brings it as a flashback")
-    ]
+    probability: Annotated[float, From(form=_three_figures, words="That one search brings it as a flashback")]
 
 
 class ExplainResult(Result):
@@ -164,9 +190,9 @@ class ExplainResult(Result):
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
     score: Annotated[float, From("receipt.score")]
     lent: Annotated[float, From("receipt.lent", hundredths, "As much more as `older` was recalled")]
-    older: Annotated[
-        str | None, From("receipt.older", lambda older: older or None, "An older memory that shares the same words")
-    ] = None
+    older: Annotated[str | None, From("receipt.older", _text_or_none, "An older memory that shares the same words")] = (
+        None
+    )
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
     matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
     meaning: Annotated[str | None, From("receipt.nearness", meaning_text, "Its ranks by meaning and by words")] = None
@@ -175,15 +201,35 @@ class ExplainResult(Result):
     archived: Removal | None = Field(None, description="Of a memory that was removed")
 
     def __str__(self) -> str:
-        words = joined(", ", (word.text() for word in self.matchedWords if word.is_said))
-        others = joined(", ", (word.text() for word in self.matchedWords if not (word.is_said or word.beside)))
-        beside = joined(", ", (word.text() for word in self.matchedWords if word.beside))
+        sentences = [self._told()]
+        other_words = [word for word in self.matchedWords if not (word.is_said or word.beside)]
+        if other_words:
+            others = _texts_of(other_words)
+            sentences.append(_("Other words: {words}.", others))
+        words_beside = [word for word in self.matchedWords if word.beside]
+        if words_beside:
+            beside = _texts_of(words_beside)
+            sentences.append(_("Looked for too, because the question asks how something stands: {words}.", beside))
+        if self.older is not None:
+            sentence = _(
+                "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
+                "points more, as many as the older one has more.",
+                self.older,
+                self.lent,
+            )
+            sentences.append(sentence)
+        told = " ".join(sentences)
+        return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
+
+    def _told(self) -> str:
+        """The memory, the reason, and its relevance with all parts."""
+        words = ", ".join(word.text() for word in self.matchedWords if word.is_said)
         needed: Any = ""
         if self.threshold is not None and self.counted is not None:
             needed = _("; {counted:.2f} points count, {threshold:.2f} are needed", self.counted, self.threshold)
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
-        told = _(
+        return _(
             "{id} in {conversation}, {age} old: {text}\n"
             "{reason}\n"
             "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} "
@@ -204,17 +250,7 @@ class ExplainResult(Result):
             needed,
             words or _("none"),
         )
-        if others:
-            told = joined(" ", (told, _("Other words: {words}.", others)))
-        if beside:
-            sentence = _("Looked for too, because the question asks how something stands: {words}.", beside)
-            told = joined(" ", (told, sentence))
-        if self.older is not None:
-            sentence = _(
-                "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
-                "points more, as many as the older one has more.",
-                self.older,
-                self.lent,
-            )
-            told = joined(" ", (told, sentence))
-        return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
+
+
+def _texts_of(words: Iterable[SharedWord]) -> str:
+    return joined(", ", [word.text() for word in words])

@@ -5,10 +5,13 @@ Ten definitions make the tools of both layers: `save_to_memory` and `save_to_glo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from languages import Sentence, _, counted
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
@@ -19,7 +22,6 @@ from memory_server.tools.base.result import From, Result, listed
 from memory_server.tools.base.shapes import Offset, Text, between
 from memory_server.tools.base.tool import Function, Tool, tool
 from memory_server.tools.refs import RefDone
-from sandbox.locale import _, counted, joined
 
 MAX_LIMIT = 100
 Key = Annotated[Text, Field(min_length=1), "Such as api-auth-decision"]
@@ -37,8 +39,13 @@ class LayerEntry(Result):
     why: str | None = Field(None, description="Which words it has, and where")
 
     def __str__(self) -> str:
-        tags = f" [{', '.join(self.tags)}]" if self.tags else ""
-        return f"## {one_line(self.key)}{tags}\n{self.content}" + (_("\n({why})", self.why) if self.why else "")
+        heading = f"## {one_line(self.key)}"
+        if self.tags:
+            heading += f" [{', '.join(self.tags)}]"
+        text = f"{heading}\n{self.content}"
+        if self.why:
+            text += _("\n({why})", self.why)
+        return text
 
 
 class EntryResult(RefDone):
@@ -82,21 +89,38 @@ class SummaryResult(RefDone):
     summary: LayerSummary
 
     def __str__(self) -> str:
-        said, given = self.summary, self.summary.unreadable or {}
-        where = said.storage_dir or said.archive_dir or _("this layer")
-        lines = [_("{entries} in {where}.", counted(said.total_entries, "entry"), where)]
-        lines += [_("Tags: {counts}.", ", ".join(said.unique_tags))] if said.unique_tags else []
-        return joined(
-            "\n", [*lines, *(_("{name} cannot be read: {reason}.", name, reason) for name, reason in given.items())]
-        )
+        summary = self.summary
+        where = summary.storage_dir or summary.archive_dir or _("this layer")
+        lines = [_("{entries} in {where}.", counted(summary.total_entries, "entry"), where)]
+        if summary.unique_tags:
+            lines.append(_("Tags: {counts}.", ", ".join(summary.unique_tags)))
+        for name, reason in (summary.unreadable or {}).items():
+            lines.append(_("{name} cannot be read: {reason}.", name, reason))
+        return "\n".join(lines)
 
 
 def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
     return LayerEntry.of(entry, key=entry.key or "", why=why)
 
 
+@dataclass(frozen=True, slots=True)
+class _LayerWords:
+    """What the descriptions of the tools of a layer call it."""
+
+    whose: str
+    """In English, for a description."""
+    place: Sentence
+
+
+_LAYER_WORDS: Mapping[LayerName, _LayerWords] = {
+    "project": _LayerWords("this project's", Sentence("the project")),
+    "global": _LayerWords("all projects'", Sentence("all projects")),
+}
+
+
 def _tools(name: LayerName) -> tuple[Tool, ...]:
-    whose, place = ("this project's", _("the project")) if name == "project" else ("all projects'", _("all projects"))
+    whose = _LAYER_WORDS[name].whose
+    place = _LAYER_WORDS[name].place
 
     def layer(call: Call) -> Layer:
         return call.memories.knowledge.layers[name]
@@ -108,12 +132,16 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         tags: Annotated[list[Text] | None, "Replace those that are there"] = None,
         caller_agent_id: Caller = None,
     ) -> EntryResult:
-        done = await layer(call).save(key, content, tags, by=tool_name("save", name))
-        away = len(done.entries) - 1
-        moved = _(" {entries} went into the archive.", counted(away, "entry")) if away else ""
-        saved = _("Saved `{key}` of {place}.", done.entry.key, place)
-        said = (saved if done.result else _("Updated `{key}` of {place}.", done.entry.key, place)) + moved
-        return EntryResult(entry=_shown(done.entry), message=said)
+        saved = await layer(call).save(key, content, tags, by=tool_name("save", name))
+        if saved.result:
+            message = _("Saved `{key}` of {place}.", saved.entry.key, place)
+        else:
+            message = _("Updated `{key}` of {place}.", saved.entry.key, place)
+        # A full layer archives others to make room.
+        archived = len(saved.entries) - 1
+        if archived:
+            message += _(" {entries} went into the archive.", counted(archived, "entry"))
+        return EntryResult(entry=_shown(saved.entry), message=message)
 
     def find(*, archive: bool) -> Function:
         async def retrieve(
@@ -123,8 +151,9 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             limit: Annotated[int, between(1, MAX_LIMIT, "entries"), "Entries at most"] = 10,
             caller_agent_id: Caller = None,
         ) -> EntriesResult:
-            found = await layer(call).retrieve(query, tags=tags, limit=limit, archive=archive)
-            return EntriesResult(entries=[_shown(each.entry, each.why) for each in found.hits], count=found.total)
+            matches = await layer(call).retrieve(query, tags=tags, limit=limit, archive=archive)
+            entries = [_shown(hit.entry, hit.why) for hit in matches.hits]
+            return EntriesResult(entries=entries, count=matches.total)
 
         return retrieve
 
@@ -147,22 +176,19 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         return EntriesResult(entries=list(map(_shown, entries)), count=total)
 
     async def delete(call: Call, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
-        gone = await layer(call).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
-        return DeletedResult(key=gone.key or "", message=_("Deleted `{key}` of {place}.", gone.key, place))
+        deleted = await layer(call).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
+        return DeletedResult(key=deleted.key or "", message=_("Deleted `{key}` of {place}.", deleted.key, place))
 
     async def restore(call: Call, key: Key, caller_agent_id: Caller = None) -> EntryResult:
-        back = await layer(call).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
-        return EntryResult(entry=_shown(back), message=_("`{key}` of {place} is back.", back.key, place))
+        restored = await layer(call).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
+        return EntryResult(entry=_shown(restored), message=_("`{key}` of {place} is back.", restored.key, place))
 
     def summed(*, archive: bool) -> Function:
         async def summary(call: Call, caller_agent_id: Caller = None) -> SummaryResult:
-            found = await layer(call).summary(archive=archive)
+            fields = await layer(call).summary(archive=archive)
             if call.memories.hidden:
-                found |= {"storage_dir": None, "archive_dir": None}
-                found["unreadable"] = found["unreadable"] and {
-                    name: call.memories.for_callers(why) for name, why in found["unreadable"].items()
-                }
-            return SummaryResult(summary=LayerSummary(**found))
+                fields |= _without_paths(call, fields)
+            return SummaryResult(summary=LayerSummary(**fields))
 
         return summary
 
@@ -171,64 +197,78 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         return function
 
     pages: dict[str, Any] = {"recalls": True, "paging": Paging("entries")}
-    single = tool(
-        title=_("One entry of {place}", place), description="The entry of this key.", reinforces=True, recalls=True
-    )
+    single: list[Tool] = []
+    if name == "project":
+        of_one_entry = tool(
+            title=Sentence("One entry of {place}", place),
+            description="The entry of this key.",
+            reinforces=True,
+            recalls=True,
+        )
+        single.append(of_one_entry(named("get", get)))
     return (
         tool(
-            title=_("Save knowledge of {place}", place),
+            title=Sentence("Save knowledge of {place}", place),
             description=f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a "
             "lesson. Not the state of a task, and no secrets. The same key replaces the content.",
             always_loaded=True,
             search_hint="save decision knowledge file share agents",
         )(named("save", save)),
         tool(
-            title=_("Find knowledge of {place}", place),
+            title=Sentence("Find knowledge of {place}", place),
             description=f"Find {whose} saved knowledge by words in any language, before you decide something.",
             reinforces=True,
             always_loaded=True,
             search_hint="find decision knowledge convention",
             **pages,
         )(named("retrieve", find(archive=False))),
-        *((single(named("get", get)),) if name == "project" else ()),
+        *single,
         tool(
-            title=_("List knowledge of {place}", place),
+            title=Sentence("List knowledge of {place}", place),
             description=f"All of {whose} entries, changed last first.",
             read_only=True,
             **pages,
         )(named("list", list_all)),
         tool(
-            title=_("Delete knowledge of {place}", place),
+            title=Sentence("Delete knowledge of {place}", place),
             description="Delete the file of an entry, without the archive; for owners and admins.",
             destructive=True,
         )(named("delete", delete)),
         tool(
-            title=_("Figures of the knowledge of {place}", place),
+            title=Sentence("Figures of the knowledge of {place}", place),
             description=f"How many of {whose} entries there are, their tags, and files that cannot be read.",
             read_only=True,
         )(named("summary", summed(archive=False))),
         tool(
-            title=_("Find what was archived of {place}", place),
+            title=Sentence("Find what was archived of {place}", place),
             description=f"Find {whose} entries that went into the archive, because nobody used them.",
             read_only=True,
             **pages,
         )(named("search_archive", find(archive=True))),
         tool(
-            title=_("List what was archived of {place}", place),
+            title=Sentence("List what was archived of {place}", place),
             description=f"All of {whose} entries in the archive, archived last first.",
             read_only=True,
             **pages,
         )(named("list_archive", list_archive)),
         tool(
-            title=_("Restore knowledge of {place}", place),
+            title=Sentence("Restore knowledge of {place}", place),
             description="Bring an entry back out of the archive; for owners and admins.",
         )(named("restore", restore)),
         tool(
-            title=_("Figures of the archive of {place}", place),
+            title=Sentence("Figures of the archive of {place}", place),
             description=f"How many of {whose} entries are in the archive.",
             read_only=True,
         )(named("archive_summary", summed(archive=True))),
     )
+
+
+def _without_paths(call: Call, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a summary that name files, for a caller who may not know where these are."""
+    unreadable = fields["unreadable"]
+    if unreadable:
+        unreadable = {name: call.memories.for_callers(reason) for name, reason in unreadable.items()}
+    return {"storage_dir": None, "archive_dir": None, "unreadable": unreadable}
 
 
 LAYERS = (*_tools("project"), *_tools("global"))

@@ -4,40 +4,86 @@ the Node original's, so that its users can switch."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from languages import N_, _, counted, foreign, joined
+from memory_server.conversations.book_entry import BookEntry
+from memory_server.conversations.firing_texts import rules_text
+from memory_server.conversations.given_rules import GivenRules
 from memory_server.conversations.model import MAX_PROMPT_CHARS
-from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.recalled_block import harmless, one_line
-from memory_server.kernel.text import beginning, unreadable
+from memory_server.kernel.text import beginning, words_between_commas
 from memory_server.kernel.times import iso
 from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, listed, undo_hint
+from memory_server.tools.base.result import From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
-from memory_server.tools.base.tool import tool
+from memory_server.tools.base.tool import FOR_PROGRAMS, tool
+from memory_server.tools.long_term_results import SearchResult, search_result
 from sandbox import Problem
-from sandbox.locale import _, counted, foreign, joined
+from sandbox.firing.rule_fields import rules_json
+from sandbox.firing.rules import MOST_GROUPS, MOST_RULE_CHARS, FiringRules
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
 
-_TRIGGER = _("JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0")
+_TRIGGER = N_("JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0")
 
 
-def _said(problems: Iterable[Problem]) -> list[str]:
-    return [
-        _("{reason} (line {line}, column {column})", problem.message, problem.line, problem.column)
-        if problem.line
-        else foreign(problem.message)
-        for problem in problems
-    ]
+_MOST_MESSAGES = 1_000_000
+_MOST_ORDER = 1e9
 
 
-Warnings = Annotated[list[str], From("warnings", _said)]
+def _names(group: Any) -> Any:
+    """Names of groups: one text has them with commas between, as in SillyTavern."""
+    if isinstance(group, str):
+        return words_between_commas(group)
+    return group
+
+
+def _warning_texts(problems: Iterable[Problem]) -> list[str]:
+    return [_warning_text(problem) for problem in problems]
+
+
+def _warning_text(problem: Problem) -> str:
+    if not problem.line:
+        return foreign(problem.message)
+    return _("{reason} (line {line}, column {column})", problem.message, problem.line, problem.column)
+
+
+_GroupName = Annotated[Text, Field(min_length=1, max_length=MOST_RULE_CHARS)]
+Order = Annotated[
+    float | None,
+    Field(ge=-_MOST_ORDER, le=_MOST_ORDER, allow_inf_nan=False),
+    FOR_PROGRAMS,
+    "The highest comes first where room is short; usually 100",
+]
+Groups = Annotated[
+    Annotated[list[_GroupName], Field(max_length=MOST_GROUPS)] | None,
+    BeforeValidator(_names),
+    FOR_PROGRAMS,
+    "Groups: of those of one group that fire together, one comes",
+]
+Cooldown = Annotated[
+    int | None,
+    Field(ge=0, le=_MOST_MESSAGES),
+    FOR_PROGRAMS,
+    "It comes again so many messages of a chat later at the earliest; after `sticky`, it stays away for so many",
+]
+Once = Annotated[bool | None, FOR_PROGRAMS, "It comes once in a chat"]
+Sticky = Annotated[
+    int | None,
+    Field(ge=0, le=_MOST_MESSAGES),
+    FOR_PROGRAMS,
+    "Messages of a chat for which it stays, with that at which it came",
+]
+Probability = Annotated[float | None, Field(ge=0, le=100), FOR_PROGRAMS, "Per cent of the cases in which it comes"]
+
+
+Warnings = Annotated[list[str], From("warnings", _warning_texts)]
 
 
 class UpdateResult(Result):
@@ -57,21 +103,23 @@ class SetResult(Result):
     changeId: str
 
     def __str__(self) -> str:
-        done, count = _("Replaced") if self.replaced else _("Stored"), counted(self.totalMemories, "long-term memory")
+        done = _("Replaced") if self.replaced else _("Stored")
+        count = counted(self.totalMemories, "long-term memory")
         return _with_warnings(_("{done}; {number} in this conversation.", done, count), self.warnings)
 
 
-def _with_warnings(done: str, warnings: Iterable[str]) -> str:
-    return joined("\n", [done, *(_("Warning: {warning}", warning) for warning in warnings)])
+def _with_warnings(sentence: str, warnings: Iterable[str]) -> str:
+    warning_lines = [_("Warning: {warning}", warning) for warning in warnings]
+    return "\n".join([sentence, *warning_lines])
 
 
 @tool(
     title="Remember under a condition",
     description=(
-        "Keep a prompt for good and have it come up whenever its JavaScript trigger is true: birthdays, "
-        "allergies, promises, moods, places. Kept in the conversation `default`, it is found from every chat. "
-        "The trigger sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?) "
-        "and match_keys_all. An existing name is replaced."
+        "Keep a prompt for good and have it come up when its JavaScript trigger is true: birthdays, "
+        "allergies, promises, moods, places. In the conversation `default` it is found from every chat. "
+        "It sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?), "
+        "match_keys_all, on_day(month, day), on_lunar_day. An existing name is replaced."
     ),
     search_hint="remember for good, remind, reminder, birthday, preference, promise",
     idempotent=True,
@@ -84,6 +132,12 @@ async def add_long_term_memory(
     conversation_id: ConversationId = None,
     createdContext: Annotated[Text | None, "Where this comes from"] = None,
     recentMessages: Messages | None = None,
+    order: Order = None,
+    group: Groups = None,
+    cooldown: Cooldown = None,
+    once: Once = None,
+    sticky: Sticky = None,
+    probability: Probability = None,
 ) -> SetResult:
     stored = await call.conversations.get(conversation_id).long_term.add(
         name,
@@ -91,6 +145,9 @@ async def add_long_term_memory(
         trigger,
         created_context=createdContext,
         recent=recentMessages or (),
+        rules=GivenRules(
+            order=order, group=group, cooldown=cooldown, once=once, sticky=sticky, probability=probability
+        ),
         by="add_long_term_memory",
     )
     return SetResult.of(stored, success=True)
@@ -109,6 +166,12 @@ async def update_long_term_memory(
     conversation_id: ConversationId = None,
     updatedContext: Text | None = None,
     recentMessages: Messages | None = None,
+    order: Order = None,
+    group: Groups = None,
+    cooldown: Cooldown = None,
+    once: Once = None,
+    sticky: Sticky = None,
+    probability: Probability = None,
 ) -> UpdateResult:
     stored = await call.conversations.get(conversation_id).long_term.update(
         name,
@@ -116,6 +179,9 @@ async def update_long_term_memory(
         prompt=prompt,
         updated_context=updatedContext,
         recent=recentMessages or (),
+        rules=GivenRules(
+            order=order, group=group, cooldown=cooldown, once=once, sticky=sticky, probability=probability
+        ),
         by="update_long_term_memory",
     )
     return UpdateResult.of(stored, success=True)
@@ -135,8 +201,27 @@ class DeleteResult(Result):
 
 @tool(title="Delete a long-term memory", description="Delete a long-term memory by its name.", destructive=True)
 async def delete_long_term_memory(call: Call, name: Text, conversation_id: ConversationId = None) -> DeleteResult:
-    manager = call.conversations.get(conversation_id).long_term
-    return DeleteResult.of(await manager.delete(name, by="delete_long_term_memory"))
+    long_term = call.conversations.get(conversation_id).long_term
+    return DeleteResult.of(await long_term.delete(name, by="delete_long_term_memory"))
+
+
+def _book_name(book: BookEntry) -> str:
+    return book.book_name
+
+
+def _rules_or_none(rules: FiringRules) -> dict[str, Any] | None:
+    return rules_json(rules) or None
+
+
+def _rules_in_words(rules: FiringRules) -> str | None:
+    return rules_text(rules) or None
+
+
+Rules = Annotated[
+    dict[str, Any] | None, From("rules", _rules_or_none, "Rules that are not as usual: order, group, cooldown, …")
+]
+RulesInWords = Annotated[str | None, From("rules", _rules_in_words, "Rules that are not as usual, in words")]
+BookName = Annotated[str | None, From("book", _book_name, "The lorebook that it is from")]
 
 
 class Listed(Result):
@@ -144,9 +229,19 @@ class Listed(Result):
     createdAt: Annotated[str, From("created_ms", iso)]
     updatedAt: Annotated[str | None, From("updated_ms", iso)] = None
     promptPreview: Annotated[str, From("prompt", beginning)]
+    rules: RulesInWords = None
+    book: BookName = None
     trouble: str | None = Field(
         None, description="How often its trigger timed out, ran out of memory or crashed lately"
     )
+
+    def __str__(self) -> str:
+        text = f"- {one_line(self.name)}: {one_line(self.promptPreview)}"
+        if self.rules:
+            text += _(" [{rules}]", self.rules)
+        if self.trouble:
+            text += _(" [trigger in trouble: {trouble}]", self.trouble)
+        return text
 
 
 class ListResult(Result):
@@ -158,14 +253,7 @@ class ListResult(Result):
             return _("No long-term memories in this conversation.")
         if not self.memories:
             return _("No more of them: {memories} in this conversation.", counted(self.total, "memory"))
-        return joined(
-            "\n",
-            (
-                f"- {one_line(memory.name)}: {one_line(memory.promptPreview)}"
-                + (_(" [trigger in trouble: {trouble}]", memory.trouble) if memory.trouble else "")
-                for memory in self.memories
-            ),
-        )
+        return "\n".join(map(str, self.memories))
 
 
 @tool(
@@ -177,64 +265,16 @@ class ListResult(Result):
 async def list_long_term_memories(
     call: Call, conversation_id: ConversationId = None, offset: Offset = None
 ) -> ListResult:
-    manager = call.conversations.get(conversation_id).long_term
-    memories = await manager.memories()
-    return ListResult(
-        memories=[Listed.of(memory, trouble=_trouble(manager.record_of(memory))) for memory in memories],
-        total=len(memories),
-    )
+    long_term = call.conversations.get(conversation_id).long_term
+    memories = await long_term.memories()
+    rows = [Listed.of(memory, trouble=_trouble(long_term.record_of(memory))) for memory in memories]
+    return ListResult(memories=rows, total=len(memories))
 
 
 def _trouble(record: TriggerRecord) -> str | None:
     counts = ((record.timeouts, _("time-out")), (record.out_of_memory, _("out of memory")), (record.killed, _("crash")))
-    return joined(", ", (noun + f" x {count}" for count, noun in counts if count)) or None
-
-
-class Activated(Result):
-    name: Annotated[str, From("memory.name")]
-    prompt: Annotated[str, From("memory.prompt")]
-    createdAt: Annotated[str, From("memory.created_ms", iso)]
-    updatedAt: Annotated[str | None, From("memory.updated_ms", iso)] = None
-    conversation_id: str
-
-
-class FailedTrigger(Result):
-    name: str
-    conversation_id: str
-    kind: str
-    message: str
-    line: int | None = None
-    column: int | None = None
-
-
-class SearchResult(Result):
-    activated: list[Activated]
-    random: list[Activated]
-    failed: list[FailedTrigger]
-    activatedCount: int = Field(description="Triggers that fired, those of other pages among them")
-    totalMemories: int
-    note: str | None = Field(None, description="Which conversations could not be read")
-
-    def __str__(self) -> str:
-        lines = [
-            _("Fired - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt)) for memory in self.activated
-        ]
-        lines += [
-            _("By chance - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt)) for memory in self.random
-        ]
-        lines += [
-            _(
-                "Trigger failed - {name}: {kind}, {message}{line}",
-                one_line(failed.name),
-                failed.kind,
-                one_line(failed.message),
-                _(" (line {line}, column {column})", failed.line, failed.column) if failed.line else "",
-            )
-            for failed in self.failed
-        ]
-        lines += [self.note] if self.note else []
-        fired = counted(self.activatedCount, "trigger")
-        return listed(lines, _("{triggers} of {total_memories} fired.", fired, self.totalMemories))
+    parts = [noun + f" x {count}" for count, noun in counts if count]
+    return joined(", ", parts) or None
 
 
 @tool(
@@ -255,25 +295,12 @@ async def search_long_term_memories(
     participants: Participants = None,
     offset: Offset = None,
 ) -> SearchResult:
+    call = call.in_zone_of(participants)
     conversation = call.conversations.get(conversation_id)
     activation = await conversation.long_term.search(messages, participants=participants)
     result = search_result(activation)
     call.note(Given(conversation.id, messages, result, activation=activation))
     return result
-
-
-def search_result(activation: Activation) -> SearchResult:
-    return SearchResult(
-        activated=Activated.each(activation.activated),
-        random=Activated.each(activation.random),
-        failed=[
-            FailedTrigger.of(failure, name=item.memory.name, conversation_id=item.conversation_id)
-            for item, failure in activation.failed
-        ],
-        activatedCount=len(activation.activated),
-        totalMemories=activation.searched,
-        note=unreadable(activation.unread) if activation.unread else None,
-    )
 
 
 class ContextResult(Result):
@@ -283,6 +310,9 @@ class ContextResult(Result):
     updatedAt: Annotated[str | None, From("updated_ms", iso)] = None
     createdContext: str
     updatedContext: str
+    rules: Rules = None
+    rulesInWords: RulesInWords = None
+    book: BookName = None
 
     def __str__(self) -> str:
         dates = _(
@@ -291,10 +321,16 @@ class ContextResult(Result):
             _(", updated {time}", self.updatedAt) if self.updatedAt else "",
         )
         trigger = "\n  ".join(map(harmless, self.trigger.splitlines()))
-        parts = [_("{what} ({more})", one_line(self.name), dates), _("Trigger: {trigger}", trigger)]
-        parts += [_("Created from: {created_context}", one_line(self.createdContext))] if self.createdContext else []
-        parts += [_("Updated from: {updated_context}", one_line(self.updatedContext))] if self.updatedContext else []
-        return joined("\n", parts)
+        lines = [_("{what} ({more})", one_line(self.name), dates), _("Trigger: {trigger}", trigger)]
+        if self.rulesInWords:
+            lines.append(_("Rules: {rules}", self.rulesInWords))
+        if self.book:
+            lines.append(_("Book: {book}", one_line(self.book)))
+        if self.createdContext:
+            lines.append(_("Created from: {created_context}", one_line(self.createdContext)))
+        if self.updatedContext:
+            lines.append(_("Updated from: {updated_context}", one_line(self.updatedContext)))
+        return "\n".join(lines)
 
 
 @tool(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from languages import N_, _, counted, n_
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
@@ -14,12 +15,11 @@ from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
 from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted, joined, n_
 
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
 Type = Literal["tech", "project-tech", "domain"]
-_TYPES = _("tech: true anywhere; project-tech: how this project does it; domain: its subject")
+_TYPES = N_("tech: true anywhere; project-tech: how this project does it; domain: its subject")
 
 
 class RememberResult(Result):
@@ -54,10 +54,14 @@ async def remember(
     examples: Annotated[list[Text], "Pieces of code"] = [],
     source: Annotated[Text | None, "Where it is from"] = None,
 ) -> RememberResult:
-    done = await call.memories.knowledge.notes.remember(
+    stored = await call.memories.knowledge.notes.remember(
         type, topic, content, tags=tags, examples=examples, source=source, project=call.project, by="remember"
     )
-    return RememberResult.of(done)
+    return RememberResult.of(stored)
+
+
+def _counts_or_none(counts: Mapping[str, int]) -> dict[str, int] | None:
+    return dict(counts) or None
 
 
 def _seconds(time_ms: int) -> int:
@@ -81,6 +85,17 @@ class Note(Result):
     why: str = Field(description="Which words it has, and where")
     project: str | None = Field(None, description="Of which project, where the caller is in none")
 
+    def __str__(self) -> str:
+        heading = f"## {one_line(self.topic)} ({_origin(self.type, self.project)})"
+        return "\n".join([heading, self.content, *(self.examples or ()), _("({why})", self.why)])
+
+
+def _origin(note_type: str, project: str | None) -> str:
+    """The type of a note, and its project if that is told."""
+    if not project:
+        return note_type
+    return f"{note_type}, {project}"
+
 
 _WAITING = "Notes that may be of this project, and what to do with them"
 
@@ -90,28 +105,21 @@ class RecallResult(Result):
     total_count: Annotated[int, From("total")]
     left_off: Annotated[
         dict[str, int] | None,
-        From(form=lambda counts: dict(counts) or None, words="How many more match, by the reason they are left off"),
+        From(form=_counts_or_none, words="How many more match, by the reason they are left off"),
     ] = None
     note: str | None = Field(None, description=_WAITING)
 
     def __str__(self) -> str:
-        lines = [
-            joined(
-                "\n",
-                [
-                    f"## {one_line(note.topic)} ({joined(', ', filter(None, (note.type, note.project)))})",
-                    note.content,
-                    *(note.examples or ()),
-                    _("({why})", note.why),
-                ],
-            )
-            for note in self.memories
-        ]
-        more = joined(
-            "", (_("; {number} {what}", number, _(reason)) for reason, number in (self.left_off or {}).items())
-        )
-        shown = _("{lines} of {notes}{more}.", len(lines), counted(self.total_count, "note"), more)
-        return listed(lines, joined("\n", filter(None, (shown, self.note))), "\n\n")
+        left_off = self.left_off or {}
+        more = "".join([_("; {number} {what}", number, _(reason)) for reason, number in left_off.items()])
+        shown = _("{lines} of {notes}{more}.", len(self.memories), counted(self.total_count, "note"), more)
+        return listed(self.memories, _with_note(shown, self.note), "\n\n")
+
+
+def _with_note(sentence: str, note: str | None) -> str:
+    if not note:
+        return sentence
+    return "\n".join((sentence, note))
 
 
 @tool(
@@ -135,13 +143,22 @@ async def recall(
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = 10,
     offset: Offset = None,
 ) -> RecallResult:
-    notes, here = call.memories.knowledge.notes, call.project
-    found = await notes.recall(
-        query, type, tags=tags, limit=limit, offset=offset or 0, project=here, other_words=otherWords
+    notes = call.memories.knowledge.notes
+    matches = await notes.recall(
+        query, type, tags=tags, limit=limit, offset=offset or 0, project=call.project, other_words=otherWords
     )
-    names = await notes.project_names() if notes.project_of(here) is None else {}
-    shown = [Note.of(hit, project=names.get(hit.entry.project)) for hit in found.hits]
-    return RecallResult.of(found, memories=shown, note=await notes.waiting(here))
+    project_names = await _project_names(call)
+    shown_notes = [Note.of(hit, project=project_names.get(hit.entry.project)) for hit in matches.hits]
+    waiting = await notes.waiting(call.project)
+    return RecallResult.of(matches, memories=shown_notes, note=waiting)
+
+
+async def _project_names(call: Call) -> Mapping[str, str]:
+    """The name of each project by its id; empty for a caller in a project, who is not told where notes are from."""
+    notes = call.memories.knowledge.notes
+    if notes.project_of(call.project) is not None:
+        return {}
+    return await notes.project_names()
 
 
 class NoteRow(Result):
@@ -153,6 +170,16 @@ class NoteRow(Result):
     updated_at: Annotated[int, From("updated_ms", _seconds, "Seconds since 1970")]
     project: str | None = Field(None, description="Of which project, where the caller is in none")
 
+    def __str__(self) -> str:
+        return n_(
+            "{id} {topic} ({type}, {count:,} character)",
+            "{id} {topic} ({type}, {count:,} characters)",
+            self.characters,
+            self.id,
+            one_line(self.topic),
+            _origin(self.type, self.project),
+        )
+
 
 class NoteList(Result):
     notes: list[NoteRow] = Field(description="By type and topic")
@@ -160,19 +187,8 @@ class NoteList(Result):
     note: str | None = Field(None, description=_WAITING)
 
     def __str__(self) -> str:
-        lines = [
-            n_(
-                "{id} {topic} ({type}, {count:,} character)",
-                "{id} {topic} ({type}, {count:,} characters)",
-                note.characters,
-                note.id,
-                one_line(note.topic),
-                joined(", ", filter(None, (note.type, note.project))),
-            )
-            for note in self.notes
-        ]
-        shown = _("{shown} of {all}.", len(lines), counted(self.total_count, "note"))
-        return listed(lines, joined("\n", filter(None, (shown, self.note))))
+        shown = _("{shown} of {all}.", len(self.notes), counted(self.total_count, "note"))
+        return listed(self.notes, _with_note(shown, self.note))
 
 
 @tool(
@@ -190,11 +206,12 @@ async def list_notes(
     limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = MAX_LIMIT,
     offset: Offset = None,
 ) -> NoteList:
-    notes, here = call.memories.knowledge.notes, call.project
-    entries, total = await notes.listed(type, tags=tags, limit=limit, offset=offset or 0, project=here)
-    names = await notes.project_names() if notes.project_of(here) is None else {}
-    rows = [NoteRow.of(entry, project=names.get(entry.project)) for entry in entries]
-    return NoteList(notes=rows, total_count=total, note=await notes.waiting(here))
+    notes = call.memories.knowledge.notes
+    entries, total = await notes.listed(type, tags=tags, limit=limit, offset=offset or 0, project=call.project)
+    project_names = await _project_names(call)
+    rows = [NoteRow.of(entry, project=project_names.get(entry.project)) for entry in entries]
+    waiting = await notes.waiting(call.project)
+    return NoteList(notes=rows, total_count=total, note=waiting)
 
 
 class NoteChanged(Result):
@@ -226,8 +243,8 @@ async def edit_note(
     append: Annotated[Piece, "Lines to add at the end"] = "",
 ) -> NoteChanged:
     notes = call.memories.knowledge.notes
-    done = await notes.edit(memory_id, find=find, replacement=replace, append=append, by="edit_note")
-    return NoteChanged(memory_id=memory_id, action="updated", changeId=done.change_id)
+    edited = await notes.edit(memory_id, find=find, replacement=replace, append=append, by="edit_note")
+    return NoteChanged(memory_id=memory_id, action="updated", changeId=edited.change_id)
 
 
 @tool(title="Delete a note", description="Delete one note; the change can be undone.", destructive=True)

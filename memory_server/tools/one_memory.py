@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from languages import _, joined
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory, place_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, said_beginning
@@ -15,9 +17,12 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, Text, Words
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, joined
 
 MemoryId = Annotated[Text, "Id of a short-term memory"]
+
+
+def _words_or_none(words: Sequence[str]) -> list[str] | None:
+    return list(words) or None
 
 
 class PinResult(Result):
@@ -40,7 +45,8 @@ class PinResult(Result):
     idempotent=True,
 )
 async def pin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    return PinResult.of(await call.conversations.get(conversation_id).short_term.pin(id, by="pin_memory"))
+    short_term = call.conversations.get(conversation_id).short_term
+    return PinResult.of(await short_term.pin(id, by="pin_memory"))
 
 
 @tool(
@@ -49,8 +55,8 @@ async def pin_memory(call: Call, id: MemoryId, conversation_id: ConversationId =
     idempotent=True,
 )
 async def unpin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    manager = call.conversations.get(conversation_id).short_term
-    return PinResult.of(await manager.pin(id, pinned=False, by="unpin_memory"))
+    short_term = call.conversations.get(conversation_id).short_term
+    return PinResult.of(await short_term.pin(id, pinned=False, by="unpin_memory"))
 
 
 class MuteResult(Result):
@@ -61,9 +67,10 @@ class MuteResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        places, undo = joined(", ", map(place_text, self.muted)), undo_hint(self.changeId)
+        undo = undo_hint(self.changeId)
         if not self.muted:
             return _("{id} is not muted.{undo_hint}", self.id, undo)
+        places = joined(", ", map(place_text, self.muted))
         return _(
             "{id} is muted: it no longer comes unasked {places}. A search by hand finds it.{undo}",
             self.id,
@@ -89,10 +96,20 @@ async def mute_memory(
     conversation_id: ConversationId = None,
 ) -> MuteResult:
     conversation = call.conversations.get(conversation_id)
-    if where == "folder" and call.folder is None:
-        raise InvalidInput("The folder of this call is not known; mute the memory in its conversation, or everywhere.")
-    names = {"conversation": conversation.id, "folder": call.folder}
-    place = {"everywhere": EVERYWHERE, "nowhere": None}.get(where, f"{where}:{names.get(where)}")
+    place: str | None
+    match where:
+        case "conversation":
+            place = f"conversation:{conversation.id}"
+        case "folder":
+            if call.folder is None:
+                raise InvalidInput(
+                    "The folder of this call is not known; mute the memory in its conversation, or everywhere."
+                )
+            place = f"folder:{call.folder}"
+        case "everywhere":
+            place = EVERYWHERE
+        case "nowhere":
+            place = None
     return MuteResult.of(await conversation.short_term.mute(id, place, by="mute_memory"))
 
 
@@ -101,14 +118,14 @@ class EditResult(Result):
     text: Annotated[str, From("memory.text", said_beginning, "The beginning of what it says now")]
     otherWords: Annotated[
         list[str] | None,
-        From("memory.other_words", lambda words: list(words) or None, "By which it is found beside its own words"),
+        From("memory.other_words", _words_or_none, "By which it is found beside its own words"),
     ] = None
     note: str | None = Field(None, description="Which other words were left out, and why")
     changeId: ChangeId = None
 
     def __str__(self) -> str:
         told = _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
-        return joined(" ", filter(None, (told, found_by_text(self.otherWords or ()), self.note)))
+        return " ".join(filter(None, (told, found_by_text(self.otherWords or ()), self.note)))
 
 
 def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[str]:
@@ -144,10 +161,13 @@ async def edit_memory(
     otherWords: Annotated[Words | None, "All other words by which it is found; an empty list takes them away"] = None,
     conversation_id: ConversationId = None,
 ) -> EditResult:
-    if (find is None) != (replace is None) or (find is None and otherWords is None):
+    has_half_a_replacement = (find is None) != (replace is None)
+    if has_half_a_replacement or (find is None and otherWords is None):
         raise InvalidInput("Give both find and replace, or otherWords, or all three; then it is known what to change.")
     short_term = call.conversations.get(conversation_id).short_term
     memory = await short_term.memory(id)
-    texts = None if find is None or replace is None else _texts_with(memory, find, replace)
-    done = await short_term.edit(id, texts, other_words=otherWords, before=memory.text, by="edit_memory")
-    return EditResult.of(done, note=private_words_note(done.private_words))
+    texts = None
+    if find is not None and replace is not None:
+        texts = _texts_with(memory, find, replace)
+    edited = await short_term.edit(id, texts, other_words=otherWords, before=memory.text, by="edit_memory")
+    return EditResult.of(edited, note=private_words_note(edited.private_words))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import orjson
 from pydantic import Field
 
+from languages import _, counted, n_
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
@@ -19,7 +20,6 @@ from memory_server.memories.memories import Call
 from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
 from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, between
 from memory_server.tools.base.tool import tool
-from sandbox.locale import _, counted, n_
 
 MAX_LIMIT = 100
 Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
@@ -45,26 +45,29 @@ class ChangedResult(DataResult[T]):
         return str(self.data) + undo_hint(", ".join(self.changeIds))
 
 
+def _chars_or_none(chars: int) -> int | None:
+    return chars or None
+
+
 class AddResult(RefDone):
     referenceId: Annotated[str, From("entry.ref")]
     summary: Annotated[str, From("entry.title", words="The beginning of the text")]
     contentLength: Annotated[int, From("entry.body", len, "Characters that are stored")]
     contentTruncated: Annotated[
-        int | None,
-        From("result", lambda over: over or None, "Characters at the end that were too many to be stored"),
+        int | None, From("result", _chars_or_none, "Characters at the end that were too many to be stored")
     ] = None
     changeId: ChangeId = None
 
     def __str__(self) -> str:
         cut = _(", {count:,} more were too many", self.contentTruncated) if self.contentTruncated else ""
-        said = n_(
+        stored = n_(
             "Stored as {id} ({count:,} character{cut}).",
             "Stored as {id} ({count:,} characters{cut}).",
             self.contentLength,
             self.referenceId,
             cut,
         )
-        return said + undo_hint(self.changeId) + f"\n{self.summary}"
+        return stored + undo_hint(self.changeId) + f"\n{self.summary}"
 
 
 @tool(
@@ -85,10 +88,10 @@ async def memoryAdd(
     importance: Annotated[float | None, Field(ge=0, le=1), "0 to 1"] = None,
     metadata: Annotated[dict[str, Any] | None, "Facts about it, for programs"] = None,
 ) -> AddResult:
-    done = await call.memories.knowledge.refs.add(
+    added = await call.memories.knowledge.refs.add(
         content, namespace, tags=tags, source=source, importance=importance, metadata=metadata, by="memoryAdd"
     )
-    return AddResult.of(done, success=True)
+    return AddResult.of(added, success=True)
 
 
 class Reference(Result):
@@ -101,6 +104,12 @@ class Reference(Result):
     contentPreview: str | None = None
     why: str | None = None
 
+    def __str__(self) -> str:
+        text = f"{self.id} {self.score} ({self.namespace}): {one_line(self.contentPreview or self.summary)}"
+        if self.why:
+            text += _(" ({reason})", self.why)
+        return text
+
 
 class SearchData(Result):
     found: bool
@@ -109,12 +118,8 @@ class SearchData(Result):
     query: str
 
     def __str__(self) -> str:
-        lines = [
-            f"{each.id} {each.score} ({each.namespace}): {one_line(each.contentPreview or each.summary)}"
-            + (_(" ({reason})", each.why) if each.why else "")
-            for each in self.results
-        ]
-        return listed(lines, _("{shown} of {all}.", len(lines), counted(self.total, "reference")))
+        shown = len(self.results)
+        return listed(self.results, _("{shown} of {all}.", shown, counted(self.total, "reference")))
 
 
 @tool(
@@ -139,15 +144,16 @@ async def memorySearch(
     why: Annotated[bool, "With the words that matched, and the parts of the score"] = False,
 ) -> DataResult[SearchData]:
     refs = call.memories.knowledge.refs
-    found = await refs.search(query, namespace, tags=tags, limit=limit, other_words=otherWords)
-    preview = refs.options.include_content if includeContent is None else includeContent
-    rows = [_reference(each, refs.options.preview_chars if preview else 0, why=why) for each in found.hits]
-    return DataResult(data=SearchData(found=bool(rows), results=rows, total=found.total, query=query))
+    matches = await refs.search(query, namespace, tags=tags, limit=limit, other_words=otherWords)
+    has_preview = refs.options.include_content if includeContent is None else includeContent
+    preview_chars = refs.options.preview_chars if has_preview else 0
+    rows = [_reference(hit, preview_chars=preview_chars, why=why) for hit in matches.hits]
+    return DataResult(data=SearchData(found=bool(rows), results=rows, total=matches.total, query=query))
 
 
-def _reference(found: Hit, preview_chars: int, *, why: bool) -> Reference:
-    preview = found.entry.body[:preview_chars] or None
-    return Reference.of(found, contentPreview=preview, why=found.why if why else None)
+def _reference(hit: Hit, *, preview_chars: int, why: bool) -> Reference:
+    preview = hit.entry.body[:preview_chars] or None
+    return Reference.of(hit, contentPreview=preview, why=hit.why if why else None)
 
 
 class CountsResult(RefDone):
@@ -161,8 +167,11 @@ class CountsResult(RefDone):
 
 @tool(title="Count stored texts", description="How many texts are stored, by namespace.", read_only=True)
 async def memoryStats(call: Call) -> CountsResult:
-    short, long = [await call.memories.knowledge.refs.count(name) for name in NAMESPACES]
-    return CountsResult(data={"total": short + long, "shortTerm": short, "longTerm": long})
+    refs = call.memories.knowledge.refs
+    short_term = await refs.count("short-term")
+    long_term = await refs.count("long-term")
+    counts = {"total": short_term + long_term, "shortTerm": short_term, "longTerm": long_term}
+    return CountsResult(data=counts)
 
 
 class DeleteData(Result):
@@ -195,14 +204,19 @@ class ClearData(Result):
 
 
 async def _cleared(
-    call: Call, namespaces: tuple[Namespace, ...], by: str, remaining: int | None
+    call: Call, namespaces: tuple[Namespace, ...], *, by: str, remaining: int | None
 ) -> ChangedResult[ClearData]:
-    done = [await call.memories.knowledge.refs.clear(name, by=by) for name in namespaces]
-    count = sum(cleared for cleared, _ in done)
+    count = 0
+    change_ids: list[str] = []
+    for namespace in namespaces:
+        cleared, change_id = await call.memories.knowledge.refs.clear(namespace, by=by)
+        count += cleared
+        if change_id:
+            change_ids.append(change_id)
     data = ClearData(
         cleared=count, remaining=remaining, message=_("Cleared {references}.", counted(count, "reference"))
     )
-    return ChangedResult(data=data, changeIds=[change_id for _, change_id in done if change_id])
+    return ChangedResult(data=data, changeIds=change_ids)
 
 
 @tool(
@@ -213,7 +227,7 @@ async def _cleared(
 )
 async def memoryClearShortTerm(call: Call) -> ChangedResult[ClearData]:
     remaining = await call.memories.knowledge.refs.count("long-term")
-    return await _cleared(call, ("short-term",), "memoryClearShortTerm", remaining)
+    return await _cleared(call, ("short-term",), by="memoryClearShortTerm", remaining=remaining)
 
 
 @tool(
@@ -223,7 +237,7 @@ async def memoryClearShortTerm(call: Call) -> ChangedResult[ClearData]:
     idempotent=True,
 )
 async def memoryClearAll(call: Call) -> ChangedResult[ClearData]:
-    return await _cleared(call, NAMESPACES, "memoryClearAll", None)
+    return await _cleared(call, NAMESPACES, by="memoryClearAll", remaining=None)
 
 
 @tool(
@@ -232,13 +246,21 @@ async def memoryClearAll(call: Call) -> ChangedResult[ClearData]:
     idempotent=True,
 )
 async def memoryCleanup(call: Call) -> ChangedResult[ClearData]:
-    cleaned, change_ids = 0, []
-    for name in NAMESPACES:
-        while (done := await call.memories.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
-            cleaned += done[0]
-            change_ids.append(done[1])
-    said = _("{references} went into the archive.", counted(cleaned, "reference")) if cleaned else _("Nothing is over.")
-    return ChangedResult(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
+    cleaned = 0
+    change_ids: list[str] = []
+    for namespace in NAMESPACES:
+        # One run archives a limited number of texts; the run that finds nothing more has no change.
+        while True:
+            count, change_id = await call.memories.knowledge.refs.clean_up(namespace, by="memoryCleanup")
+            if change_id is None:
+                break
+            cleaned += count
+            change_ids.append(change_id)
+    if cleaned:
+        message = _("{references} went into the archive.", counted(cleaned, "reference"))
+    else:
+        message = _("Nothing is over.")
+    return ChangedResult(data=ClearData(cleaned=cleaned, message=message), changeIds=change_ids)
 
 
 class ContentData(Result):
@@ -248,7 +270,9 @@ class ContentData(Result):
     next: int | None = Field(None, description="Give this as `offset` for what follows")
 
     def __str__(self) -> str:
-        return self.content + ("" if self.next is None else _("\nGo on with offset={next}.", self.next))
+        if self.next is None:
+            return self.content
+        return self.content + _("\nGo on with offset={next}.", self.next)
 
 
 @tool(
@@ -268,10 +292,20 @@ async def memoryGetContent(call: Call, id: Id, offset: Offset = None) -> DataRes
             start,
             len(entry.body),
         )
-    # Each character of JSON has at least a byte, and at most six where it is escaped.
-    page = entry.body[start : start + refs.options.page_bytes]
-    while len(orjson.dumps(page)) > refs.options.page_bytes:
-        page = page[: len(page) * refs.options.page_bytes // len(orjson.dumps(page)) or 1]
+    page = _page(entry.body, start, refs.options.page_bytes)
     end = start + len(page)
     following = end if end < len(entry.body) else None
-    return DataResult(data=ContentData(id=entry.ref, content=page, contentLength=len(entry.body), next=following))
+    content = ContentData(id=entry.ref, content=page, contentLength=len(entry.body), next=following)
+    return DataResult(data=content)
+
+
+def _page(text: str, start: int, most_bytes: int) -> str:
+    """The part of a text from `start` on that has at most `most_bytes` of JSON, but at least one character."""
+    # Each character of JSON has at least a byte, and at most six where it is escaped.
+    page = text[start : start + most_bytes]
+    page_bytes = len(orjson.dumps(page))
+    while page_bytes > most_bytes:
+        chars = len(page) * most_bytes // page_bytes
+        page = page[: max(chars, 1)]
+        page_bytes = len(orjson.dumps(page))
+    return page

@@ -7,15 +7,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from languages import N_, _, counted, joined
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
 from memory_server.knowledge.embeddings import NO_EMBEDDINGS
 from memory_server.knowledge.sessions.records import Measured, Mode, SearchType
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, listed, undo_hint
 from memory_server.tools.refs import RefDone
-from sandbox.locale import N_, _, counted, joined
 
-Metadata = Annotated[dict[str, Any] | None, From("metadata", lambda metadata: dict(metadata) or None)]
+
+def _metadata_or_none(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    return dict(metadata) or None
+
+
+Metadata = Annotated[dict[str, Any] | None, From("metadata", _metadata_or_none)]
 
 
 class SessionIdsShown(Result):
@@ -47,9 +52,17 @@ class Memory(Result):
     why: str | None = None
 
     def __str__(self) -> str:
-        notes = [self.event, self.why, None if self.score is None else f"{self.score:.2f}"]
-        added = joined("; ", filter(None, notes))
-        return f"{self.id}. {one_line(self.content)}" + (_(" ({reason})", added) if added else "")
+        notes: list[str] = []
+        if self.event is not None:
+            notes.append(self.event)
+        if self.why:
+            notes.append(self.why)
+        if self.score is not None:
+            notes.append(f"{self.score:.2f}")
+        text = f"{self.id}. {one_line(self.content)}"
+        if notes:
+            text += _(" ({reason})", joined("; ", notes))
+        return text
 
 
 class SessionDone(RefDone):
@@ -63,7 +76,9 @@ class ChangedMemory(SessionDone):
 
     @property
     def tail(self) -> str:
-        return undo_hint(self.changeId) + (_(" ({reason})", self.reason) if self.reason else "")
+        """What stands behind the text of the change: its id, and why it was not done as asked."""
+        reason = _(" ({reason})", self.reason) if self.reason else ""
+        return undo_hint(self.changeId) + reason
 
 
 class InitResult(SessionDone):
@@ -87,7 +102,7 @@ class SearchResult(SessionDone):
 
     def __str__(self) -> str:
         # Not where no model is named: it would stand below every search.
-        why = _(" ({reason})", self.reason) if self.reason not in (None, NO_EMBEDDINGS) else ""
+        why = _(" ({reason})", self.reason) if self.reason not in (None, _(NO_EMBEDDINGS)) else ""
         return _page(self.memories, self.total, why)
 
 
@@ -119,7 +134,9 @@ class DeletedResult(ChangedMemory):
         return _("Deleted {memories}.{tail}", counted(self.deletedCount, "memory"), self.tail)
 
 
-_STATUSES = N_("done"), N_("failed")
+_STATUSES = (N_("done"), N_("failed"))
+_SHOWN_IDS = 10
+"""Ids of memories that the text of an operation names."""
 
 
 class HistoryRow(Result):
@@ -134,7 +151,7 @@ class HistoryRow(Result):
     took_ms: Annotated[float | None, From(form=hundredths)] = None
 
     def __str__(self) -> str:
-        ids = ", ".join(map(str, self.memory_ids[:10]))
+        ids = ", ".join(map(str, self.memory_ids[:_SHOWN_IDS]))
         done = _("{what} of {ids}", _(self.operation), ids) if ids else _(self.operation)
         return f"{self.id} {self.at} " + _("{about}: {what}", done, self.error or _(self.status))
 
@@ -173,11 +190,11 @@ class StatsResult(SessionDone):
     sources: Annotated[dict[str, dict[str, int]], From(form=dict, words="Sources of each id, of the same")]
 
     def __str__(self) -> str:
-        done = joined(", ", (f"{name} {each.count}" for name, each in self.operations.items()))
+        operations = [f"{name} {figures.count}" for name, figures in self.operations.items()]
         size = _(
             "{memories} of {session}, {characters:,} characters",
             counted(self.count, "memory"),
             self.session,
             self.characters,
         )
-        return _("{size}. Done: {done}.", size, done or "nothing")
+        return _("{size}. Done: {done}.", size, ", ".join(operations) or "nothing")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import Field, TypeAdapter, WrapValidator
 
+from languages import _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
 from memory_server.knowledge.sessions.ids import FIELDS, SessionIds, checked_id, named
@@ -38,7 +40,6 @@ from memory_server.tools.session_results import (
     SessionIdsShown,
     StatsResult,
 )
-from sandbox.locale import _
 
 MOST_ID = 2**53 - 1
 """The largest whole number that every JSON reader keeps exactly."""
@@ -50,38 +51,53 @@ MemoryId = Annotated[int, between(1, MOST_ID, "a memory"), "Its id"]
 Limit = Annotated[int, between(1, 100, "memories"), "At most"]
 Metadata = Annotated[dict[str, Any] | None, "Facts about it, for programs"]
 _ONE_TEXT = Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)]
-Given = tuple[str | None, str | None, str | None]
 
 
 @cache
-def _adapters() -> dict[type, TypeAdapter[Any]]:
-    return {str: TypeAdapter(_ONE_TEXT), list: TypeAdapter(Messages)}
+def _check_of_text() -> TypeAdapter[Any]:
+    return TypeAdapter(_ONE_TEXT)
 
 
-def _said(value: Any, handler: Any) -> Any:
+@cache
+def _check_of_messages() -> TypeAdapter[Any]:
+    return TypeAdapter(Messages)
+
+
+def _text_or_messages(value: Any, handler: Any) -> Any:
     """Text or messages, checked by hand: pydantic's error for a union names neither."""
-    if type(value) not in (str, list):
-        raise ValueError(_("it must be a text or a list of messages"))
-    return _adapters()[type(value)].validate_python(value)
+    if type(value) is str:
+        return _check_of_text().validate_python(value)
+    if type(value) is list:
+        return _check_of_messages().validate_python(value)
+    raise ValueError(_("it must be a text or a list of messages"))
 
 
 if TYPE_CHECKING:
-    Said: TypeAlias = str | Messages
+    TextOrMessages: TypeAlias = str | Messages
 else:
-    Said = Annotated[
+    TextOrMessages = Annotated[
         _ONE_TEXT | list[MessageArgument],
-        WrapValidator(_said),
+        WrapValidator(_text_or_messages),
         "Text or messages",
     ]
 
 
-async def _sessions(call: Call, given: Given, tool_name: str, *, changes: bool = False) -> tuple[Sessions, SessionIds]:
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """The ids that a call gives; None: it gives none."""
+
+    user_id: str | None
+    agent_id: str | None
+    run_id: str | None
+
+
+async def _sessions(call: Call, ids: _Ids, tool_name: str, *, changes: bool = False) -> tuple[Sessions, SessionIds]:
     """The sessions, and who is meant; where that cannot be, the refusal is noted. Raises InvalidInput."""
     sessions = call.memories.knowledge.sessions
     try:
-        caller = sessions.caller(named(*given), call.wire, changes=changes)
+        caller = sessions.caller(named(ids.user_id, ids.agent_id, ids.run_id), call.wire, changes=changes)
     except InvalidInput as error:
-        await _note(call, tool_name, dict(zip(FIELDS, given, strict=True)), str(error))
+        await _note(call, tool_name, asdict(ids), sentence=str(error))
         raise
     meter = call.memories.services.meter
     for name, source in caller.sources.items():
@@ -92,14 +108,15 @@ async def _sessions(call: Call, given: Given, tool_name: str, *, changes: bool =
 
 
 async def _note_arguments(call: Call, refused: Tool, arguments: Mapping[str, Any], sentence: str) -> None:
-    await _note(call, refused.name, arguments, sentence)
+    await _note(call, refused.name, arguments, sentence=sentence)
 
 
-async def _note(call: Call, tool_name: str, arguments: Mapping[str, Any], sentence: str) -> None:
+async def _note(call: Call, tool_name: str, arguments: Mapping[str, Any], *, sentence: str) -> None:
     """Note a refusal in the history of the user that is meant; where no user can be known, there is none."""
     sessions = call.memories.knowledge.sessions
-    ids = {name: value for name, value in arguments.items() if name in FIELDS and _is_usable(name, value)}
-    if arguments.get("user_id") is not None and "user_id" not in ids:
+    given_ids = {name: value for name, value in arguments.items() if name in FIELDS}
+    ids = {name: value for name, value in given_ids.items() if _is_usable(name, value)}
+    if given_ids.get("user_id") is not None and "user_id" not in ids:
         return
     try:
         caller = sessions.caller(named(**ids), call.wire)
@@ -123,8 +140,10 @@ def _session(caller: SessionIds) -> SessionIdsShown:
     return SessionIdsShown.of(caller)
 
 
-def _memory(entry: Entry, caller: SessionIds, **more: Any) -> Memory:
-    return Memory.of(entry, user_id=caller.user_id, **{"event": None, "score": None, "why": None} | more)
+def _memory(entry: Entry, caller: SessionIds, **values: Any) -> Memory:
+    """An entry as a result; `values` are fields that not every result has."""
+    empty = dict.fromkeys(("event", "score", "why"))
+    return Memory.of(entry, user_id=caller.user_id, **empty | values)
 
 
 @tool(
@@ -135,8 +154,9 @@ def _memory(entry: Entry, caller: SessionIds, **more: Any) -> Memory:
 async def memory_init_session(
     call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None, metadata: Metadata = None
 ) -> InitResult:
-    given = named(user_id, agent_id, run_id, metadata)
-    return InitResult(session=_session(call.memories.knowledge.sessions.begin(given, call.wire)))
+    ids = named(user_id, agent_id, run_id, metadata)
+    caller = call.memories.knowledge.sessions.begin(ids, call.wire)
+    return InitResult(session=_session(caller))
 
 
 @tool(
@@ -148,7 +168,7 @@ async def memory_init_session(
 )
 async def memory_add(
     call: Call,
-    messages: Said,
+    messages: TextOrMessages,
     user_id: User = None,
     agent_id: Agent = None,
     run_id: Run = None,
@@ -156,21 +176,22 @@ async def memory_add(
     custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
     mode: ModeArgument = "inference",
 ) -> AddResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_add", changes=True)
-    done = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
-    return AddResult(memories=_changed(done, caller), **_how(done, caller))
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_add", changes=True)
+    outcome = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
+    return AddResult(memories=_changed(outcome, caller), **_how(outcome, caller))
 
 
-def _changed(done: Outcome, caller: SessionIds) -> list[Memory]:
-    return [_memory(entry, caller, event=event) for event, entry in done.entries]
+def _changed(outcome: Outcome, caller: SessionIds) -> list[Memory]:
+    return [_memory(entry, caller, event=event) for event, entry in outcome.entries]
 
 
-def _how(done: Outcome, caller: SessionIds) -> dict[str, Any]:
+def _how(outcome: Outcome, caller: SessionIds) -> dict[str, Any]:
+    """The fields of a result that say who changed something, and how."""
     return {
         "session": _session(caller),
-        "mode_used": done.mode_used,
-        "reason": done.reason,
-        "changeId": done.change_id,
+        "mode_used": outcome.mode_used,
+        "reason": outcome.reason,
+        "changeId": outcome.change_id,
     }
 
 
@@ -193,18 +214,18 @@ async def memory_search(
     include_metadata: Annotated[bool, "With its metadata"] = True,
     search_type: Annotated[SearchType, "By words, by meaning, or both"] = "hybrid",
 ) -> SearchResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_search")
-    found = await sessions.search(
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_search")
+    matches = await sessions.search(
         caller, query, limit=limit, search_type=search_type, other_words=otherWords, by="memory_search"
     )
-    without = {} if include_metadata else {"metadata": None}
-    rows = [_memory(each.entry, caller, score=round(each.score, 4), why=each.why, **without) for each in found.hits]
+    hidden_fields = {} if include_metadata else {"metadata": None}
+    rows = [_memory(hit.entry, caller, score=round(hit.score, 4), why=hit.why, **hidden_fields) for hit in matches.hits]
     return SearchResult(
         memories=rows,
-        total=found.total,
-        search_type_used=found.search_type_used,
-        reason=found.reason,
-        took_ms=round(found.took_ms, 2),
+        total=matches.total,
+        search_type_used=matches.search_type_used,
+        reason=matches.reason,
+        took_ms=round(matches.took_ms, 2),
         session=_session(caller),
     )
 
@@ -218,17 +239,25 @@ async def memory_get_all(
     limit: Limit = 100,
     offset: Offset = None,
 ) -> PageResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_all")
-    entries, total = await sessions.page(caller, limit=limit, offset=offset or 0, by="memory_get_all")
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_all")
+    start = offset or 0
+    entries, total = await sessions.page(caller, limit=limit, offset=start, by="memory_get_all")
+    rows = _rows_of_page(entries, caller, sessions.options.page_bytes)
+    has_more = start + len(rows) < total
+    return PageResult(memories=rows, total=total, has_more=has_more, session=_session(caller))
+
+
+def _rows_of_page(entries: Iterable[Entry], caller: SessionIds, page_bytes: int) -> list[Memory]:
+    """The first entries whose JSON fits into `page_bytes`; at least one."""
     rows: list[Memory] = []
-    left = sessions.options.page_bytes
+    used_bytes = 0
     for entry in entries:
         row = _memory(entry, caller)
-        left -= size(row.model_dump(mode="json")) + 1
-        if rows and left < 0:
+        used_bytes += size(row.model_dump(mode="json")) + len(",")
+        if rows and used_bytes > page_bytes:
             break
         rows.append(row)
-    return PageResult(memories=rows, total=total, has_more=(offset or 0) + len(rows) < total, session=_session(caller))
+    return rows
 
 
 @tool(
@@ -247,22 +276,23 @@ async def memory_update(
     mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
     metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
 ) -> OneResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_update", changes=True)
-    done = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
-    return OneResult(memory=_changed(done, caller)[0], **_how(done, caller))
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_update", changes=True)
+    outcome = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
+    return OneResult(memory=_changed(outcome, caller)[0], **_how(outcome, caller))
 
 
 @tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
 async def memory_delete(
     call: Call, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
 ) -> OneResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_delete", changes=True)
-    return deleted_result(await sessions.delete(caller, memory_id, by="memory_delete"), caller)
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_delete", changes=True)
+    outcome = await sessions.delete(caller, memory_id, by="memory_delete")
+    return deleted_result(outcome, caller)
 
 
-def deleted_result(done: Outcome, caller: SessionIds) -> OneResult:
+def deleted_result(outcome: Outcome, caller: SessionIds) -> OneResult:
     """The memory that was deleted."""
-    return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
+    return OneResult(memory=_changed(outcome, caller)[0], session=_session(caller), changeId=outcome.change_id)
 
 
 @tool(
@@ -278,13 +308,13 @@ async def memory_delete_all(
     agent_id: Agent = None,
     run_id: Run = None,
 ) -> DeletedResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_delete_all", changes=True)
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_delete_all", changes=True)
     count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
 
 
-def _operation(done: Operation) -> HistoryRow:
-    return HistoryRow.of(done, status="failed" if done.error else "done")
+def _operation(operation: Operation) -> HistoryRow:
+    return HistoryRow.of(operation, status="failed" if operation.error else "done")
 
 
 @tool(
@@ -300,13 +330,15 @@ async def memory_get_history(
     limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
     before: Annotated[int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"] = None,
 ) -> HistoryResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_history")
-    found = await sessions.history(caller, limit=limit, before=before)
-    following = found[-1].seq if len(found) == limit else None
-    return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_history")
+    operations = await sessions.history(caller, limit=limit, before=before)
+    following = operations[-1].seq if len(operations) == limit else None
+    rows = [_operation(operation) for operation in operations]
+    return HistoryResult(operations=rows, next=following, session=_session(caller))
 
 
 @tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
 async def memory_get_stats(call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None) -> StatsResult:
-    sessions, caller = await _sessions(call, (user_id, agent_id, run_id), "memory_get_stats")
-    return StatsResult.of(await sessions.statistics(caller), success=True, session=_session(caller))
+    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_stats")
+    statistics = await sessions.statistics(caller)
+    return StatsResult.of(statistics, success=True, session=_session(caller))

@@ -3,12 +3,13 @@ are the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 
+from languages import _, counted, n_, speaking
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.found import Found
 from memory_server.conversations.recall.order import Recalled
@@ -29,7 +30,7 @@ from memory_server.tools.base.shapes import (
     CurrentMessages,
     KeptWords,
     Messages,
-    OtherWords,
+    OtherWordsArgument,
     Regex,
     RoleWeights,
     Text,
@@ -48,9 +49,7 @@ from memory_server.tools.short_term_results import (
 )
 from nlp import says_little
 from nlp.grams import FUNCTION_CHARACTERS
-from sandbox.locale import _, counted, joined, n_, said_in
 
-_PACKAGE = str(Path(__file__).parents[1])
 _HINTED_WORDS = 3
 """Words that a search for removed memories uses."""
 
@@ -63,8 +62,8 @@ class AddResult(Result):
     note: str | None = Field(None, description="Which other words were left out, and why")
 
     def __str__(self) -> str:
-        done = remembered_text(self.id, self.totalMemories, stored=self.changeId is not None)
-        return joined(" ", filter(None, (done, self.note)))
+        sentence = remembered_text(self.id, self.totalMemories, stored=self.changeId is not None)
+        return " ".join(filter(None, (sentence, self.note)))
 
 
 @tool(
@@ -118,7 +117,7 @@ def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
 async def search_short_term_memories(
     call: Call,
     recentMessages: CurrentMessages,
-    otherWords: OtherWords = [],
+    otherWords: OtherWordsArgument = [],
     conversation_id: ConversationId = None,
     roleWeights: RoleWeights | None = None,
     scope: Annotated[Text | None, "`all`, or a group of conversations"] = None,
@@ -136,9 +135,11 @@ async def search_short_term_memories(
         asked=maxBytes is None,  # lines for a prompt are for those who did not ask
         by="search_short_term_memories",
     )
-    result = search_result(call, conversation.id, found, maxBytes)
-    if told := await archive_note(conversation, found.recall):
-        result = result.model_copy(update={"note": joined(" ", filter(None, (result.note, told)))})
+    result = search_result(call, conversation.id, found, line_bytes=maxBytes)
+    note_on_archive = await archive_note(conversation, found.recall)
+    if note_on_archive:
+        note = " ".join(filter(None, (result.note, note_on_archive)))
+        result = result.model_copy(update={"note": note})
     call.note(Given(conversation.id, recentMessages, result, found.recall))
     return result
 
@@ -149,83 +150,106 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     if _came(recall) or recall.query.overview is not None:
         return None
     try:
-        gone = await conversation.archive.recall(recall.query)
+        from_archive = await conversation.archive.recall(recall.query)
     except StorageError:
         return None  # the search itself was answered
-    came = (*gone.top, *gone.next)
-    if not came:
+    matches = (*from_archive.top, *from_archive.next)
+    if not matches:
         return None
-    words = " ".join(_heaviest(came[:1])[:_HINTED_WORDS])
+    words = " ".join(_heaviest(matches[:1])[:_HINTED_WORDS])
     command = shell_command(conversation.id, "search", "--archived", words)
-    verb = _("it was") if len(came) == 1 else _("they were")
+    verb = _("it was") if len(matches) == 1 else _("they were")
     return _(
         "The archive has {memories} that would match; {verb} forgotten or deleted: `{command}` shows them.",
-        counted(len(came), "memory"),
+        counted(len(matches), "memory"),
         verb,
         command,
     )
 
 
-def search_result(call: Call, conversation_id: str, found: Found, line_bytes: int | None = None) -> SearchResult:
+def search_result(call: Call, conversation_id: str, found: Found, *, line_bytes: int | None = None) -> SearchResult:
     """What a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
     recall = found.recall
+    recalled = (*recall.top, *recall.next, *recall.flashback)
+    language = call.memories.language([memory.memory.text for memory in recalled])
+    items = partial(_items, conversation_id=conversation_id, folder=call.folder, language=language)
+    lines = None
+    if line_bytes is not None:
+        lines = call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
+        if lines:
+            lines = marked(lines, language)
+    change_id = None
+    changes = None
+    if found.changes.keys() <= {conversation_id}:
+        change_id = found.change_id
+    else:
+        changes = [ReinforcedIn(conversation_id=name, changeId=change) for name, change in found.changes.items()]
     notes = _notes(found, conversation_id, call.memories.services.parameters.recall)
-    only_here = found.changes.keys() <= {conversation_id}
-    changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
-    lines = (
-        None
-        if line_bytes is None
-        else call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
-    )
-
-    came = (*recall.top, *recall.next, *recall.flashback)
-    language = call.memories.language([each.memory.text for each in came])
-
-    def item(each: Recalled, tier: str) -> Item:
-        memory, shared = each.memory, {word.word: word.points for word in each.receipt.words_shared}
-        words = joined_words(memory.text, _telling(shared) or shared)
-        heaviest, receipt = max(words.values(), default=1.0), each.receipt
-        spelt = spelling_of(memory)
-        others = OtherPoints(
-            given={spelt(word.word): word.points for word in receipt.words_given},
-            kept={spelt(word.word): word.points for word in receipt.words_kept},
-        )
-        why = reason(
-            tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview, others=others
-        )
-        return Item.of(
-            each,
-            keptIn=None if each.kept_in == conversation_id else each.kept_in,
-            folder=None if call.folder in (None, memory.folder) else memory.folder,
-            matched=sorted(words, key=lambda word: -words[word])[:SHOWN_KEYWORDS],
-            why=receipt.line(spelt),
-            reason=said_in(why, language, _PACKAGE),
-        )
-
     result = SearchResult(
-        topRelevant=[item(each, "top") for each in recall.top],
-        nextRelevant=[item(each, "next") for each in recall.next],
-        randomFlashback=[item(each, "flashback") for each in recall.flashback],
+        topRelevant=items(recall.top, "top"),
+        nextRelevant=items(recall.next, "next"),
+        randomFlashback=items(recall.flashback, "flashback"),
         heldBack=HeldBackCounts.of(recall.held_back),
         totalSearched=recall.searched,
-        note=joined(" ", notes) or None,
-        changeId=found.change_id if only_here else None,
-        changes=None if only_here else changes,
-        lines=marked(lines, language) if lines else lines,
+        note=" ".join(notes) or None,
+        changeId=change_id,
+        changes=changes,
+        lines=lines,
     )
-    result._sought = _heaviest(came)
+    result._query_words = _heaviest(recalled)
     return result
 
 
-def _telling(shared: Mapping[str, float]) -> dict[str, float]:
-    """Without function words, pairs with a function word such as 的牙, and single characters."""
-    return {
-        word: points
-        for word, points in shared.items()
-        if (len(word) > 1 or word.isascii())
-        and not says_little(word.lower())
-        and (len(word) != 2 or word.isascii() or FUNCTION_CHARACTERS.isdisjoint(word))
-    }
+def _items(
+    recalled: Iterable[Recalled], tier: str, *, conversation_id: str, folder: str | None, language: str
+) -> list[Item]:
+    """The memories of a tier as results of a search in `conversation_id` from `folder`, with reasons in `language`."""
+    return [
+        _item(memory, tier, conversation_id=conversation_id, folder=folder, language=language) for memory in recalled
+    ]
+
+
+def _item(recalled: Recalled, tier: str, *, conversation_id: str, folder: str | None, language: str) -> Item:
+    memory = recalled.memory
+    receipt = recalled.receipt
+    points = {word.word: word.points for word in receipt.words_shared}
+    words = joined_words(memory.text, _telling(points) or points)
+    heaviest = max(words.values(), default=1.0)
+    spelling = spelling_of(memory)
+    others = OtherPoints(
+        given={spelling(word.word): word.points for word in receipt.words_given},
+        kept={spelling(word.word): word.points for word in receipt.words_kept},
+    )
+    with speaking(language):
+        why = reason(
+            tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview, others=others
+        )
+    return Item.of(
+        recalled,
+        keptIn=None if recalled.kept_in == conversation_id else recalled.kept_in,
+        folder=None if folder in (None, memory.folder) else memory.folder,
+        matched=_heaviest_first(words)[:SHOWN_KEYWORDS],
+        why=receipt.line(spelling),
+        reason=why,
+    )
+
+
+def _heaviest_first(points: Mapping[str, float]) -> list[str]:
+    return sorted(points, key=lambda word: -points[word])
+
+
+def _telling(points: Mapping[str, float]) -> dict[str, float]:
+    """Words with their points, without function words, pairs with a function word such as 的牙, and single
+    characters."""
+    return {word: word_points for word, word_points in points.items() if _is_telling(word)}
+
+
+def _is_telling(word: str) -> bool:
+    if says_little(word.lower()):
+        return False
+    if word.isascii() or len(word) > 2:
+        return True
+    return len(word) == 2 and FUNCTION_CHARACTERS.isdisjoint(word)
 
 
 def _came(recall: Recall) -> bool:
@@ -235,21 +259,36 @@ def _came(recall: Recall) -> bool:
 
 def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
     """The words that the messages and these memories share, the heaviest first."""
-    shared = [word for item in recalled for word in item.receipt.words_shared]
+    shared = [word for memory in recalled for word in memory.receipt.words_shared]
     shared.sort(key=lambda word: -word.points)
-    kept: list[str] = []
-    for word in (matched.word for matched in shared):
-        # A character of a word that is listed already adds nothing, and neither does a pair from the ends of two words.
-        pair = len(word) == 2 and not word.isascii()
-        if not (any(word in longer for longer in kept) or (pair and set(word) <= set("".join(kept)))):
-            kept.append(word)
-    return tuple(kept)
+    words: list[str] = []
+    for matched_word in shared:
+        if not _is_covered(matched_word.word, words):
+            words.append(matched_word.word)
+    return tuple(words)
+
+
+def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
+    """Whether a word adds nothing to heavier ones: it is a part of one, or a pair from the ends of two words."""
+    if any(word in heavier for heavier in heavier_words):
+        return True
+    is_pair = len(word) == 2 and not word.isascii()
+    return is_pair and set(word) <= set("".join(heavier_words))
 
 
 def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     """What went wrong in a search of the conversation `own`, and why nothing came."""
-    notes, recent, outdated = [], found.recall.held_back.recent, found.outdated
-    if private := private_words_note(found.recall.query.private_words):
+    notes = _troubles(found, own)
+    if not _came(found.recall):
+        notes += _reasons_for_nothing(found.recall, parameters)
+    return notes
+
+
+def _troubles(found: Found, own: str) -> list[str]:
+    """What went wrong in a search of the conversation `own`."""
+    notes: list[str] = []
+    private = private_words_note(found.recall.query.private_words)
+    if private:
         notes.append(private)
     if found.unreinforced == (own,):
         notes.append(_("No memory was reinforced, because the conversation could not be written."))
@@ -262,6 +301,7 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
         notes.append(unreadable(found.unread))
     if found.only_words:
         notes.append(_("Searched by words only: {only_words}.", found.only_words))
+    outdated = found.outdated
     if outdated:
         notes.append(
             n_(
@@ -272,15 +312,21 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
                 outdated,
             )
         )
-    if _came(found.recall):
-        return notes
-    if not found.recall.searched:
-        return [*notes, _("Nothing is stored yet in what was searched.")]
-    if held := found.recall.held_back.in_context:
-        told = n_("{count} memory is held back", "{count} memories are held back", held)
-        notes.append(_("{held_back}: these messages, or this session, have it already.", told))
+    return notes
+
+
+def _reasons_for_nothing(recall: Recall, parameters: RecallParameters) -> list[str]:
+    """Why a search brought nothing that would come unasked."""
+    if not recall.searched:
+        return [_("Nothing is stored yet in what was searched.")]
+    notes: list[str] = []
+    in_context = recall.held_back.in_context
+    if in_context:
+        held_back = n_("{count} memory is held back", "{count} memories are held back", in_context)
+        notes.append(_("{held_back}: these messages, or this session, have it already.", held_back))
+    recent = recall.held_back.recent
     if not recent:
-        but = _(" Those that share something are marked as weak.") if found.recall.top or found.recall.next else ""
+        but = _(" Those that share something are marked as weak.") if recall.top or recall.next else ""
         return [*notes, _("No memory shares enough words with these messages.{but}", but)]
     held_back = n_(
         "{count} memory of this conversation is held back",
@@ -310,8 +356,8 @@ async def delete_short_term_memories(
     conversation_id: ConversationId = None,
     dry_run: Annotated[bool, "Only count"] = False,
 ) -> DeleteResult:
-    manager = call.conversations.get(conversation_id).short_term
-    removed = await manager.delete(pattern, dry_run=dry_run, by="delete_short_term_memories")
+    short_term = call.conversations.get(conversation_id).short_term
+    removed = await short_term.delete(pattern, dry_run=dry_run, by="delete_short_term_memories")
     return DeleteResult.of(removed, dryRun=dry_run or None)
 
 
@@ -321,7 +367,8 @@ async def delete_short_term_memories(
     read_only=True,
 )
 async def get_memory_stats(call: Call, conversation_id: ConversationId = None) -> StatsResult:
-    return StatsResult.of(await call.conversations.get(conversation_id).short_term.statistics())
+    statistics = await call.conversations.get(conversation_id).short_term.statistics()
+    return StatsResult.of(statistics)
 
 
 @tool(
@@ -331,8 +378,8 @@ async def get_memory_stats(call: Call, conversation_id: ConversationId = None) -
     idempotent=True,
 )
 async def cleanup_memories(call: Call, conversation_id: ConversationId = None) -> CleanupResult:
-    manager = call.conversations.get(conversation_id).short_term
-    return CleanupResult.of(await manager.clean_up(by="cleanup_memories"))
+    cleaned = await call.conversations.get(conversation_id).short_term.clean_up(by="cleanup_memories")
+    return CleanupResult.of(cleaned)
 
 
 class FrequentResult(Result):

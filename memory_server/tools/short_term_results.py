@@ -7,14 +7,23 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
+from languages import _, counted, joined, n_
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.words import shown_words
 from memory_server.kernel.messages import with_roles
 from memory_server.kernel.times import iso
 from memory_server.tools.base.result import From, Result, hundredths, undo_hint, when
-from sandbox.locale import _, counted, joined, n_
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
+
+
+def _keywords(memory: ShortTermMemory) -> list[str]:
+    return shown_words(memory, SHOWN_KEYWORDS)
+
+
+def _true_or_none(is_weak: bool) -> bool | None:
+    return is_weak or None
 
 
 class Item(Result):
@@ -26,13 +35,25 @@ class Item(Result):
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     score: Annotated[float, From("memory.score")]
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
-    keywords: Annotated[list[str], From("memory", lambda memory: shown_words(memory, SHOWN_KEYWORDS))]
+    keywords: Annotated[list[str], From("memory", _keywords)]
     why: str
     matched: list[str] = Field(description="The words it shares, as its text has them, heaviest first")
     reason: str = Field(description="Why it came, for a person, in the language of the memories")
-    weak: Annotated[bool | None, From("weak", lambda weak: weak or None, words="Shares little: check that it fits")] = (
-        None
-    )
+    weak: Annotated[bool | None, From("weak", _true_or_none, words="Shares little: check that it fits")] = None
+
+    def tier_text(self, tier: str) -> str:
+        """The memory for people, with the name of its tier, such as `Top`."""
+        return _(
+            "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
+            tier,
+            _(", weak") if self.weak else "",
+            when(self.timestamp),
+            _(" in {kept_in}", self.keptIn) if self.keptIn else "",
+            _(", said in {folder}", self.folder) if self.folder else "",
+            self.relevance,
+            self.why,
+            with_roles(self.text),
+        )
 
 
 class HeldBackCounts(Result):
@@ -57,42 +78,34 @@ class SearchResult(Result):
     changeId: str | None = None
     changes: list[ReinforcedIn] | None = Field(None, description="Each change where other conversations were changed")
     lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
-    _sought: tuple[str, ...] = PrivateAttr(())
+
+    _query_words: tuple[str, ...] = PrivateAttr(())
 
     def query_words(self) -> Sequence[str]:
-        return self._sought
+        return self._query_words
 
     def __str__(self) -> str:
         if self.lines is not None:
             # Only the lines, because the caller limited the bytes.
             return self.lines
-        tiers = (
-            (_("Top"), self.topRelevant),
-            (_("Next"), self.nextRelevant),
-            (_("Flashback"), self.randomFlashback),
-        )
-        blocks = [
-            _(
-                "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
-                tier,
-                _(", weak") if item.weak else "",
-                when(item.timestamp),
-                _(" in {kept_in}", item.keptIn) if item.keptIn else "",
-                _(", said in {folder}", item.folder) if item.folder else "",
-                item.relevance,
-                item.why,
-                with_roles(item.text),
-            )
-            for tier, items in tiers
-            for item in items
-        ]
+        blocks = [item.tier_text(_("Top")) for item in self.topRelevant]
+        blocks += [item.tier_text(_("Next")) for item in self.nextRelevant]
+        blocks += [item.tier_text(_("Flashback")) for item in self.randomFlashback]
+        if self.note:
+            blocks.append(self.note)
         counts = _(
             "Searched {memories}; held back: {too_recent} too recent, {same_moment} of the same moment.",
             counted(self.totalSearched, "memory"),
             self.heldBack.tooRecent,
             self.heldBack.sameMoment,
         )
-        return joined("\n\n", [*blocks, *([self.note] if self.note else []), counts])
+        return "\n\n".join([*blocks, counts])
+
+
+def _notice_or_none(damaged: int) -> str | None:
+    if not damaged:
+        return None
+    return notice(damaged)
 
 
 class StatsResult(Result):
@@ -104,15 +117,16 @@ class StatsResult(Result):
     newestMemory: Annotated[str | None, From("newest_ms", iso)] = None
     lastCleanup: Annotated[str | None, From("last_cleanup_ms", iso)] = None
     conversationCounts: Annotated[dict[str, int], From("by_conversation", dict)]
-    notice: Annotated[str | None, From("damaged", lambda damaged: notice(damaged) if damaged else None)] = None
+    notice: Annotated[str | None, From("damaged", _notice_or_none)] = None
 
     def __str__(self) -> str:
         cleaned = _("last clean-up {when}", when(self.lastCleanup)) if self.lastCleanup else _("never cleaned up")
         notice = f" {self.notice}" if self.notice else ""
-        if not self.total:
+        if self.oldestMemory is None or self.newestMemory is None:
             return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
         counts = joined(", ", (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()))
-        oldest, newest = (when(moment) for moment in (self.oldestMemory, self.newestMemory) if moment)
+        oldest = when(self.oldestMemory)
+        newest = when(self.newestMemory)
         return _(
             "{memories} from {oldest} to {newest}; score {min_score:g} to {max_score:g}, mean "
             "{avg_score:g}; {cleaned}. By conversation: {counts}.{notice}",
@@ -129,6 +143,7 @@ class StatsResult(Result):
 
 
 def notice(damaged: int) -> str:
+    """A sentence on damaged files and lines."""
     what = n_("{count} damaged file or line is", "{count} damaged files or lines are", damaged)
     return _("{what} set aside; `memory-server doctor` says which.", what)
 
@@ -141,7 +156,7 @@ class DeleteResult(Result):
 
     def __str__(self) -> str:
         verb = _("Would delete") if self.dryRun else _("Deleted")
-        return _left(verb, self.deletedCount, self.remainingCount, self.changeId)
+        return _removed_text(verb, self.deletedCount, remaining=self.remainingCount, change_id=self.changeId)
 
 
 class CleanupResult(Result):
@@ -150,9 +165,9 @@ class CleanupResult(Result):
     changeId: str | None = None
 
     def __str__(self) -> str:
-        return _left(_("Forgot"), self.removedCount, self.remainingCount, self.changeId)
+        return _removed_text(_("Forgot"), self.removedCount, remaining=self.remainingCount, change_id=self.changeId)
 
 
-def _left(verb: str, count: int, remaining: int, change_id: str | None) -> str:
+def _removed_text(verb: str, count: int, *, remaining: int, change_id: str | None) -> str:
     number = counted(count, "memory")
     return _("{verb} {number}; remaining: {remaining_count}.{undo_hint}", verb, number, remaining, undo_hint(change_id))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from languages import N_, _, joined
+from memory_server.conversations.firing_texts import ROOM, no_room_text
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
@@ -21,14 +23,14 @@ from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.tools import long_term, short_term, short_term_results
+from memory_server.tools import long_term_results, short_term, short_term_results
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
     ConversationId,
     CurrentMessages,
     KeptWords,
     Messages,
-    OtherWords,
+    OtherWordsArgument,
     Participants,
     SessionName,
     Text,
@@ -36,7 +38,6 @@ from memory_server.tools.base.shapes import (
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from nlp.index_terms import index_form
-from sandbox.locale import N_, _, joined, term
 
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
@@ -45,15 +46,18 @@ _MOST_ALSO = 20
 class RecallResult(Result):
     prompt: str = Field(description="What came to mind, ready for the prompt; empty where nothing did")
     shortTerm: short_term_results.SearchResult = Field(description="As search_short_term_memories gives it")
-    longTerm: long_term.SearchResult = Field(description="As search_long_term_memories gives it")
+    longTerm: long_term_results.TurnResult = Field(description="Which triggers fired; their texts are in `prompt`")
     note: str | None = Field(None, description="Why triggers could not run, or what the archive would have")
+
+    whole_field = "prompt"
 
     def query_words(self) -> Sequence[str]:
         return self.shortTerm.query_words()
 
     def __str__(self) -> str:
         nothing = self.shortTerm.note or _("Nothing came to mind.")
-        return joined("\n", filter(None, (self.prompt or nothing, self.note)))
+        without_room = [memory.name for memory in self.longTerm.leftOut if memory.reason == ROOM]
+        return "\n".join(filter(None, (self.prompt or nothing, no_room_text(without_room), self.note)))
 
 
 @tool(
@@ -68,7 +72,7 @@ class RecallResult(Result):
 async def recall_turn(
     call: Call,
     messages: CurrentMessages,
-    otherWords: OtherWords = [],
+    otherWords: OtherWordsArgument = [],
     conversation_id: ConversationId = None,
     participants: Participants = None,
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
@@ -76,9 +80,11 @@ async def recall_turn(
     also: Annotated[list[Text], Field(max_length=_MOST_ALSO), FOR_PROGRAMS, "Conversations searched too"] = [],
     flashbacks: Annotated[int, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"] = 0,
     reinforce: Annotated[bool, FOR_PROGRAMS, "false: no trace"] = True,
+    messageCount: Annotated[int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"] = None,
 ) -> RecallResult:
-    call, conversation = call.in_session(session), call.conversations.get(conversation_id)
-    prompt, recollection = await turn_prompt(
+    call = call.in_session(session).in_zone_of(participants)
+    conversation = call.conversations.get(conversation_id)
+    turn = await turn_prompt(
         call,
         conversation,
         messages,
@@ -87,31 +93,39 @@ async def recall_turn(
         also=[call.conversations.get(name).id for name in also],
         flashbacks=flashbacks,
         reinforce=reinforce,
+        message_count=messageCount,
         max_chars=maxChars,
     )
+    recollection = turn.recollection
     notes = (
         _paused_note(call),
         recollection.trouble,
         await short_term.archive_note(conversation, recollection.found.recall),
     )
     return RecallResult(
-        prompt=prompt,
+        prompt=turn.text,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
-        longTerm=long_term.search_result(recollection.activation),
-        note=joined(" ", filter(None, notes)) or None,
+        longTerm=long_term_results.turn_result(recollection.activation, turn.block.fitting),
+        note=" ".join(filter(None, notes)) or None,
     )
 
 
 def _paused_note(call: Call) -> str | None:
     services = call.memories.services
-    return None if (pause := services.paused()) is None else _("Memory is {state}.", pause.text(services.zone))
+    pause = services.paused()
+    if pause is None:
+        return None
+    return _("Memory is {state}.", pause.text(services.zone))
 
 
 _KEPT_OUT = {"role": "user", "content": "<private>what was asked to be forgotten</private>"}
 
 
-def _unless_forgetting(given: Any) -> Any:
-    return [_KEPT_OUT] if isinstance(given, list) and any(map(calls_forget, given)) else given
+def _unless_forgetting(messages: Any) -> Any:
+    """The messages as they came; a placeholder if one of them calls `forget`: what it names must not be stored."""
+    if isinstance(messages, list) and any(map(calls_forget, messages)):
+        return [_KEPT_OUT]
+    return messages
 
 
 _SAME_TURN_MS = 10 * MINUTE_MS
@@ -120,9 +134,11 @@ _SAME_TURN_MS = 10 * MINUTE_MS
 def _asks_to_forget(call: Call, messages: Sequence[Message]) -> bool:
     """Whether these messages are of the turn in which this session called `forget`: soon after it, with its words."""
     words, at_ms = call.memories.forgotten.pop(call.session_id, ((), 0))
-    said = index_form("\n".join(message.content for message in messages))
-    lately = call.memories.services.clock() - at_ms < _SAME_TURN_MS
-    return bool(words) and lately and all(index_form(word) in said for word in words)
+    is_soon_after = call.memories.services.clock() - at_ms < _SAME_TURN_MS
+    if not words or not is_soon_after:
+        return False
+    text = index_form("\n".join(message.content for message in messages))
+    return all(index_form(word) in text for word in words)
 
 
 class RememberResult(Result):
@@ -137,8 +153,8 @@ class RememberResult(Result):
     def __str__(self) -> str:
         if self.id is None or self.totalMemories is None:
             return self.note or ""
-        done = short_term.remembered_text(self.id, self.totalMemories, stored=self.stored)
-        return joined(" ", filter(None, (done, self.note)))
+        sentence = short_term.remembered_text(self.id, self.totalMemories, stored=self.stored)
+        return " ".join(filter(None, (sentence, self.note)))
 
 
 @tool(
@@ -157,12 +173,13 @@ async def remember_turn(
     turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "A turn is kept once, as it was last"] = None,
     session: SessionName = None,
 ) -> RememberResult:
-    call, conversation = call.in_session(session), call.conversations.get(conversation_id)
+    call = call.in_session(session)
+    conversation = call.conversations.get(conversation_id)
     if _asks_to_forget(call, messages):
         note = _("In this turn something was forgotten, so nothing of it is kept.")
         return RememberResult(success=True, stored=False, note=note)
     try:
-        done = await conversation.short_term.add(
+        added = await conversation.short_term.add(
             messages,
             other_words=otherWords,
             turn=turn_id,
@@ -173,9 +190,13 @@ async def remember_turn(
         )
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
-    stored = done.change_id is not None
-    left_out = private_words_note(done.private_words)
-    return RememberResult.of(done, success=True, stored=stored, replaced=done.replaced or None, note=left_out)
+    return RememberResult.of(
+        added,
+        success=True,
+        stored=added.change_id is not None,
+        replaced=added.replaced or None,
+        note=private_words_note(added.private_words),
+    )
 
 
 _MOST_SHOWN = 50
@@ -183,7 +204,7 @@ _FORGETS = ("memories", "triggers", "notes", "refs")
 """What a model may forget: facts of users and entries of layers are others' too, and have tools of their own."""
 
 
-_NOT_SEARCHED = _(
+_NOT_SEARCHED = N_(
     "What is kept of the past was not searched: only the user erases that, by `memory-server forget WORDS --for-good`."
 )
 
@@ -212,26 +233,27 @@ class ForgetResult(Result):
     def __str__(self) -> str:
         if not self.alsoIn:
             return self._told()
-        places = joined(", ", (_("{what}: {count}", term(place.what), place.count) for place in self.alsoIn))
+        places = joined(", ", (_("{what}: {count}", _(place.what), place.count) for place in self.alsoIn))
         sentence = _(
             "The words also stand elsewhere ({places}). Of other conversations, call again with conversation_id; all "
             "else the user forgets by `memory-server forget WORDS`.",
             places,
         )
-        return joined("\n", [self._told(), sentence])
+        return "\n".join([self._told(), sentence])
 
     def _told(self) -> str:
-        lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
+        """What was or would be forgotten, or that nothing was found."""
         if not self.found and self.alsoIn:
             return _("Nothing that this call may forget has these words.")
         if not self.found:
             none = _("No memory, trigger, note or ref in use has these words or ids; try fewer or other words.")
-            return joined(" ", [none, self.note or _NOT_SEARCHED])
-        if not self.forgotten:
-            said = _("This would go; call again with confirm: true if all of it is meant, else with ids:")
+            return " ".join([none, self.note or _(_NOT_SEARCHED)])
+        if self.forgotten:
+            heading = _("Forgotten; `memory-server undo {change}` brings it back:", self.changeId)
         else:
-            said = _("Forgotten; `memory-server undo {change}` brings it back:", self.changeId)
-        return joined("\n", [said, *lines])
+            heading = _("This would go; call again with confirm: true if all of it is meant, else with ids:")
+        lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
+        return "\n".join([heading, *lines])
 
 
 @tool(
@@ -251,29 +273,53 @@ async def forget(
     conversation_id: ConversationId = None,
     confirm: Annotated[bool, "Forget it"] = False,
 ) -> ForgetResult:
-    if bool(ids) + bool(words and words.strip()) + bool(said_in) != 1:
+    has_words = bool(words and words.strip())
+    if bool(ids) + has_words + bool(said_in) != 1:
         raise InvalidInput("Give either words that it holds, or ids, or said_in; then nothing else is forgotten.")
     # What is shown first has whole ids. A beginning may be of another memory than the caller knows of.
     sought = Sought(ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm)
-    meant, others = await _meant(call, sought, conversation_id)
-    if confirm and ids and not meant:
-        begun, _others = await _meant(call, replace(sought, whole_ids=False), conversation_id)
-        if begun:
-            raise InvalidInput("Give whole ids to forget; without confirm: true, beginnings show which ones are meant.")
-    if confirm and sought.words and len(meant) > _MOST_SHOWN:
-        raise InvalidInput("{count} memories have these words; give more words, or the ids of those meant.", len(meant))
-    change = await forgetting.forget(call.memories.engines, meant) if confirm and meant else None
+    matches = await _matches(call, sought, conversation_id)
+    if confirm:
+        await _refuse_vague(call, sought, conversation_id, matches=matches)
+    change = None
+    if confirm and matches.items:
+        change = await forgetting.forget(call.memories.engines, matches.items)
     if sought.words:
         call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
-    rows = ForgetRow.each(meant[:_MOST_SHOWN])
-    kept_with = await forgetting.beside(call.memories.engines, sought.words, replace(sought, words=()))
-    kept_with = [item for item in kept_with if conversation_id is None or item.place == conversation_id]
-    stays = forgetting.beside_text(kept_with)
-    note = joined(" ", filter(None, (stays, None if meant else _NOT_SEARCHED))) or None
-    also_in = [OtherPlace(what=what, count=count) for what, count in others.items()] if sought.words else []
+    notes = [await _kept_with_note(call, sought, conversation_id)]
+    if not matches.items:
+        notes.append(_(_NOT_SEARCHED))
+    also_in: list[OtherPlace] = []
+    if sought.words:
+        also_in = [OtherPlace(what=place, count=count) for place, count in matches.elsewhere.items()]
     return ForgetResult(
-        found=len(meant), items=rows, forgotten=change is not None, changeId=change, note=note, alsoIn=also_in
+        found=len(matches.items),
+        items=ForgetRow.each(matches.items[:_MOST_SHOWN]),
+        forgotten=change is not None,
+        changeId=change,
+        note=" ".join(filter(None, notes)) or None,
+        alsoIn=also_in,
     )
+
+
+async def _refuse_vague(call: Call, sought: Sought, conversation_id: str | None, *, matches: _Matches) -> None:
+    """Raises InvalidInput: it is not certain that the caller means just these items."""
+    if sought.ids and not matches.items:
+        by_beginnings = await _matches(call, replace(sought, whole_ids=False), conversation_id)
+        if by_beginnings.items:
+            raise InvalidInput("Give whole ids to forget; without confirm: true, beginnings show which ones are meant.")
+    if sought.words and len(matches.items) > _MOST_SHOWN:
+        raise InvalidInput(
+            "{count} memories have these words; give more words, or the ids of those meant.", len(matches.items)
+        )
+
+
+async def _kept_with_note(call: Call, sought: Sought, conversation_id: str | None) -> str:
+    """Sentences on the memories that have the words only as other words, and stay; empty if there are none."""
+    kept_with = await forgetting.beside(call.memories.engines, sought.words, replace(sought, words=()))
+    if conversation_id is not None:
+        kept_with = [item for item in kept_with if item.place == conversation_id]
+    return forgetting.beside_text(kept_with)
 
 
 def _user_of(call: Call) -> str | None:
@@ -282,31 +328,50 @@ def _user_of(call: Call) -> str | None:
         caller = call.memories.knowledge.sessions.caller(NOBODY, call.wire)
     except InvalidInput:
         return None
-    return caller.user_id if caller.sources.get("user_id") in ("header", "session") else None
+    if caller.sources.get("user_id") not in ("header", "session"):
+        return None
+    return caller.user_id
 
 
-_OF_OTHERS = N_("memories of other conversations"), N_("triggers of other conversations")
+_NAMES_ELSEWHERE = dict(
+    zip(OF_CONVERSATIONS, (N_("memories of other conversations"), N_("triggers of other conversations")), strict=True)
+)
+"""What `alsoIn` calls the families of conversations."""
 
 
-async def _meant(call: Call, sought: Sought, conversation_id: str | None) -> tuple[list[Item], Counter[str]]:
-    """The items that are sought where this call may forget, newest first; and how many others there are, by what they
-    are. Where it is known whose call this is, facts of other users are not counted: nobody learns what another one
-    has."""
+@dataclass(frozen=True, slots=True)
+class _Matches:
+    """What a call of `forget` asks for."""
+
+    items: list[Item]
+    """Those that this call may forget, newest first."""
+    elsewhere: Counter[str]
+    """How many others there are, by what they are."""
+
+
+async def _matches(call: Call, sought: Sought, conversation_id: str | None) -> _Matches:
+    """The items that are sought. Where it is known whose call this is, facts of other users are not counted: nobody
+    learns what another one has."""
     usual = call.conversations.get(conversation_id).id
     everywhere = conversation_id is None and call.memories.services.scope != OWN
+    user = _user_of(call)
 
     def is_within_reach(item: Item) -> bool:
-        of_all = conversation_id is None and item.family in _FORGETS[2:]
-        return item.family in _FORGETS and (everywhere or item.place == usual or of_all)
-
-    items = [item for engine in call.memories.engines for item in await engine.find(sought)]
-    meant = [item for item in items if is_within_reach(item)]
-    of_others = dict(zip(OF_CONVERSATIONS, _OF_OTHERS, strict=True))
-    user = _user_of(call)
+        if item.family not in _FORGETS:
+            return False
+        is_knowledge = conversation_id is None and item.family not in OF_CONVERSATIONS
+        return everywhere or item.place == usual or is_knowledge
 
     def is_of_another_user(item: Item) -> bool:
         return item.family == "sessions" and user is not None and item.place != f"sessions/{user}"
 
-    elsewhere = (item for item in items if not is_within_reach(item) and not is_of_another_user(item))
-    others = Counter(of_others.get(item.family, item.family) for item in elsewhere)
-    return sorted(meant, key=lambda item: -item.at_ms), others
+    items: list[Item] = []
+    elsewhere: Counter[str] = Counter()
+    for engine in call.memories.engines:
+        for item in await engine.find(sought):
+            if is_within_reach(item):
+                items.append(item)
+            elif not is_of_another_user(item):
+                elsewhere[_NAMES_ELSEWHERE.get(item.family, item.family)] += 1
+    items.sort(key=lambda item: -item.at_ms)
+    return _Matches(items, elsewhere)

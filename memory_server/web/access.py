@@ -147,7 +147,8 @@ class TokenForm:
         cookie = secrets.token_urlsafe(32)
         self._tokens[cookie] = token
         if len(self._tokens) > _MOST_COOKIES:
-            del self._tokens[next(iter(self._tokens))]
+            oldest_cookie = next(iter(self._tokens))
+            del self._tokens[oldest_cookie]
         host, _port = _split(request.headers.get("host", ""))
         return _let_in(request, self.base_of(cookie), cookie, secure=host not in LOOPBACK)
 

@@ -13,26 +13,28 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Scope
 
+from languages import N_, Sentence, speaking
 from memory_server.kernel.errors import MemoryNotFound, MemoryServerError
-from memory_server.kernel.failures import failure_text, request_id
-from memory_server.web import actions, details, knowledge, pages, playground
+from memory_server.kernel.failures import failure_sentence, failure_text, request_id
+from memory_server.web import actions, books, details, knowledge, pages, playground
 from memory_server.web.access import Gate, Guard
 from memory_server.web.speech import language_of
 from memory_server.web.view import FOLDER, Site, View, render, viewed
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 Show = Callable[[View], Awaitable[Response]]
 
 _REFUSED = {
-    "host": _("This server does not have that name. Open the page by 127.0.0.1."),
-    "origin": _("Changes are made only from the page itself. Open it and try again there."),
-    "size": _("The form is too large; send less text at a time."),
-    "time": _("The form took too long to arrive; send it again."),
-    "gone": _("The form ended before its end; send it again."),
-    "link": _("This link was used already, or is older than ten minutes. Run `memory-server web` again for a new one."),
-    "cookie": _("This page opens with the link that `memory-server web` prints. Run it, and open that link."),
-    "path": _("There is no such page."),
+    "host": N_("This server does not have that name. Open the page at 127.0.0.1."),
+    "origin": N_("You can change something only from the page itself. Open the page and try again there."),
+    "size": N_("The form is too large; send less text at a time."),
+    "time": N_("The form took too long to arrive; send it again."),
+    "gone": N_("The form did not arrive completely; send it again."),
+    "link": N_(
+        "This link was already used, or is older than ten minutes. Run `memory-server web` again to get a new one."
+    ),
+    "cookie": N_("To open this page, run `memory-server web` and open the link that it prints."),
+    "path": N_("This page does not exist."),
 }
 
 PAGES: dict[str, Show] = {
@@ -46,6 +48,7 @@ PAGES: dict[str, Show] = {
     "/ask": details.ask,
     "/triggers": playground.triggers,
     "/trigger": playground.trigger,
+    "/book": books.book,
     "/notes": knowledge.listed,
     "/layers": knowledge.listed,
     "/facts": knowledge.listed,
@@ -72,27 +75,26 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
                         status = 404 if isinstance(error, MemoryNotFound) else 422
                         return await view.page("refused.html", status, said=error.args[0], back="./")
             except MemoryServerError as error:
-                return refusal(request, 422, error.args[0])
+                return refusal(request, 422, error.sentence)
             except Exception as error:
                 failed = request_id()
                 log.exception("a page failed, request %s: %s", failed, failure_text(error))
-                return refusal(
-                    request, 500, _("The page failed inside the server; its log says why, under {request}.", failed)
-                )
+                sentence = Sentence("The page failed inside the server; its log says why, under {request}.", failed)
+                return refusal(request, 500, failure_sentence(error, sentence))
 
         return shown
 
     async def refuse(request: Request, status: int, reason: str) -> Response:
-        return refusal(request, status, _REFUSED[reason], token=hosts is None and status == 401)
+        return refusal(request, status, Sentence(_REFUSED[reason]), token=hosts is None and status == 401)
 
     async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        return refusal(request, status, _REFUSED["path"])
+        return refusal(request, status, Sentence(_REFUSED["path"]))
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in ("style.css", "page.js"):
-            return refusal(request, 404, _REFUSED["path"])
+            return refusal(request, 404, Sentence(_REFUSED["path"]))
         return FileResponse(FOLDER / "static" / name)
 
     routes = [
@@ -106,9 +108,9 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
     return Guard(app, gate, refuse, hosts)
 
 
-def _refusal(front: str, request: Request, status: int, said: str, *, token: bool = False) -> HTMLResponse:
+def _refusal(front: str, request: Request, status: int, reason: Sentence, *, token: bool = False) -> HTMLResponse:
     """What a stranger sees. Its links begin with `front`, because it may be shown at any path."""
     language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
-    return HTMLResponse(
-        render(language, "stranger.html", {"said": said, "status": status, "token": token, "front": front}), status
-    )
+    with speaking(language):
+        values = {"said": str(reason), "status": status, "token": token, "front": front}
+    return HTMLResponse(render(language, "stranger.html", values), status)

@@ -53,6 +53,14 @@ def _with_others(text: str, others: Mapping[str, float]) -> Iterator[Piece]:
     yield Piece(0, text[place:])
 
 
+class Day(NamedTuple):
+    """A day (or week) that a strip shows: how much was said, its tooltip, and the name of a month that begins there."""
+
+    amount: int
+    title: str
+    month: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Dot:
     """A day (or week) of the strip: where it is, how full (0 hollow, 1 to 3), what its tooltip says."""
@@ -64,47 +72,103 @@ class Dot:
     today: bool = False
 
 
+class Mark(NamedTuple):
+    """A label below the dots. `anchor`: which end of it stands at `x`, as in SVG."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str
+
+
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A calendar strip of dots. `marks`: x, y and the name of each month."""
+    """A calendar strip of dots, with the names of months below them."""
 
     width: int
     height: int
     radius: float
     dots: Sequence[Dot]
-    marks: Sequence[tuple[float, float, str, str]]
+    marks: Sequence[Mark]
+
+
+_MARGIN = 10
+"""Pixels from the edge of a strip to the middle of its first dot."""
+_ROW_HEIGHT = 46
+"""Pixels from one row of dots to the next; the labels of a row stand between them."""
+_LABEL_BELOW = 24
+"""Pixels from the middle of a dot down to the line of its label."""
+_TODAY_ROOM = 60
+"""Pixels that the label of today needs beside that of a month."""
 
 
 def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, today: str) -> Strip:
-    """`days`: how much was said, the tooltip, and the name of a month that begins there. The last one is today."""
-    most, each = max((count for count, _title, _month in days), default=0), -(-len(days) // rows)
-    step = min(18.0, (width - 20) / max(1, each - 1)) if each > 1 else 0
-    radius = max(1.5, min(5.5, step * 0.36 if step else 5.5))
-    dots, marks, free = list[Dot](), list[tuple[float, float, str, str]](), 0.0
-    for number, (count, title, month) in enumerate(days):
-        x, y = 10 + number % each * step, 10.0 + number // each * 46
+    """`days` are oldest first, and the last one is today, which is marked if `today` is its label. `width` is in
+    pixels."""
+    greatest = max((amount for amount, _title, _month in days), default=0)
+    row_length = -(-len(days) // rows)
+    step = 0.0
+    radius = 5.5
+    if row_length > 1:
+        step = min(18.0, (width - 2 * _MARGIN) / (row_length - 1))
+        radius = max(1.5, min(5.5, step * 0.36))
+    dots: list[Dot] = []
+    labels = _Labels(width)
+    for number, day in enumerate(map(Day._make, days)):
+        row, column = divmod(number, row_length)
+        x = _MARGIN + column * step
+        y = float(_MARGIN + row * _ROW_HEIGHT)
         is_today = bool(today) and number == len(days) - 1
-        shade = 0 if not count else 1 + min(2, 3 * (count - 1) // max(1, most))
-        dots.append(Dot(round(x, 1), y, shade, title, is_today))
+        dots.append(Dot(round(x, 1), y, _shade(day.amount, greatest), day.title, is_today))
         if is_today:
-            while marks and marks[-1][1] == y + 24 and x - marks[-1][0] < 60:
-                marks.pop()
-            marks.append((round(min(x + 6, width), 1), y + 24, today, "end" if x > 60 else "start"))
-        elif month:
-            begin, wide = max(0.0, round(x - 5, 1)), _wide(month)
-            if begin + wide > width and width - wide >= free:
-                marks.append((width, y + 24, month, "end"))
-            elif begin >= free and begin + wide <= width:
-                marks.append((begin, y + 24, month, "start"))
-                free = begin + max(52.0, wide + 8)
-        if number % each == each - 1:
-            free = 0.0
-    return Strip(width, rows * 46 - 10 if rows > 1 else 42, round(radius, 1), dots, marks)
+            labels.add_today(x, y + _LABEL_BELOW, today)
+        elif day.month:
+            labels.add_month(x, y + _LABEL_BELOW, day.month)
+        if column == row_length - 1:
+            labels.end_row()
+    height = rows * _ROW_HEIGHT - 10 if rows > 1 else 42
+    return Strip(width, height, round(radius, 1), dots, labels.marks)
 
 
-def _wide(name: str) -> float:
-    """About how wide a label of 13 pixels is."""
-    return sum(13.0 if ord(char) > 0x2E7F else 7.5 for char in name)
+def _shade(amount: int, greatest: int) -> int:
+    if not amount:
+        return 0
+    return 1 + min(2, 3 * (amount - 1) // max(1, greatest))
+
+
+class _Labels:
+    """The labels below the dots, none of which covers another one."""
+
+    def __init__(self, width: int) -> None:
+        self.marks: list[Mark] = []
+        self._width = width
+        self._free_from = 0.0
+
+    def add_today(self, x: float, y: float, text: str) -> None:
+        """Add the label of today, in place of months that stand too near."""
+        while self.marks and self.marks[-1].y == y and x - self.marks[-1].x < _TODAY_ROOM:
+            self.marks.pop()
+        anchor = "end" if x > _TODAY_ROOM else "start"
+        self.marks.append(Mark(round(min(x + 6, self._width), 1), y, text, anchor))
+
+    def add_month(self, x: float, y: float, text: str) -> None:
+        """Add the name of a month where there is room for it."""
+        begin = max(0.0, round(x - 5, 1))
+        label_width = _label_width(text)
+        fits = begin + label_width <= self._width
+        if not fits and self._width - label_width >= self._free_from:
+            self.marks.append(Mark(self._width, y, text, "end"))
+        elif fits and begin >= self._free_from:
+            self.marks.append(Mark(begin, y, text, "start"))
+            self._free_from = begin + max(52.0, label_width + 8)
+
+    def end_row(self) -> None:
+        self._free_from = 0.0
+
+
+def _label_width(text: str) -> float:
+    """About how many pixels wide a label of 13 pixels is."""
+    return sum(13.0 if ord(char) > 0x2E7F else 7.5 for char in text)
 
 
 class Point(NamedTuple):
@@ -138,6 +202,35 @@ class Curve:
     now: Point
 
 
+_CURVE_HEIGHT = 160
+_TOP, _FLOOR = 44, 142
+"""Heights of the greatest and the least value: the words of the beginning stand above the curve, which falls from
+there."""
+_LEFT = 8
+_DATES_HEIGHT = 24
+"""Pixels below the curve for the dates of its events."""
+_SAME_PLACE, _DATE_ROOM, _WORDS_ROOM = 8, 78, 96
+"""Pixels between two events below which the later one is left out, or has no date, or has no words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The part of the drawing in which a curve lies: which moments and values its edges are."""
+
+    first_ms: int
+    last_ms: int
+    lowest: float
+    highest: float
+    right: int
+
+    def point(self, at_ms: int, value: float) -> Point:
+        span_ms = max(1, self.last_ms - self.first_ms)
+        range_of_values = max(1.0, self.highest - self.lowest)
+        x = _LEFT + (self.right - _LEFT) * (at_ms - self.first_ms) / span_ms
+        y = _TOP + (_FLOOR - _TOP) * (self.highest - value) / range_of_values
+        return Point(round(x, 1), round(y, 1))
+
+
 def curve(
     made_ms: int,
     uses: Sequence[tuple[int, float]],
@@ -149,37 +242,52 @@ def curve(
 ) -> Curve:
     """`worth`: how much it was worth at each moment, oldest first, up to now and beyond; `uses`: when it was used and
     what it was worth then; `words`: what stands at its beginning and at each use, with its date."""
-    # The words of the beginning stand above the curve, which falls from there.
-    height, top, floor, left, right = 160, 44, 142, 8, width - 8
-    last_ms = worth[-1][0]
-    low, high = min(fading, *(value for _at, value in worth)) - 1, max(value for _at, value in worth)
-    span, room = max(1, last_ms - made_ms), max(1.0, high - low)
-
-    def place(at_ms: int, value: float) -> Point:
-        x = left + (right - left) * (at_ms - made_ms) / span
-        return Point(round(x, 1), round(top + (floor - top) * (high - value) / room, 1))
-
-    line_y = place(made_ms, fading).y
-    past = [place(*each) for each in worth if each[0] <= now_ms]
-    later = [past[-1], *(place(*each) for each in worth if each[0] > now_ms)]
-    line = "M" + "L".join(f"{x} {y}" for x, y in past)
-    events = list[Event]()
-    for number, (at_ms, value) in enumerate([(made_ms, worth[0][1]), *uses]):
-        at, (said, date) = place(at_ms, value), words[number]
-        if number and at.x - events[-1].at.x < 8:
-            continue
-        near = bool(number) and at.x - events[-1].at.x < 96
-        anchor = "end" if at.x > width * 0.72 or (number and not near) else "start"
-        crowded = bool(number) and at.x - events[-1].at.x < 78
-        events.append(Event(at, "" if near else said, "" if crowded else date, anchor))
-    return Curve(
-        width,
-        height + 24,
-        line,
-        f"{line}L{past[-1].x} {floor}L{left} {floor}Z",
-        "M" + "L".join(f"{x} {y}" for x, y in later),
-        line_y,
-        next((at.x + 12 for at in past if at.y > line_y), width),
-        events,
-        past[-1],
+    values = [value for _at_ms, value in worth]
+    frame = _Frame(
+        first_ms=made_ms,
+        last_ms=worth[-1][0],
+        lowest=min(fading, *values) - 1,
+        highest=max(values),
+        right=width - _LEFT,
     )
+    fading_y = frame.point(made_ms, fading).y
+    past = [frame.point(at_ms, value) for at_ms, value in worth if at_ms <= now_ms]
+    to_come = [frame.point(at_ms, value) for at_ms, value in worth if at_ms > now_ms]
+    now = past[-1]
+    line = _path(past)
+    turns = [(made_ms, values[0]), *uses]
+    points = [frame.point(at_ms, value) for at_ms, value in turns]
+    return Curve(
+        width=width,
+        height=_CURVE_HEIGHT + _DATES_HEIGHT,
+        past=line,
+        area=f"{line}L{now.x} {_FLOOR}L{_LEFT} {_FLOOR}Z",
+        to_come=_path([now, *to_come]),
+        fading=fading_y,
+        words_x=next((point.x + 12 for point in past if point.y > fading_y), width),
+        events=_events(points, words, width),
+        now=now,
+    )
+
+
+def _path(points: Sequence[Point]) -> str:
+    return "M" + "L".join(f"{point.x} {point.y}" for point in points)
+
+
+def _events(points: Sequence[Point], words: Sequence[tuple[str, str]], width: int) -> list[Event]:
+    """The beginning and each use that stands far enough from the one before, with as much text as has room."""
+    events: list[Event] = []
+    for point, (label, date) in zip(points, words, strict=True):
+        if not events:
+            anchor = "end" if point.x > width * 0.72 else "start"
+            events.append(Event(point, label, date, anchor))
+            continue
+        distance = point.x - events[-1].at.x
+        if distance < _SAME_PLACE:
+            continue
+        has_words = distance >= _WORDS_ROOM
+        anchor = "end" if has_words or point.x > width * 0.72 else "start"
+        shown_label = label if has_words else ""
+        shown_date = date if distance >= _DATE_ROOM else ""
+        events.append(Event(point, shown_label, shown_date, anchor))
+    return events

@@ -16,13 +16,15 @@ from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.kernel.lifecycle import PastChange
+from memory_server.kernel.lifecycle import Cleaned, PastChange
 from memory_server.kernel.messages import Message
-from memory_server.kernel.recorded_recall import recorded_recall
+from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
 from memory_server.kernel.times import DAY_MS, iso
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
+from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given, recall_line
+from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
 from memory_server.web.staying import stay, uses_of
@@ -30,26 +32,36 @@ from memory_server.web.taking_back import mended, places_of
 from memory_server.web.view import Examination, View
 
 _ID = re.compile(r"[0-9a-f]{16}")
-_FINDINGS_SECONDS = 300.0
+_FINDINGS_MS = 300_000
+"""How long the findings of an examination are shown."""
+_RETURNING = ("deleted", "undone", "expired", "over_limit")
+"""Why an entry was archived, if it can come back."""
 
 
 async def memory(view: View) -> Response:
-    """`/memory`: one memory, whether it will stay, and what used it."""
+    """`/memory`: one memory, whether it will stay, and which recalls on record it came in."""
     shown, removal = await _shown(view)
-    recalls = [recall for recall in await recorded(view) if any(item.id == shown.id for item in recall.came)]
+    is_live = removal is None
+    recalls = [recall for recall in await recorded(view) if _came_in(recall, shown.id)]
     parameters = view.call.memories.services.parameters
     uses = await uses_of(view, shown)
-    again = None
+    staying = await asyncio.to_thread(stay, view, shown, uses, with_curves=is_live)
     last_question = next((recall.said for recall in recalls if recall.said), "")
-    if removal is None and last_question:
+    again = None
+    needed_points = None
+    if is_live and last_question:
         again = await view.conversation.insight.explain([Message("user", last_question)], memory_id=shown.id)
-    staying = await asyncio.to_thread(stay, view, shown, uses, drawn=removal is None)
+        if again.explanation is not None:
+            needed_points = again.explanation.needed
+    gone_until_ms = None
+    if removal is not None:
+        gone_until_ms = removal.at_ms + view.site.keep_ms
     return await view.page(
         "memory.html",
         memory=shown,
         said=messages_of(shown, {}, 1.0, view.speech),
         gone=removal,
-        gone_until=None if removal is None else removal.at_ms + view.site.keep_ms,
+        gone_until=gone_until_ms,
         until=view.speech.now_ms + view.site.keep_ms,
         rows=asked_of(view, recalls[:PAGE]),
         used=len(recalls),
@@ -60,23 +72,27 @@ async def memory(view: View) -> Response:
         total=len(await view.conversation.short_term.memories()),
         again=again,
         last_question=last_question,
-        needed=None if again is None or again.explanation is None else again.explanation.needed,
+        needed=needed_points,
         editing=bool(view["edit"]),
         places=await places_of(view, "memories", view.conversation.id, shown.id),
-        muted=[view.say(place_text(place)) for place in shown.muted],
+        muted=[place_text(place) for place in shown.muted],
     )
+
+
+def _came_in(recall: RecordedRecall, memory_id: str) -> bool:
+    return any(item.id == memory_id for item in recall.came)
 
 
 async def _shown(view: View) -> tuple[ShortTermMemory, Archived | None]:
     """The memory that the address names; how it was removed, if it was."""
-    wanted = view["id"]
-    for one in await view.conversation.short_term.memories():
-        if one.id == wanted:
-            return one, None
-    for entry in reversed(await view.conversation.archive.entries()):
-        if isinstance(entry.memory, ShortTermMemory) and entry.memory.id == wanted:
-            return entry.memory, entry
-    raise MemoryNotFound("That memory is not here any more; it was erased, or it is in another conversation.")
+    memory_id = view["id"]
+    for live in await view.conversation.short_term.memories():
+        if live.id == memory_id:
+            return live, None
+    for removal in reversed(await view.conversation.archive.entries()):
+        if isinstance(removal.memory, ShortTermMemory) and removal.memory.id == memory_id:
+            return removal.memory, removal
+    raise MemoryNotFound("That memory is no longer here; it was erased, or it is in another conversation.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +108,9 @@ class Shelf:
 
 def said_by(memory: Memory) -> str:
     """What stands for a memory in a list."""
-    return spoken(memory) if isinstance(memory, ShortTermMemory) else memory.prompt
+    if isinstance(memory, ShortTermMemory):
+        return spoken(memory)
+    return memory.prompt
 
 
 async def _texts(view: View) -> dict[tuple[str, str], str]:
@@ -117,40 +135,56 @@ def _texts_here(
 
 async def shelf(view: View) -> list[Shelf]:
     """What can come back, of this conversation and of knowledge, newest first."""
-    keep = view.site.keep_ms
-    found = [
-        Shelf("", entry.memory.key, said_by(entry.memory), entry.at_ms, entry.at_ms + keep)
-        for entry in await view.conversation.archive.entries()
+    keep_ms = view.site.keep_ms
+    rows = [
+        Shelf(
+            family="",
+            id=removal.memory.key,
+            text=said_by(removal.memory),
+            gone_ms=removal.at_ms,
+            until_ms=removal.at_ms + keep_ms,
+        )
+        for removal in await view.conversation.archive.entries()
     ]
+    read = methodcaller("entries", Filter(archived=True), order="removed", limit=PAGE)
     for scope, store in await view.call.memories.knowledge.places():
-        where = Filter(archived=True)
-        read = methodcaller("entries", where, order="removed", limit=PAGE)
         entries: list[Entry] = await store.read(scope, read)
-        found += [
-            Shelf(place_of(scope), each.key or str(each.id), each.title or each.body, gone, gone + keep)
-            for each in entries
-            if (gone := each.archived_ms) is not None and each.reason in ("deleted", "undone", "expired", "over_limit")
-        ]
-    return sorted(found, key=lambda each: -each.gone_ms)
+        for entry in entries:
+            if entry.archived_ms is None or entry.reason not in _RETURNING:
+                continue
+            rows.append(
+                Shelf(
+                    family=place_of(scope),
+                    id=entry.key or str(entry.id),
+                    text=entry.title or entry.body,
+                    gone_ms=entry.archived_ms,
+                    until_ms=entry.archived_ms + keep_ms,
+                )
+            )
+    return sorted(rows, key=lambda row: -row.gone_ms)
 
 
 async def history(view: View) -> Response:
     """`/history`: take it back."""
-    page, everything = number(view["page"]), bool(view["all"])
+    page = number(view["page"])
+    end = (page + 1) * PAGE
+    shows_uses = bool(view["all"])
+    # Without uses, four times as many changes are read, because most are uses.
+    limit = (end if shows_uses else 4 * end) + 1
     changes: list[PastChange] = []
     for engine in view.call.memories.engines:
         place = view.conversation.id if engine.keeps == "conversations" else None
-        changes += await engine.history(place, limit=(page + 1) * PAGE * (1 if everything else 4) + 1)
-    changes = await asyncio.to_thread(_newest_first, changes, uses=everything)
-    kept = await shelf(view)
+        changes += await engine.history(place, limit=limit)
+    changes = await asyncio.to_thread(_newest_first, changes, uses=shows_uses)
+    rows = await shelf(view)
     return await view.page(
         "history.html",
-        shelf=kept if view["shelf"] else kept[:4],
-        on_shelf=len(kept),
+        shelf=rows if view["shelf"] else rows[:4],
+        on_shelf=len(rows),
         texts=await _texts(view),
-        changes=changes[page * PAGE : (page + 1) * PAGE],
-        more=view.link("history", page=page + 1, all=view["all"]) if len(changes) > (page + 1) * PAGE else "",
-        everything=everything,
+        changes=changes[end - PAGE : end],
+        more=view.link("history", page=page + 1, all=view["all"]) if len(changes) > end else "",
+        everything=shows_uses,
         days=view.site.keep_ms // DAY_MS,
     )
 
@@ -166,7 +200,9 @@ def _is_use(change: PastChange) -> bool:
 
 async def ask(view: View) -> Response:
     """`/ask`: what would come if you said this, at a time; nothing is counted as used."""
-    said, at, sought = view["q"].strip(), view["at"], view["id"]
+    said = view["q"].strip()
+    at = view["at"]
+    sought = view["id"]
     recall: ShownRecall | None = None
     explained: ExplainedMemory | None = None
     if said:
@@ -186,7 +222,16 @@ async def _would_come(view: View, conversation: Conversation, messages: Sequence
     """What the messages would bring, without what comes by chance; None: there is nothing to show of it."""
     search = await conversation.short_term.search(messages, reinforce=False)
     activation = await conversation.long_term.search(messages)
-    given = Given(conversation.id, messages, "", search.recall, activation)
+    block = recalled_block(view.call.memories, search, activation, prompt_room(MAX_CHARS))
+    given = Given(
+        conversation.id,
+        messages,
+        "",
+        search.recall,
+        activation,
+        fitting=block.fitting,
+        without_room=block.without_room,
+    )
     line = recall_line(given, {}, iso(view.speech.now_ms))
     if line is None:
         return None
@@ -206,17 +251,10 @@ async def health(view: View) -> Response:
     """`/health`: what is found about the folder, the disk, the clock, the words and the sandbox."""
     examination = await examined(view, again=bool(view["again"]))
     backups = await view.call.memories.backups.listed()
-    plans = None
-    if view["cleanup"]:
-        plans = [
-            cleaned
-            for engine in view.call.memories.engines
-            async for cleaned in engine.clean_up(dry_run=True)
-            if cleaned.left or cleaned.problem
-        ]
+    plans = await _cleanup_plans(view) if view["cleanup"] else None
     newest = max((backup.created_ms for backup in backups if not backup.problem), default=None)
     memories = await view.conversation.short_term.memories()
-    since = sum(one.time_ms > (newest or 0) for one in memories)
+    since = sum(memory.time_ms > (newest or 0) for memory in memories)
     return await view.page(
         "health.html",
         findings=examination.findings,
@@ -231,13 +269,23 @@ async def health(view: View) -> Response:
     )
 
 
+async def _cleanup_plans(view: View) -> list[Cleaned]:
+    """What a cleanup would do in each place where it does something."""
+    plans: list[Cleaned] = []
+    for engine in view.call.memories.engines:
+        plans += [plan async for plan in engine.clean_up(dry_run=True) if plan.left or plan.problem]
+    return plans
+
+
 async def examined(view: View, *, again: bool = False) -> Examination:
     """The findings, at most some minutes old."""
-    examination = view.site.made.examination
-    if again or examination is None or view.speech.now_ms - examination.at_ms > _FINDINGS_SECONDS * 1000:
+    examinations = view.site.made.examinations
+    examination = examinations.get(view.speech.language)
+    if again or examination is None or view.speech.now_ms - examination.at_ms > _FINDINGS_MS:
         memories = view.call.memories
         findings = list(await memories.examine())
         for look in await memories.engines[0].examinations():
             findings += await look()
-        examination = view.site.made.examination = Examination(tuple(findings), view.speech.now_ms)
+        examination = Examination(tuple(findings), view.speech.now_ms)
+        examinations[view.speech.language] = examination
     return examination

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
 
+from languages import N_
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.knowledge.items import place_of
+from memory_server.knowledge.ports import ScopeView
 from memory_server.web.pages import PAGE, number
 from memory_server.web.taking_back import places_of
 from memory_server.web.view import View
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -30,77 +33,100 @@ SPACES: dict[str, Literal["notes", "layers", "sessions", "refs"]] = {
 """The space behind each page."""
 MOST_MARKDOWN = 20_000
 """Characters of Markdown on one page: the parser takes the square of their number for some texts, half a second."""
+_ID_DIGITS = 16
+"""A number has fewer digits than this where it is the id of an entry."""
 _MOST_CELLS = 20_000
 """Cells of a table. Three characters of a row can be hundreds of cells."""
-TITLES = {"notes": _("Notes"), "layers": _("Layers"), "facts": _("Facts"), "refs": _("Refs")}
+TITLES = {"notes": N_("Notes"), "layers": N_("Layers"), "facts": N_("Facts"), "refs": N_("Refs")}
 
 
 def page_of(space: str) -> str:
-    return next(page for page, known in SPACES.items() if known == space)
+    """The page of a space."""
+    return next(page for page, space_of_page in SPACES.items() if space_of_page == space)
 
 
 async def listed(view: View) -> Response:
     """`/notes`, `/layers`, `/facts`, `/refs`: what is kept, changed last first."""
     page = view.request.url.path.rpartition("/")[2]
-    page_number, owner = number(view["page"]), view["owner"]
-    most = (page_number + 1) * PAGE
+    knowledge = view.call.memories.knowledge
+    page_number = number(view["page"])
+    owner = view["owner"]
+    end = (page_number + 1) * PAGE
     rows: list[tuple[str, Entry]] = []
     total = 0
-    for scope, store in await view.call.memories.knowledge.places(SPACES[page]):
+    for scope, store in await knowledge.places(SPACES[page]):
         if owner and scope.owner != owner:
             continue
-        entries, count = await store.read(
-            scope, lambda held: (held.entries(Filter(), limit=most + 1), held.count(Filter()))
-        )
-        rows += [(place_of(scope), entry) for entry in entries]
-        total += count
+        newest = await store.read(scope, partial(_newest, end + 1))
+        rows += [(place_of(scope), entry) for entry in newest.entries]
+        total += newest.total
     rows.sort(key=lambda row: -row[1].updated_ms)
-    more = view.link(page, page=page_number + 1, owner=owner) if len(rows) > most else ""
+    more = ""
+    if len(rows) > end:
+        more = view.link(page, page=page_number + 1, owner=owner)
+    projects: Mapping[str, str] = {}
+    if page == "notes":
+        projects = await knowledge.notes.project_names()
     return await view.page(
         "entries.html",
         kind=page,
-        rows=rows[most - PAGE : most],
-        projects=await view.call.memories.knowledge.notes.project_names() if page == "notes" else {},
+        rows=rows[end - PAGE : end],
+        projects=projects,
         total=total,
         more=more,
         titles=TITLES,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The entries of a scope that changed last, and how many it has in all."""
+
+    entries: Sequence[Entry]
+    total: int
+
+
+def _newest(most: int, stored: ScopeView) -> _Newest:
+    return _Newest(stored.entries(Filter(), limit=most), stored.count(Filter()))
+
+
 async def entry(view: View) -> Response:
     """`/entry`: one entry, its text rendered without any HTML of its own; a long one in parts."""
-    place, name = view["family"], view["id"]
+    place = view["family"]
+    name = view["id"]
     for scope, store in await view.call.memories.knowledge.places():
         if place_of(scope) != place:
             continue
         shown = await store.read(scope, partial(_named, place, name))
         if shown is not None:
-            parts = await asyncio.to_thread(parts_of, shown.body)
-            part = min(number(view["part"]), len(parts) - 1)
-            return await view.page(
-                "entry.html",
-                entry=shown,
-                family=place,
-                kind=page_of(scope.space),
-                space=scope.space,
-                blocks=await asyncio.to_thread(blocks_of, parts[part]),
-                part=part,
-                parts_in_all=len(parts),
-                places=await places_of(view, SPACES[page_of(scope.space)], place, view.entry_name(shown, place)),
-            )
-    raise MemoryNotFound("That entry is not here any more; it was forgotten, or it has another name.")
+            return await _entry_page(view, shown, place, scope.space)
+    raise MemoryNotFound("That entry is no longer here; it was forgotten, or it has another name.")
 
 
-def _named(place: str, name: str, held: Any) -> Entry | None:
+async def _entry_page(view: View, shown: Entry, place: str, space: str) -> Response:
+    page = page_of(space)
+    parts = await asyncio.to_thread(parts_of, shown.body)
+    part = min(number(view["part"]), len(parts) - 1)
+    return await view.page(
+        "entry.html",
+        entry=shown,
+        family=place,
+        kind=page,
+        space=space,
+        blocks=await asyncio.to_thread(blocks_of, parts[part]),
+        part=part,
+        parts_in_all=len(parts),
+        places=await places_of(view, SPACES[page], place, view.entry_name(shown, place)),
+    )
+
+
+def _named(place: str, name: str, stored: ScopeView) -> Entry | None:
     """The entry with this key, number or ref."""
-    named: Entry | None
     if place.startswith("layers"):
-        named = held.keyed("", "", name)
-    elif name.isascii() and name.isdecimal() and len(name) < 16:
-        named = held.get(id=int(name))
-    else:
-        named = held.get(ref=name)
-    return named
+        return stored.keyed("", "", name)
+    if name.isascii() and name.isdecimal() and len(name) < _ID_DIGITS:
+        return stored.get(id=int(name))
+    return stored.get(ref=name)
 
 
 def parts_of(text: str) -> list[str]:
@@ -108,32 +134,63 @@ def parts_of(text: str) -> list[str]:
     parts = list[str]()
     start = 0
     while len(text) - start > MOST_MARKDOWN:
-        least, most = start + MOST_MARKDOWN // 2, start + MOST_MARKDOWN
-        ends = (text.rfind(mark, least, most) + len(mark) for mark in ("\n\n", "\n", " "))
-        end = next((end for end in ends if end > least), most)
+        end = _end_of_part(text, start)
         parts.append(text[start:end])
         start = end
     return [*parts, text[start:]]
 
 
+def _end_of_part(text: str, start: int) -> int:
+    """The end of a part that begins at `start`: after a paragraph, a line or a word in its second half."""
+    least = start + MOST_MARKDOWN // 2
+    most = start + MOST_MARKDOWN
+    for mark in ("\n\n", "\n", " "):
+        end = text.rfind(mark, least, most) + len(mark)
+        if end > least:
+            return end
+    return most
+
+
 @cache
 def _markdown() -> MarkdownIt:
+    """The parser of Markdown, without HTML and pictures."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_block.table import table
 
     def small_table(state: StateBlock, first_line: int, last_line: int, silent: bool) -> bool:
         """A table, unless it could have more than `_MOST_CELLS`: each short row is filled up to all columns."""
         columns = state.getLines(first_line, first_line + 1, 0, False).count("|") + 1
-        return (last_line - first_line) * columns <= _MOST_CELLS and table(state, first_line, last_line, silent)
+        most_cells = (last_line - first_line) * columns
+        if most_cells > _MOST_CELLS:
+            return False
+        return table(state, first_line, last_line, silent)
 
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "html_block", "html_inline"])
     markdown.block.ruler.at("table", small_table, {"alt": ["paragraph", "reference"]})
     return markdown
 
 
-_BLOCKS = {"paragraph": "p", "bullet_list": "ul", "ordered_list": "ol", "list_item": "li", "blockquote": "blockquote"}
-_BLOCKS |= {"em": "strong", "strong": "strong", "table": "table", "tr": "tr", "th": "th", "td": "td"}
-_BLOCKS |= {"thead": "thead", "tbody": "tbody"}
+_TAGS = {
+    "paragraph": "p",
+    "heading": "h3",
+    "bullet_list": "ul",
+    "ordered_list": "ol",
+    "list_item": "li",
+    "blockquote": "blockquote",
+    "em": "strong",
+    "strong": "strong",
+    "table": "table",
+    "thead": "thead",
+    "tbody": "tbody",
+    "tr": "tr",
+    "th": "th",
+    "td": "td",
+}
+"""The elements with children, by their names in Markdown."""
+_LEAF_TAGS = {"code_inline": "code", "fence": "pre", "code_block": "pre", "hr": "hr", "hardbreak": "br"}
+"""The elements with only a text; what has none here is a text without an element."""
+_MOST_OPEN = 60
+"""Elements inside each other; what is deeper stands beside the last one."""
 
 
 def blocks_of(text: str) -> list[dict[str, Any]]:
@@ -145,29 +202,33 @@ def blocks_of(text: str) -> list[dict[str, Any]]:
     return children
 
 
-def _grow(open_: list[dict[str, Any]], tokens: list[Token]) -> None:
-    depth = len(open_)
+def _grow(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
+    """Adds the elements of these tokens to the tree. `open_elements`: from the root to the one that gets children."""
+    depth = len(open_elements)
     for token in tokens:
-        name = token.type.removesuffix("_open").removesuffix("_close")
         if token.type == "inline":
-            _grow(open_, token.children or [])
+            _grow(open_elements, token.children or [])
         elif token.nesting == 1:
-            tag, href = _BLOCKS.get(name, "span"), ""
-            if name == "heading":
-                tag = "h3"
-            elif name == "link":
-                href = str(token.attrGet("href") or "")
-                tag = "a" if href.startswith(("https://", "http://")) else "span"
-            node: dict[str, Any] = {"tag": tag, "href": href, "children": [], "text": ""}
-            open_[-1]["children"].append(node)
-            if len(open_) < 60:
-                open_.append(node)
+            element = _opened(token)
+            open_elements[-1]["children"].append(element)
+            if len(open_elements) < _MOST_OPEN:
+                open_elements.append(element)
         elif token.nesting == -1:
-            if len(open_) > depth:
-                open_.pop()
+            if len(open_elements) > depth:
+                open_elements.pop()
         else:
-            tag = {"code_inline": "code", "fence": "pre", "code_block": "pre", "hr": "hr", "hardbreak": "br"}.get(
-                name, ""
-            )
-            said = "\n" if name == "softbreak" else token.content
-            open_[-1]["children"].append({"tag": tag, "text": said, "children": [], "href": ""})
+            tag = _LEAF_TAGS.get(token.type, "")
+            text = "\n" if token.type == "softbreak" else token.content
+            open_elements[-1]["children"].append({"tag": tag, "text": text, "children": [], "href": ""})
+
+
+def _opened(token: Token) -> dict[str, Any]:
+    """The element that a token opens, without its children."""
+    name = token.type.removesuffix("_open")
+    tag = _TAGS.get(name, "span")
+    href = ""
+    if name == "link":
+        href = str(token.attrGet("href") or "")
+        if href.startswith(("https://", "http://")):
+            tag = "a"
+    return {"tag": tag, "href": href, "children": [], "text": ""}

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from starlette.responses import JSONResponse, Response
 
+from languages import _
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
@@ -17,23 +18,35 @@ from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import DAY_MS, milliseconds
 from memory_server.memories import forgetting
-from memory_server.web.charts import Strip, strip
+from memory_server.web.charts import Day, Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
 from memory_server.web.triggers import Watching, told, watching
 from memory_server.web.view import View
-from sandbox.locale import _
 
 PAGE = 30
 """Rows of a list on one page."""
-_CARDS, _TRIGGERS, _LATELY = 6, 5, 3
+_CARDS = 6
+"""Subjects with quotes on the first page."""
+_TRIGGERS = 5
+"""Triggers on the first page."""
+_LATELY = 3
+"""Recalls on the first page."""
+_MOST_GONE = 5
+"""Forgotten memories that a search shows beside the others."""
 _COMMITS = 16
 """The newest changes among which the last storing is looked for."""
 _MOST_DOTS = 120
 """Days of the strip; of a longer time, a dot is a week."""
 _MOST_WEEKS = 260
 """Five years: with more dots none could be told from the next."""
+_DESK = 917
+"""Pixels of the strip on a desk."""
+_PHONE = 350
+"""Pixels of the strip on a phone."""
+_ONE_ROW = 20
+"""Dots that a phone shows in one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +58,8 @@ class Asked:
 
 
 def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[Asked]:
-    return [Asked(recall, view.say(whence(recall, view.site.user_home))) for recall in recalls]
+    """The rows of these recalls."""
+    return [Asked(recall, whence(recall, view.site.user_home)) for recall in recalls]
 
 
 async def recorded(view: View, conversation_id: str | None = None) -> list[RecordedRecall]:
@@ -53,44 +67,52 @@ async def recorded(view: View, conversation_id: str | None = None) -> list[Recor
     record = view.call.memories.recalls
     if record is None:
         return []
-    return (await asyncio.to_thread(record.found, conversation_id))[::-1]
+    oldest_first = await asyncio.to_thread(record.found, conversation_id)
+    return oldest_first[::-1]
 
 
 async def home(view: View) -> Response:
     """`/`: what it remembers."""
-    every = await view.conversation.short_term.memories()
-    memories = await asyncio.to_thread(_within, view, every)
-    shelf, _unread = await view.conversation.long_term.with_shared()
-    recalls = [recall for recall in await recorded(view, view.conversation.id) if _of_folder(view, recall)]
-    gone = await view.conversation.archive.entries()
-    counts = await view.call.memories.knowledge.overview()
-    kinds = Counter[str]()
-    for place, figures in counts.items():
-        kinds[place.partition("/")[0]] += figures.count
-    seen = await _overview(view, memories)
+    all_memories = await view.conversation.short_term.memories()
+    memories = await asyncio.to_thread(_within, view, all_memories)
     newest = memories[-1] if memories else None
-    asked_in_same_session = _of_session(recalls, None if newest is None else newest.session)
-    triggers = await watching(view, [each.memory for each in shelf.memories], recalls)
+    overview = await _overview(view, memories)
+    all_recalls = await recorded(view, view.conversation.id)
+    recalls = [recall for recall in all_recalls if _of_folder(view, recall)]
+    shelf, _unread = await view.conversation.long_term.with_shared()
+    triggers = await watching(view, [row.memory for row in shelf.all], recalls)
+    archived = await view.conversation.archive.entries()
+    oldest_archived_ms = min((entry.at_ms for entry in archived), default=0)
+    knowledge_figures = await view.call.memories.knowledge.overview()
+    kinds: Counter[str] = Counter()
+    people: list[str] = []
+    for place, figures in knowledge_figures.items():
+        kind, _slash, owner = place.partition("/")
+        kinds[kind] += figures.count
+        if place.startswith("sessions/"):
+            people.append(owner)
+    folders = Counter(memory.folder for memory in all_memories if memory.folder)
+    examination = view.site.made.examinations.get(view.speech.language)
     return await view.page(
         "home.html",
         memories=memories,
-        days=seen.days,
+        days=overview.days,
         newest=newest,
-        stored_ms=seen.stored_ms,
-        source=None if asked_in_same_session is None else whence(asked_in_same_session, view.site.user_home),
-        subjects=seen.subjects,
-        cards=seen.cards,
+        stored_ms=overview.stored_ms,
+        source=_source_of(view, recalls, newest),
+        subjects=overview.subjects,
+        cards=overview.cards,
         triggers=await told(view, sorted(triggers, key=_soonest)[:_TRIGGERS]),
         watching=len(triggers),
-        gone=gone,
-        gone_until=min((entry.at_ms for entry in gone), default=0) + view.site.keep_ms,
+        gone=archived,
+        gone_until=oldest_archived_ms + view.site.keep_ms,
         kinds=kinds,
         lately=asked_of(view, recalls[:_LATELY]),
-        strips=seen.strips,
-        weekly=seen.weekly,
-        folders=Counter(one.folder for one in every if one.folder).most_common(PAGE),
-        people=[place.partition("/")[2] for place in counts if place.startswith("sessions/")],
-        findings=() if view.site.made.examination is None else view.site.made.examination.findings,
+        strips=overview.strips,
+        weekly=overview.weekly,
+        folders=folders.most_common(PAGE),
+        people=people,
+        findings=() if examination is None else examination.findings,
     )
 
 
@@ -108,13 +130,14 @@ class _Overview:
 
 
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
-    """The same until the conversation changes, the day ends, or the reader has another language."""
-    key = view.conversation.id, view.speech.language, view["folder"]
-    version = await view.call.conversations.version(view.conversation.id), view.speech.date(view.speech.now_ms)
-    made = view.site.made.overviews.get(key)
-    if made is not None and made[0] == version:
-        overview: _Overview = made[1]
-        return overview
+    """The overview; the same one until the conversation changes, the day ends, or the reader has another language."""
+    key = (view.conversation.id, view.speech.language, view["folder"])
+    change_count = await view.call.conversations.version(view.conversation.id)
+    version = (change_count, view.speech.date(view.speech.now_ms))
+    versioned = view.site.made.overviews.get(key)
+    if versioned is not None and versioned[0] == version:
+        stored_overview: _Overview = versioned[1]
+        return stored_overview
     short, _long = await view.conversation.insight.patterns(top=LOOKED_AT)
     stored_ms = await _stored_ms(view)
     overview = await asyncio.to_thread(_overview_of, view, memories, short.words, stored_ms)
@@ -133,83 +156,128 @@ async def _stored_ms(view: View) -> int | None:
 def _overview_of(
     view: View, memories: Sequence[ShortTermMemory], words: Sequence[CommonWord], stored_ms: int | None
 ) -> _Overview:
-    every = subjects(memories, words)
-    cards = [replace(card, quotes=best_sentences(memories, card.word)) for card in every[:_CARDS]]
+    shown_subjects = subjects(memories, words)
+    cards = [replace(card, quotes=best_sentences(memories, card.word)) for card in shown_subjects[:_CARDS]]
     moments = [view.speech.local(memory.time_ms) for memory in memories]
-    days = len({moment.date() for moment in moments})
-    strips, weekly = _strips(view, moments)
-    return _Overview(every, cards, days, strips, weekly, stored_ms)
+    dates = {moment.date() for moment in moments}
+    strip_days = _strip_days(view, moments)
+    return _Overview(
+        subjects=shown_subjects,
+        cards=cards,
+        days=len(dates),
+        strips=_strips(strip_days.days),
+        weekly=strip_days.are_weeks,
+        stored_ms=stored_ms,
+    )
 
 
 def _soonest(trigger: Watching) -> tuple[bool, int, int]:
-    return trigger.next_ms is None and trigger.last_ms is None, -(trigger.last_ms or 0), trigger.next_ms or 0
+    """The order on the first page: what fired last, then what fires next, then all others."""
+    has_no_time = trigger.next_ms is None and trigger.last_ms is None
+    return has_no_time, -(trigger.last_ms or 0), trigger.next_ms or 0
 
 
 def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
     """Those of the folder that the reader chose; all where none is chosen."""
     folder = view["folder"]
-    return [memory for memory in memories if memory.folder == folder] if folder else list(memories)
+    if not folder:
+        return list(memories)
+    return [memory for memory in memories if memory.folder == folder]
 
 
 def _of_folder(view: View, recall: RecordedRecall) -> bool:
     return view["folder"] in ("", recall.folder or recall.cwd)
 
 
-def _of_session(recalls: Sequence[RecordedRecall], session: str | None) -> RecordedRecall | None:
-    """The newest recall of a session; None where the session is not known."""
-    if not session:
+def _source_of(view: View, recalls: Sequence[RecordedRecall], memory: ShortTermMemory | None) -> str | None:
+    """Who asked last in the session of a memory, and in which folder; None where that is not known."""
+    if memory is None or not memory.session:
         return None
-    return next((recall for recall in recalls if recall.session == session), None)
+    for recall in recalls:
+        if recall.session == memory.session:
+            return whence(recall, view.site.user_home)
+    return None
 
 
-def _strips(view: View, moments: Sequence[datetime]) -> tuple[list[Strip], bool]:
-    """The strip for a desk and for a phone, and whether a dot is a week. It begins `_MOST_WEEKS` ago at the earliest,
-    however long ago something was said."""
-    speech, now = view.speech, view.speech.local(view.speech.now_ms)
-    first = max(min((*moments, now)), speech.local(speech.now_ms - 7 * _MOST_WEEKS * DAY_MS))
-    every = days_between(first, now)
-    weekly = len(every) > _MOST_DOTS
-    counts = Counter(moment.date() for moment in moments)
-    cells, month = list[tuple[int, str, str | None]](), None
-    for number, day in enumerate(every):
-        if weekly and (len(every) - 1 - number) % 7:
-            continue
-        span = every[max(0, number - 6) : number + 1] if weekly else [day]
-        count = sum(counts[one.date()] for one in span)
-        begins = speech.month(day) if (day.year, day.month) != month else None
-        month = day.year, day.month
-        title = f"{speech.date(milliseconds(day))}: {view.say(speech.exchanges(count))}"
-        cells.append((count, title, begins))
-    today = view.say(_("today"))
-    return [strip(cells, 917, 1, today), strip(cells, 350, 1 if len(cells) < 20 else 2, today)], weekly
+@dataclass(frozen=True, slots=True)
+class _StripDays:
+    """The dots of the strip, oldest first, and whether each is a week."""
+
+    days: Sequence[Day]
+    are_weeks: bool
+
+
+def _strip_days(view: View, moments: Sequence[datetime]) -> _StripDays:
+    """The days from the first moment until today. They begin `_MOST_WEEKS` ago at the earliest, however long ago
+    something was said."""
+    speech = view.speech
+    now = speech.local(speech.now_ms)
+    earliest = speech.local(speech.now_ms - 7 * _MOST_WEEKS * DAY_MS)
+    first_moment = min((*moments, now))
+    all_days = days_between(max(first_moment, earliest), now)
+    are_weeks = len(all_days) > _MOST_DOTS
+    days_of_dot = 7 if are_weeks else 1
+    exchanges_by_date = Counter(moment.date() for moment in moments)
+    dots: list[Day] = []
+    month_before: tuple[int, int] | None = None
+    for number, day in enumerate(all_days):
+        days_after = len(all_days) - 1 - number
+        if days_after % days_of_dot != 0:
+            continue  # a dot stands at its last day, and the last dot at today
+        first_number = max(0, number + 1 - days_of_dot)
+        count = sum(exchanges_by_date[moment.date()] for moment in all_days[first_number : number + 1])
+        title = f"{speech.date(milliseconds(day))}: {speech.exchanges(count)}"
+        month = (day.year, day.month)
+        begins_month = month != month_before
+        dots.append(Day(count, title, speech.month(day) if begins_month else None))
+        month_before = month
+    return _StripDays(dots, are_weeks)
+
+
+def _strips(days: Sequence[Day]) -> list[Strip]:
+    """The strip for a desk and for a phone."""
+    today = _("today")
+    phone_rows = 1 if len(days) < _ONE_ROW else 2
+    return [strip(days, _DESK, 1, today), strip(days, _PHONE, phone_rows, today)]
 
 
 async def all_subjects(view: View) -> Response:
     """`/subjects`: every word that several memories share."""
-    memories = await asyncio.to_thread(_within, view, await view.conversation.short_term.memories())
+    all_memories = await view.conversation.short_term.memories()
+    memories = await asyncio.to_thread(_within, view, all_memories)
     short, _long = await view.conversation.insight.patterns(top=5 * LOOKED_AT)
-    found = await asyncio.to_thread(subjects, memories, short.words)
-    return await view.page("subjects.html", subjects=found, total=len(memories))
+    shown_subjects = await asyncio.to_thread(subjects, memories, short.words)
+    return await view.page("subjects.html", subjects=shown_subjects, total=len(memories))
 
 
 async def subject(view: View) -> Response:
     """`/subject`: the memories of one word, newest first; without a word, all of them."""
     memories = await view.conversation.short_term.memories()
-    word, page = view["word"], number(view["page"])
-    of_word = await asyncio.to_thread(_of_word, view, memories, word)
-    rows = of_word[::-1][page * PAGE : (page + 1) * PAGE]
-    more = view.link("subject", word=word, page=page + 1) if len(of_word) > (page + 1) * PAGE else ""
-    return await view.page("subject.html", word=word, rows=rows, total=len(of_word), more=more)
+    word = view["word"]
+    page = number(view["page"])
+    end = (page + 1) * PAGE
+    oldest_first = await asyncio.to_thread(_of_word, view, memories, word)
+    newest_first = oldest_first[::-1]
+    more = ""
+    if len(newest_first) > end:
+        more = view.link("subject", word=word, page=page + 1)
+    rows = newest_first[end - PAGE : end]
+    return await view.page("subject.html", word=word, rows=rows, total=len(newest_first), more=more)
 
 
 def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
     """The memories of the chosen folder that have a word, oldest first; all of them without a word."""
     within = _within(view, memories)
-    return sorted(holding(within, word), key=lambda memory: memory.time_ms) if word else within
+    if not word:
+        return within
+    return sorted(holding(within, word), key=lambda memory: memory.time_ms)
 
 
 def number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
+    """The number of a page in an address; 0, the first, for anything else."""
+    if text.isascii() and text.isdecimal() and len(text) < 7:
+        return int(text)
+    return 0
 
 
 async def find(view: View) -> Response:
@@ -219,35 +287,41 @@ async def find(view: View) -> Response:
     # A word of which nothing can be seen cannot be looked for, and may have been pasted with the others.
     words = [word for word in view["q"].split() if seen_form(word)]
     sought = " ".join(words)
-    found = list[Item]()
+    items: list[Item] = []
     if sought:
-        found, _words = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
-    live = [item for item in found if not item.archived]
-    gone = [item for item in found if item.archived]
-    return await view.page("find.html", sought=sought, found=live[:PAGE], gone=gone[:5], total=len(live))
+        items, _words = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
+    live = [item for item in items if not item.archived]
+    archived = [item for item in items if item.archived]
+    return await view.page("find.html", sought=sought, found=live[:PAGE], gone=archived[:_MOST_GONE], total=len(live))
 
 
 async def recalls(view: View) -> Response:
     """`/recalls`: the record as a timeline, with one receipt open."""
-    recalls = await recorded(view, None if view["folder"] else view.conversation.id)
-    recalls = [recall for recall in recalls if _of_folder(view, recall)]
-    week = [
-        recall for recall in recalls if recall.at_ms > view.speech.now_ms - 7 * DAY_MS and not recall.begins_session
-    ]
+    conversation_id = None if view["folder"] else view.conversation.id
+    all_recalls = await recorded(view, conversation_id)
+    recalls = [recall for recall in all_recalls if _of_folder(view, recall)]
+    week_ago_ms = view.speech.now_ms - 7 * DAY_MS
+    asked_this_week = [recall for recall in recalls if recall.at_ms > week_ago_ms and not recall.begins_session]
     page = number(view["page"])
-    shown = recalls[page * PAGE : (page + 1) * PAGE]
+    end = (page + 1) * PAGE
+    shown = recalls[end - PAGE : end]
     opened = _opened(view, recalls, shown)
-    if opened is not None and opened not in shown:
-        shown = [opened]
+    opened_id: str | None = None
+    shown_receipt: ShownRecall | None = None
+    if opened is not None:
+        opened_id = opened.id
+        shown_receipt = await opened_receipt(view, opened)
+        if opened not in shown:
+            shown = [opened]
     return await view.page(
         "recalls.html",
         rows=asked_of(view, shown),
-        opened=None if opened is None else opened.id,
-        receipt=None if opened is None else await opened_receipt(view, opened),
-        asked=len(week),
-        quiet=sum(recall.is_quiet for recall in week),
+        opened=opened_id,
+        receipt=shown_receipt,
+        asked=len(asked_this_week),
+        quiet=sum(recall.is_quiet for recall in asked_this_week),
         total=len(recalls),
-        more=view.link("recalls", page=page + 1) if len(recalls) > (page + 1) * PAGE else "",
+        more=view.link("recalls", page=page + 1) if len(recalls) > end else "",
     )
 
 
@@ -264,19 +338,20 @@ async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
     """A recall with the texts of its memories as they are now."""
     items = (*recall.came, *recall.near)
     ids = {item.id for item in items}
-    memories = dict[str, ShortTermMemory]()
-    triggers = dict[str, LongTermMemory]()
-    names = {recall.conversation, *(item.conversation for item in items)}
-    for name in names:
-        conversation = view.call.conversations.get(name)
-        every = await conversation.short_term.memories()
-        memories |= await asyncio.to_thread(_with_ids, every, ids)
+    conversation_ids = {recall.conversation} | {item.conversation for item in items}
+    memories: dict[str, ShortTermMemory] = {}
+    triggers: dict[str, LongTermMemory] = {}
+    for conversation_id in conversation_ids:
+        conversation = view.call.conversations.get(conversation_id)
+        all_memories = await conversation.short_term.memories()
+        memories |= await asyncio.to_thread(_with_ids, all_memories, ids)
         shelf, _unread = await conversation.long_term.with_shared()
-        triggers |= {row.memory.name: row.memory for row in shelf.memories}
+        triggers |= {row.memory.name: row.memory for row in shelf.all}
     return receipt(recall, memories, triggers, view.speech)
 
 
 def _with_ids(memories: Sequence[ShortTermMemory], ids: Collection[str]) -> dict[str, ShortTermMemory]:
+    """The memories with these ids, by id."""
     return {memory.id: memory for memory in memories if memory.id in ids}
 
 

@@ -12,18 +12,21 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.responses import Response
 
-from memory_server.conversations.model import LongTermMemory
+from languages import _, foreign
+from memory_server.conversations.firing_texts import rules_text
+from memory_server.conversations.recall.activation import Shelved
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import local
+from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.actions import first
-from memory_server.web.charts import Piece, Strip, strip, underlined
+from memory_server.web.charts import Day, Piece, Strip, strip, underlined
+from memory_server.web.firing import WouldFire, would_fire
 from memory_server.web.pages import number, recorded
 from memory_server.web.taking_back import places_of
 from memory_server.web.triggers import told, watching
 from memory_server.web.view import View, form_of
 from sandbox import Failed, Fired, Operand, Problem, RunReport, chat
-from sandbox.locale import _, foreign
 
 _REPLAYED = 48
 """Stored memories on which a trigger is tried, the newest."""
@@ -32,8 +35,29 @@ _LOOKED_AT = 4 * _REPLAYED
 TRY_SECONDS = 5.0
 """When the last run of one try begins; with 48 memories, an endless loop would take a minute and a half."""
 _SEEDS = 2**32
+"""The seeds that a worker takes: from 0 to this number."""
+_STRIP_WIDTH = 430
+"""Pixels of the strip of replays."""
+_FULL = 9
+"""How much a dot shows on which the trigger fired: that of a full one."""
 _LISTED = 100
 """Triggers on one page."""
+_MOST_LINES = 20
+"""Lines of the console that are shown."""
+_NAMED_WORDS = 3
+"""Words that the reason names."""
+_MOST_ROWS = 24
+"""Operands that are shown."""
+_MOST_DEPTH = 3
+"""Steps by which an operand is indented, at most."""
+_FEW_OPERANDS = 3
+"""With so many, the whole verdict is shown too."""
+_OPERAND_CHARS = 60
+"""Characters of an operand that are shown."""
+_VALUE_CHARS = 40
+"""Characters of a value that are shown."""
+_TITLE_CHARS = 60
+"""Characters of a stored memory in the title of its dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,59 +86,98 @@ class Tried:
 
 
 async def triggers(view: View) -> Response:
-    """`/triggers`: all that come up by themselves."""
+    """`/triggers`: all that come up by themselves, the lorebooks, and which of them a message would bring."""
     shelf, _unread = await view.conversation.long_term.with_shared()
+    own = [shelved for shelved in shelf.all if shelved.memory.book is None]
     page = number(view["page"])
-    shown = shelf.memories[page * _LISTED : (page + 1) * _LISTED]
-    rows = await watching(view, [each.memory for each in shown], await recorded(view, view.conversation.id))
-    where = {each.memory.name: each.conversation_id for each in shown}
-    records = {each.memory.name: view.conversation.long_term.record_of(each.memory) for each in shown}
-    more = view.link("triggers", page=page + 1) if len(shelf.memories) > (page + 1) * _LISTED else ""
+    end = (page + 1) * _LISTED
+    shown = own[end - _LISTED : end]
+    rows = await watching(view, [shelved.memory for shelved in shown], await recorded(view, view.conversation.id))
+    records = {shelved.memory.name: view.conversation.long_term.record_of(shelved.memory) for shelved in shown}
+    more = view.link("triggers", page=page + 1) if len(own) > end else ""
     return await view.page(
         "triggers.html",
         triggers=await told(view, rows),
-        where=where,
         records=records,
-        total=len(shelf.memories),
+        total=len(own),
         more=more,
+        books=await view.conversation.books.listed(),
+        say=view["say"],
+        room=_room(view),
+        message_count=view["messages"],
+        tried=await _tried_message(view),
     )
+
+
+def _room(view: View) -> int:
+    """Characters of the prompt, as the address says."""
+    return number(view["room"]) or MAX_CHARS
+
+
+async def _tried_message(view: View) -> WouldFire | None:
+    """What the message of the address would bring; None: there is none."""
+    typed = _messages_in(view["say"].replace("\r\n", "\n"))
+    messages = [Message(message["role"], message["content"], name=message.get("name")) for message in typed]
+    if not messages:
+        return None
+    message_count = number(view["messages"]) if view["messages"] else None
+    return await would_fire(view, messages, max_chars=_room(view), message_count=message_count)
 
 
 async def trigger(view: View) -> Response:
     """`/trigger`: the playground, with the trigger of that name, or one for a word."""
-    kept, place = await _kept(view, view["name"]) if view["name"] else (None, "")
-    form = await form_of(view.request) if view.request.method == "POST" else {}
-    given: dict[str, str] = {
+    stored: Shelved | None = None
+    if view["name"]:
+        stored = await _stored(view, view["name"])
+    fields = await _fields(view, stored)
+    form: Mapping[str, Any] = {}
+    if view.request.method == "POST":
+        form = await form_of(view.request)
+    for name in fields.keys() & form.keys():
+        fields[name] = first(form, name).replace("\r\n", "\n")
+    tried: Tried | None = None
+    trouble = ""
+    if form or fields["code"]:
+        try:
+            tried = await _try(view, fields)
+        except InvalidInput as error:
+            trouble = str(error)
+    about_stored: dict[str, Any] = {"kept": None, "rules": "", "place": "", "places": []}
+    if stored is not None:
+        about_stored = {
+            "kept": stored.memory,
+            "rules": rules_text(stored.memory.rules),
+            "place": stored.conversation_id,
+            "places": await places_of(view, "triggers", stored.conversation_id, stored.memory.name),
+        }
+    return await view.page("trigger.html", given=fields, tried=tried, trouble=trouble, **about_stored)
+
+
+async def _fields(view: View, stored: Shelved | None) -> dict[str, str]:
+    """What the fields of the form hold at first: the stored trigger, or one for the word of the address."""
+    fields = {
         "name": view["name"],
-        "code": "" if kept is None else kept.trigger,
-        "prompt": "" if kept is None else kept.prompt,
+        "code": "",
+        "prompt": "",
         "chat": "",
         "at": view.speech.local(view.speech.now_ms).strftime("%Y-%m-%dT%H:%M"),
         "zone": str(view.speech.zone or ""),
         "seed": "1",
     }
+    if stored is not None:
+        fields |= {"code": stored.memory.trigger, "prompt": stored.memory.prompt}
     if view["word"]:
-        given |= await _written_for(view, view["word"], view["id"])
-    given |= {name: first(form, name).replace("\r\n", "\n") for name in given if name in form}
-    tried: Tried | None = None
-    trouble = ""
-    if form or given["code"]:
-        try:
-            tried = await _try(view, given)
-        except InvalidInput as error:
-            trouble = error.args[0]
-    places = [] if kept is None else await places_of(view, "triggers", place, kept.name)
-    return await view.page(
-        "trigger.html", kept=kept, place=place, given=given, tried=tried, trouble=trouble, places=places
-    )
+        fields |= await _written_for(view, view["word"], view["id"])
+    return fields
 
 
-async def _kept(view: View, name: str) -> tuple[LongTermMemory, str]:
+async def _stored(view: View, name: str) -> Shelved:
+    """The trigger with this name. Raises MemoryNotFound."""
     shelf, _unread = await view.conversation.long_term.with_shared()
-    for each in shelf.memories:
-        if each.memory.name == name:
-            return each.memory, each.conversation_id
-    raise MemoryNotFound("No trigger of this conversation has that name; the list shows those that there are.")
+    for shelved in shelf.all:
+        if shelved.memory.name == name:
+            return shelved
+    raise MemoryNotFound("No trigger of this conversation has that name; the list shows all triggers.")
 
 
 async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
@@ -127,50 +190,63 @@ async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
     return {"name": word, "code": code, "prompt": prompt, "chat": word}
 
 
-async def _try(view: View, given: Mapping[str, str]) -> Tried:
+async def _try(view: View, fields: Mapping[str, str]) -> Tried:
     """A try runs in the tenant's turn of the sandbox, as searches do. Raises InvalidInput: the time, zone or seed
     cannot be used; TriggersUnavailable."""
     deadline = time.monotonic() + TRY_SECONDS
-    now, seed = _moment_and_seed(view, given)
-    messages = _messages_in(given["chat"])
-    code = given["code"]
-    context = {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
+    now, seed = _moment_and_seed(view, fields)
+    messages = _messages_in(fields["chat"])
+    code = fields["code"]
+    context = _context(view, messages)
     trial = await view.call.memories.services.runner.try_out(code, context, now=now, seed=seed)
     report = trial.report
-    words = _words_found(report)
-    heard = [
-        (
-            view.speech.speaker(message["role"], message.get("name")),
-            underlined(message["content"], dict.fromkeys(words, 1.0), 1.0),
-        )
-        for message in messages
-    ]
-    verdict = report.verdict
-    replays = [] if isinstance(verdict, Failed) else await _replayed(view, code, seed, deadline)
-    days = [(9 if replay.fired else 0, replay.title, None) for replay in replays]
-    because = foreign(verdict.message) if isinstance(verdict, Failed) else _because(view, report, words)
+    matched_words = _matched_words(report)
+    replays: Sequence[Replay] = ()
+    if isinstance(report.verdict, Failed):
+        because = foreign(report.verdict.message)
+    else:
+        because = _because(view, report, matched_words)
+        replays = await _replayed(view, code, seed, deadline)
+    days = [Day(_FULL if replay.fired else 0, replay.title, None) for replay in replays]
     return Tried(
-        verdict=type(verdict).__name__.lower(),
-        because=view.say(because),
+        verdict=type(report.verdict).__name__.lower(),
+        because=because,
         rows=_rows(trial.operands, report),
-        heard=heard,
-        console=report.console[:20],
+        heard=_heard(view, messages, matched_words),
+        console=report.console[:_MOST_LINES],
         problems=(*trial.check.errors, *trial.check.warnings),
-        strip=strip(days, 430, 1, "") if len(days) > 1 else None,
+        strip=strip(days, _STRIP_WIDTH, 1, "") if len(days) > 1 else None,
         fired=sum(replay.fired for replay in replays),
         replayed=len(replays),
     )
 
 
-def _moment_and_seed(view: View, given: Mapping[str, str]) -> tuple[datetime, int]:
+def _context(view: View, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The context of a trigger on these messages."""
+    return {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
+
+
+def _heard(
+    view: View, messages: Sequence[Mapping[str, Any]], words: Sequence[str]
+) -> list[tuple[str, Sequence[Piece]]]:
+    """Who said each message, and its pieces, with these words underlined."""
+    weights = dict.fromkeys(words, 1.0)
+    heard: list[tuple[str, Sequence[Piece]]] = []
+    for message in messages:
+        speaker = view.speech.speaker(message["role"], message.get("name"))
+        heard.append((speaker, underlined(message["content"], weights, 1.0)))
+    return heard
+
+
+def _moment_and_seed(view: View, fields: Mapping[str, str]) -> tuple[datetime, int]:
     """Raises InvalidInput: the time, the zone or the seed cannot be read."""
     try:
-        zone = ZoneInfo(given["zone"]) if given["zone"] else view.speech.zone
-        moment = replace(view.speech, zone=zone).time_in_field(given["at"])
-        seed = int(given["seed"] or "1")
+        zone = ZoneInfo(fields["zone"]) if fields["zone"] else view.speech.zone
+        moment = replace(view.speech, zone=zone).time_in_field(fields["at"])
+        seed = int(fields["seed"] or "1")
     except (InvalidInput, ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidInput(
-            "The time, the zone or the seed cannot be read; write such as Asia/Shanghai and 1."
+            "The time, the zone or the seed cannot be read; write for example Asia/Shanghai and 1."
         ) from error
     return local(moment, zone), seed % _SEEDS
 
@@ -186,39 +262,49 @@ def _messages_in(typed: str) -> list[dict[str, Any]]:
         return [{"role": "user", "content": text}]
 
 
-def _words_found(report: RunReport) -> list[str]:
-    """The words that match_keys found."""
-    calls = [call for call in report.trace if "keys" in call]
-    hits = [hit for call in calls for _key, hits in call["keys"] for hit in hits]
-    return list(dict.fromkeys(other or text for _place, text, other in hits if text))
+def _matched_words(report: RunReport) -> list[str]:
+    """The words that match_keys found, each once, as they are written."""
+    words: list[str] = []
+    for call in report.trace:
+        for _key, hits in call.get("keys", ()):
+            words += [written or text for _place, text, written in hits if text]
+    return list(dict.fromkeys(words))
 
 
 def _because(view: View, report: RunReport, words: Sequence[str]) -> str:
-    if isinstance(report.verdict, Fired):
-        if words:
-            return _("Because {words} is said.", view.speech.words(words[:3]))
-        return _("Because of the time: nothing that was said matters.")
-    return _("No condition holds: none of its words is said, or it is not the time.")
+    """Why the trigger fired or did not. `words`: those that match_keys found."""
+    has_fired = isinstance(report.verdict, Fired)
+    if has_fired and words:
+        return _("Because {words} was said.", view.speech.words(words[:_NAMED_WORDS]))
+    if has_fired:
+        return _("Because of the time; it does not depend on what was said.")
+    return _("No condition is met: none of its words was said, or it is not the time.")
 
 
 def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
-    end = report.trace[-1] if report.trace else {}
-    if "operands" not in end:
+    """What each operand was when the trigger ran; none without a trace."""
+    last_note = report.trace[-1] if report.trace else {}
+    if "operands" not in last_note:
         return []
-    values = {row[0]: row[1:] for row in end["operands"]}
+    values = {row[0]: row[1:] for row in last_note["operands"]}
     ordered = sorted(operands, key=lambda operand: (operand.start, -operand.end))
-    rows = list[Row]()
-    for operand, next_one in zip_longest(ordered, ordered[1:]):
+    rows: list[Row] = []
+    for operand, next_operand in zip_longest(ordered, ordered[1:]):
         times, last, value = values.get(operand.number, (0, 0, ""))
-        has_parts = next_one is not None and next_one.depth > operand.depth
         is_plain = value in ("", "true", "false")
-        shown_value = "" if is_plain else str(value)[:40]
-        within_last = bool(rows) and rows[-1].depth == operand.depth - 1 and operand.text in rows[-1].text
-        if within_last and not (is_plain and times):
+        shown_value = "" if is_plain else str(value)[:_VALUE_CHARS]
+        is_side_of_last = bool(rows) and rows[-1].depth == operand.depth - 1 and operand.text in rows[-1].text
+        has_truth_value = is_plain and times > 0
+        if is_side_of_last and not has_truth_value:
             rows[-1] = replace(rows[-1], value=shown_value)  # the side of a comparison says what that found
-        elif not (has_parts and is_plain and operand.depth == 0 and not operand.role and len(ordered) > 3):
-            rows.append(Row(bool(last) if times else None, operand.text, min(operand.depth, 3), shown_value))
-    return [replace(row, text=row.text[:60]) for row in rows[:24]]
+            continue
+        has_parts = next_operand is not None and next_operand.depth > operand.depth
+        is_whole_verdict = operand.depth == 0 and not operand.role
+        if has_parts and is_plain and is_whole_verdict and len(ordered) > _FEW_OPERANDS:
+            continue  # its parts say it
+        was_true = bool(last) if times else None
+        rows.append(Row(was_true, operand.text, depth=min(operand.depth, _MOST_DEPTH), value=shown_value))
+    return [replace(row, text=row.text[:_OPERAND_CHARS]) for row in rows[:_MOST_ROWS]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,21 +319,23 @@ async def _replayed(view: View, code: str, seed: int, deadline: float) -> list[R
     """What it would have done after each of the newest stored memories, oldest first, as far as the time goes."""
     memories = await view.conversation.short_term.memories()
     newest_first = [memory for memory in memories[-_LOOKED_AT:] if memory.messages][::-1]
-    replays = list[Replay]()
+    replays: list[Replay] = []
     for memory in newest_first[:_REPLAYED]:
         if time.monotonic() >= deadline:
             break
-        said = [_as_seen(message) for message in memory.messages]
-        context = {"messages": said, "conversation_id": view.conversation.id, "participants": {}}
+        context = _context(view, [_as_seen(message) for message in memory.messages])
         verdicts = await view.call.memories.services.runner.evaluate(
             [code], context, now=view.speech.local(memory.time_ms), seed=seed
         )
-        title = f"{view.speech.moment(memory.time_ms)} {view.speech.cut(context_text(memory.messages), 60)}"
+        beginning = view.speech.cut(context_text(memory.messages), _TITLE_CHARS)
+        title = f"{view.speech.moment(memory.time_ms)} {beginning}"
         replays.append(Replay(title, isinstance(verdicts.get(0), Fired)))
     return replays[::-1]
 
 
 def _as_seen(message: Message) -> dict[str, str]:
     """A message as a trigger sees it."""
-    seen = {"role": message.role, "content": message.content}
-    return seen | {"name": message.name} if message.name else seen
+    fields = {"role": message.role, "content": message.content}
+    if message.name:
+        fields["name"] = message.name
+    return fields

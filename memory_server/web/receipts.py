@@ -6,16 +6,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from languages import _
+from memory_server.conversations.firing_texts import left_out_text, trigger_text
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.why import OtherPoints, held_back, joined_words, lacked, reason
+from memory_server.conversations.recall.why import OtherPoints, held_back, joined_words, near_miss_text, reason
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.web.charts import OTHER, Piece, underlined
 from memory_server.web.speech import Speech
-from sandbox.locale import _, joined
 
 MOST_CHARS = 2_000
 """Characters of a text on a page; behind it is a link to all of it."""
+_ROOM_OVER_NEEDED = 1.2
+"""The end of a meter, over the points that were needed."""
+_ROOM_OVER_MOST = 1.08
+"""The end of a meter, over the most points of a memory."""
 _WITHOUT_POINTS = ("answer", "pinned", "last")
 """Tiers of memories that came for another reason than their points."""
 
@@ -56,24 +61,34 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Spoke:
-    """What else came: a trigger or a note with its text."""
+    """What else came: a trigger or a note with its text. `size`: how long it was and its order, for a trigger."""
 
     kind: str
     name: str
     text: str
+    size: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotGiven:
+    """A memory whose trigger fired and which was left out, and why."""
+
+    name: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
     """One recall, opened. `asked`: the pieces of the last message; `other_words`: what the caller gave beside it;
-    `word`: the heaviest word, for a trigger; `place`: the conversation that was asked; `begins_session`: nothing was
-    asked yet."""
+    `left_out`: whose trigger fired, and which were not given; `word`: the heaviest word, for a trigger; `place`: the
+    conversation that was asked; `begins_session`: nothing was asked yet."""
 
     asked: Sequence[Piece]
     other_words: Sequence[str]
     came: Sequence[Came]
     near: Sequence[Near]
     spoke: Sequence[Spoke]
+    left_out: Sequence[NotGiven]
     held: Sequence[str]
     needed: float
     word: str
@@ -83,8 +98,10 @@ class ShownRecall:
     @property
     def has_others(self) -> bool:
         """Whether a word is underlined that is not in both places."""
-        said = (message for item in self.came for message in item.said)
-        pieces = [*self.asked, *(piece for message in said for piece in message.pieces)]
+        pieces = list(self.asked)
+        for item in self.came:
+            for message in item.said:
+                pieces += message.pieces
         return any(piece.level == OTHER for piece in pieces)
 
 
@@ -96,15 +113,20 @@ def messages_of(
     others: Mapping[str, float] = NOTHING,
 ) -> list[Said]:
     """What was said, with the shared words underlined, and the `others` that the caller gave in another way."""
-    said, room = list[Said](), MOST_CHARS
+    messages: list[Said] = []
+    room = MOST_CHARS
     for message in memory.messages:
         if room > 0 and message.content.strip():
-            yours = message.role == "user"
-            who = "" if yours and not message.name else speech.speaker(message.role, message.name)
+            is_yours = message.role == "user"
+            who = ""
+            if message.name or not is_yours:
+                who = speech.speaker(message.role, message.name)
             pieces = underlined(message.content[:room], words, heaviest, others)
-            said.append(Said(who, yours, pieces))
+            messages.append(Said(who, is_yours, pieces))
             room -= len(message.content)
-    return said or [Said("", True, underlined(memory.text[:room], words, heaviest, others))]
+    if messages:
+        return messages
+    return [Said("", True, underlined(memory.text[:room], words, heaviest, others))]
 
 
 def receipt(
@@ -115,42 +137,42 @@ def receipt(
 ) -> ShownRecall:
     """`memories`: by id, as they are now; `triggers`: the long-term ones by name."""
     items = [item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS]
-    greatest = dict[str, float]()
-    for item in items:
-        for word, weight in item.words.items():
-            greatest[word] = max(weight, greatest.get(word, 0.0))
-    shared = joined_words(recall.said, greatest)
+    weights = _greatest_weights(items)
+    shared = joined_words(recall.said, weights)
     heaviest = max(shared.values(), default=1.0)
-    scale = max([recall.needed * 1.2, *(_counted(item, recall.needed) or 0.0 for item in items)]) * 1.08 or 1.0
-    came = list[Came]()
+    scale = _scale(items, recall.needed)
+    came: list[Came] = []
     for item in items:
         memory = memories.get(item.id)
+        messages: list[Said] = []
+        if memory is not None:
+            messages = messages_of(memory, item.words, heaviest, speech, others=item.given)
         points = _counted(item, recall.needed)
-        why = _why(item, joined_words(recall.said, item.words), heaviest, recall.used, speech)
-        came.append(
-            Came(
-                id=item.id,
-                place=item.conversation,
-                memory=memory,
-                said=[] if memory is None else messages_of(memory, item.words, heaviest, speech, item.given),
-                why=speech.say(why),
-                points=points,
-                share=round(100 * max(0.0, points or 0.0) / scale, 1),
-                enough=round(100 * recall.needed / scale, 1),
-            )
+        shown = Came(
+            id=item.id,
+            place=item.conversation,
+            memory=memory,
+            said=messages,
+            why=_why(item, recall, heaviest, speech),
+            points=points,
+            share=_percent(max(0.0, points or 0.0), scale),
+            enough=_percent(recall.needed, scale),
         )
-    near = [
-        Near(item.id, item.conversation, spoken(memories[item.id]), speech.say(lacked(item, zh=speech.zh)))
-        for item in recall.near
-        if item.id in memories
-    ]
+        came.append(shown)
+    near: list[Near] = []
+    for item in recall.near:
+        memory = memories.get(item.id)
+        if memory is not None:
+            why_not = near_miss_text(item, zh=speech.zh)
+            near.append(Near(item.id, item.conversation, text=spoken(memory), why=why_not))
     return ShownRecall(
-        asked=underlined(recall.said, greatest, heaviest, _kept_words(items)),
+        asked=underlined(recall.said, weights, heaviest, _kept_words(items)),
         other_words=recall.other_words,
         came=came,
         near=near,
         spoke=[_spoke(item, triggers) for item in recall.others],
-        held=[speech.say(held_back(rule, count)) for rule, count in recall.held.items()],
+        left_out=[NotGiven(left.id, left_out_text(left)) for left in recall.left_out],
+        held=[held_back(rule, count) for rule, count in recall.held.items()],
         needed=recall.needed,
         word=max(shared, key=lambda word: (len(word) > 1, shared[word]), default=""),
         place=recall.conversation,
@@ -158,14 +180,40 @@ def receipt(
     )
 
 
+def _greatest_weights(items: Sequence[RecordedItem]) -> dict[str, float]:
+    """Each word that brought a memory, with the most that it counted for one of them."""
+    weights: dict[str, float] = {}
+    for item in items:
+        for word, weight in item.words.items():
+            weights[word] = max(weight, weights.get(word, 0.0))
+    return weights
+
+
+def _scale(items: Sequence[RecordedItem], needed: float) -> float:
+    """The points at the end of the meters: a little more than the most that a memory has, or than it needed."""
+    points = [_counted(item, needed) or 0.0 for item in items]
+    most = max([needed * _ROOM_OVER_NEEDED, *points])
+    return most * _ROOM_OVER_MOST or 1.0
+
+
+def _percent(points: float, scale: float) -> float:
+    return round(100 * points / scale, 1)
+
+
 def _kept_words(items: Sequence[RecordedItem]) -> dict[str, float]:
     """The words of the message that are kept with memories, and stand in no text of theirs."""
-    return {word: points for item in items for word, points in item.kept.items()}
+    words: dict[str, float] = {}
+    for item in items:
+        words.update(item.kept)
+    return words
 
 
 def _spoke(item: RecordedItem, triggers: Mapping[str, LongTermMemory]) -> Spoke:
+    """A trigger or a note that came, with its text if it is there."""
     trigger = triggers.get(item.id)
-    return Spoke(item.tier, item.id, "" if trigger is None else trigger.prompt)
+    text = "" if trigger is None else trigger.prompt
+    size = trigger_text(item) if item.tier == "trigger" else ""
+    return Spoke(item.tier, item.id, text=text, size=size)
 
 
 def _counted(item: RecordedItem, needed: float) -> float | None:
@@ -181,12 +229,14 @@ def spoken(memory: ShortTermMemory) -> str:
     return " ".join(message.content for message in memory.messages) or memory.text
 
 
-def _why(
-    item: RecordedItem, words: Mapping[str, float], heaviest: float, used: Sequence[str] | None, speech: Speech
-) -> str:
+def _why(item: RecordedItem, recall: RecordedRecall, heaviest: float, speech: Speech) -> str:
+    """Why a memory came, and whether the answer used it, where that is known. `heaviest`: the most that a word
+    counted."""
+    words = joined_words(recall.said, item.words)
     others = OtherPoints(item.given, item.kept)
     why = reason(item.tier, words, heaviest, item.around, zh=speech.zh, overview=item.overview, others=others)
-    if used is None or item.tier in ("flashback", *_WITHOUT_POINTS):
+    if recall.used is None or item.tier in ("flashback", *_WITHOUT_POINTS):
         return why
-    after = _("The answer used it.") if item.id in used else _("The answer did not use it.")
-    return joined("" if speech.zh else " ", (why, after))
+    use = _("The answer used it.") if item.id in recall.used else _("The answer did not use it.")
+    blank = "" if speech.zh else " "
+    return f"{why}{blank}{use}"

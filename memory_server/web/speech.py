@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from pathlib import Path
 from typing import Literal
 
+from languages import N_, _, joined, n_
 from memory_server.conversations.recall.why import quoted
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import local, within_calendar
 from memory_server.tools.base.shapes import moment_ms
-from sandbox.locale import _, joined, n_, said_in
 
 Language = Literal["en", "zh"]
-PACKAGE = str(Path(__file__).parents[1])
 _BEGIN, _END = "\x02", "\x03"
 """Around what stands out in a sentence of ours. No text of a person keeps them."""
 _MONTHS = ["January", "February", "March", "April", "May", "June"]
@@ -27,30 +25,39 @@ _PARTS = {
     "en": ((5, "at night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "at night")),
 }
 """Parts of a day, each with the hour at which it ends; prompts divide it in the same way (prompt_lines.py)."""
+_WEEKDAYS = "一二三四五六日"
+_NEAR_DAYS = {
+    "zh": {0: "今天", 1: "昨天", -1: "明天"},
+    "en": {0: "today", 1: "yesterday", -1: "tomorrow"},
+}
+"""Days with a name of their own, by how many days ago they were."""
 _NBSP = "\u00a0"
 
 
 def strong(text: object) -> str:
     """A value of a sentence that stands out."""
-    return joined("", (_BEGIN, text if isinstance(text, str) else str(text), _END))
+    return f"{_BEGIN}{text}{_END}"
 
 
 def pieces(text: str) -> list[tuple[bool, str]]:
     """A finished sentence in its parts, and whether each stands out."""
-    found = [(False, text)]
-    if _BEGIN in text:
-        parts = (part.partition(_END) for part in text.split(_BEGIN))
-        found = [each for inside, _end, after in parts for each in ((bool(_end), inside), (False, after))]
-    return [(bold, part) for bold, part in found if part]
+    if _BEGIN not in text:
+        return [(False, text)] if text else []
+    parts: list[tuple[bool, str]] = []
+    for piece in text.split(_BEGIN):
+        inside, end, after = piece.partition(_END)
+        parts += [(bool(end), inside), (False, after)]
+    return [(stands_out, part) for stands_out, part in parts if part]
 
 
-def language_of(accepted: str, given: str | None) -> Language:
-    """The language that was `given`, or else the first that the header Accept-Language names and we speak."""
-    if given in ("en", "zh"):
-        return "zh" if given == "zh" else "en"
-    for name in accepted.lower().split(","):
-        if (begins := name.strip()[:2]) in ("en", "zh"):
-            return "zh" if begins == "zh" else "en"
+def language_of(accepted: str, chosen: str | None) -> Language:
+    """The language that was `chosen`, or else the first that the header Accept-Language names and we speak."""
+    names = [name.strip()[:2] for name in accepted.lower().split(",")]
+    for name in (chosen, *names):
+        if name == "zh":
+            return "zh"
+        if name == "en":
+            return "en"
     return "en"
 
 
@@ -61,10 +68,6 @@ class Speech:
     language: Language
     zone: tzinfo | None
     now_ms: int
-
-    def say(self, text: str) -> str:
-        """A message in the reader's language; any other text as it is."""
-        return said_in(text, self.language, PACKAGE)
 
     @property
     def zh(self) -> bool:
@@ -78,38 +81,44 @@ class Speech:
         try:
             time_ms = moment_ms("at", text, self.zone)
         except InvalidInput as error:
-            raise InvalidInput("The time is not a date; choose one in the field.") from error
+            raise InvalidInput("The time is not a date; choose a date in the field.") from error
         return self.now_ms if time_ms is None else within_calendar(time_ms)
 
     def date(self, time_ms: int, *, weekday: bool = False) -> str:
         """`6 月 20 日 星期六`, `Saturday 20 June`; with the year if it is not this one."""
-        then, now = self.local(time_ms), self.local(self.now_ms)
-        other = then.year != now.year
+        then = self.local(time_ms)
+        is_of_this_year = then.year == self.local(self.now_ms).year
         if self.zh:
-            year = f"{then.year} 年 " if other else ""
-            day = f"{year}{then.month} 月 {then.day} 日" + (
-                f" 星期{'一二三四五六日'[then.weekday()]}" if weekday else ""
-            )
+            parts = [f"{then.month} 月 {then.day} 日"]
+            if not is_of_this_year:
+                parts.insert(0, f"{then.year} 年")
+            if weekday:
+                parts.append(f"星期{_WEEKDAYS[then.weekday()]}")
         else:
-            day = f"{then.day} {_MONTHS[then.month - 1]}" + (f" {then.year}" if other else "")
-            day = f"{_DAYS[then.weekday()]} {day}" if weekday else day
-        return day.replace(" ", _NBSP)
+            parts = [f"{then.day} {_MONTHS[then.month - 1]}"]
+            if not is_of_this_year:
+                parts.append(str(then.year))
+            if weekday:
+                parts.insert(0, _DAYS[then.weekday()])
+        return " ".join(parts).replace(" ", _NBSP)
 
     def day(self, time_ms: int) -> str:
         """The day as people say it: 今天, 昨天, 上周日, 5 月 12 日; today, Thursday, 6 May."""
-        then, now = self.local(time_ms).date(), self.local(self.now_ms).date()
-        ago = (now - then).days
-        if ago in (0, 1):
-            return (("今天", "昨天") if self.zh else ("today", "yesterday"))[ago]
-        if ago == -1:
-            return "明天" if self.zh else "tomorrow"
-        if 1 < ago < 7:
+        then = self.local(time_ms).date()
+        now = self.local(self.now_ms).date()
+        days_ago = (now - then).days
+        if days_ago in _NEAR_DAYS[self.language]:
+            return _NEAR_DAYS[self.language][days_ago]
+        if 1 < days_ago < 7:
             if not self.zh:
                 return _DAYS[then.weekday()]
-            week = "上" if then.isocalendar().week != now.isocalendar().week else "这"
-            return f"{week}周{'一二三四五六日'[then.weekday()]}"
-        # Between Chinese and a number stands a blank, which is nothing at the beginning of a line.
-        return f" {self.date(time_ms)}" if self.zh else self.date(time_ms)
+            is_of_this_week = then.isocalendar().week == now.isocalendar().week
+            week = "这" if is_of_this_week else "上"
+            return f"{week}周{_WEEKDAYS[then.weekday()]}"
+        if self.zh:
+            # Between Chinese and a number stands a blank, which is nothing at the beginning of a line.
+            return f" {self.date(time_ms)}"
+        return self.date(time_ms)
 
     def moment(self, time_ms: int) -> str:
         """The day with the time: 今天 17:30, 6 June 14:03."""
@@ -119,30 +128,36 @@ class Speech:
         return f"{self.local(time_ms):%H:%M}"
 
     def part(self, time_ms: int) -> str:
-        """The day with its part: 5 月 12 日 中午; Tuesday afternoon."""
-        part = next(name for end, name in _PARTS[self.language] if self.local(time_ms).hour < end)
+        """The day with its part: 5 月 12 日 中午, 上周日中午; Tuesday, afternoon."""
+        hour = self.local(time_ms).hour
+        part = next(name for end, name in _PARTS[self.language] if hour < end)
         day = self.day(time_ms)
-        if self.zh:
-            return f"{day} {part}" if day.startswith(" ") else f"{day}{part}"
-        return f"{day}, {part}"
+        if not self.zh:
+            return f"{day}, {part}"
+        is_date = day.startswith(" ")  # a date has blanks about its numbers, the name of a day has none
+        if is_date:
+            return f"{day} {part}"
+        return f"{day}{part}"
 
     def age(self, time_ms: int) -> str:
         """How long ago: 39 天前, 七周前; six weeks ago."""
         days = (self.local(self.now_ms).date() - self.local(time_ms).date()).days
         if days < 1:
-            return self.say(_("today"))
+            return _("today")
         if days < 60:
-            return self.say(n_("{count} day ago", "{count} days ago", days))
+            return n_("{count} day ago", "{count} days ago", days)
         if days < 730:
-            return self.say(n_("{count} month ago", "{count} months ago", days // 30))
-        return self.say(n_("{count} year ago", "{count} years ago", days // 365))
+            return n_("{count} month ago", "{count} months ago", days // 30)
+        return n_("{count} year ago", "{count} years ago", days // 365)
 
     def exact(self, time_ms: int) -> str:
         """For a `title`: to the second, with the zone."""
         return f"{self.local(time_ms):%Y-%m-%d %H:%M:%S %Z}"
 
     def month(self, moment: datetime) -> str:
-        return f"{moment.month}{_NBSP}月" if self.zh else _MONTHS[moment.month - 1][:9]
+        if self.zh:
+            return f"{moment.month}{_NBSP}月"
+        return _MONTHS[moment.month - 1]
 
     def words(self, words: Iterable[str]) -> str:
         """Words in quotation marks, as a list."""
@@ -150,29 +165,37 @@ class Speech:
 
     def speaker(self, role: str, name: str | None) -> str:
         """Who speaks: by name, or else what the role is called."""
-        return name or self.say({"user": _("you"), "assistant": _("the companion")}.get(role, role))
+        if name:
+            return name
+        match role:
+            case "user":
+                return _("you")
+            case "assistant":
+                return _("the companion")
+        return role
 
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text on one line, with the mark of this language where something is left out."""
         line = " ".join(text.split())
         if len(line) <= most:
             return line
-        cut = line[:most]
-        if not self.zh and " " in cut[most // 2 :]:
-            cut = cut[: cut.rindex(" ")]
-        return cut.rstrip("，,。.、 ") + ("……" if self.zh else "…")
+        beginning = line[:most]
+        if not self.zh and " " in beginning[most // 2 :]:
+            beginning = beginning[: beginning.rindex(" ")]
+        mark = "……" if self.zh else "…"
+        return beginning.rstrip("，,。.、 ") + mark
 
     def exchanges(self, count: int) -> str:
         return n_("{count:,} exchange", "{count:,} exchanges", count)
 
 
 ASKERS = {
-    "hook": _("a hook"),
-    "tool": _("a tool"),
-    "command": _("a command"),
-    "program": _("a Python program"),
-    "REST": _("a program over HTTP"),
-    "host": _("a chat program"),
+    "hook": N_("a hook"),
+    "tool": N_("a tool"),
+    "command": N_("a command"),
+    "program": N_("a Python program"),
+    "REST": N_("a program over HTTP"),
+    "host": N_("a chat program"),
 }
 
 
@@ -181,7 +204,10 @@ def whence(recall: RecordedRecall, home: str) -> str:
     folder = recall.cwd
     if home and folder.startswith(home):
         folder = f"~{folder[len(home) :]}"
-    return joined(", ", filter(None, (recall.client or ASKERS.get(recall.by, recall.by), folder)))
+    asker = recall.client or _(ASKERS.get(recall.by, recall.by))
+    if recall.client:
+        return ", ".join(filter(None, (asker, folder)))
+    return joined(", ", filter(None, (asker, folder)))
 
 
 def days_between(first: datetime, last: datetime) -> Sequence[datetime]:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from languages import _
 from memory_server.conversations.changes import Commit, Reinforced, change_id
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.times import DAY_MS, within_calendar
 from memory_server.web.charts import Curve, curve
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.web.view import View
@@ -41,28 +41,29 @@ class Use:
 
 async def uses_of(view: View, shown: ShortTermMemory) -> list[Use]:
     """When it was used, oldest first; at most the last `_MOST_USES` times."""
-    uses = list[Use]()
+    newest_first = list[Use]()
     before: str | None = None
     score_left = shown.score
     for limit in _COMMITS:
         if score_left <= 0:
             break
         commits = await view.conversation.archive.history(before=before, limit=limit)
-        uses += await asyncio.to_thread(_uses_in, commits, shown.id)
-        score_left = uses[-1].before if uses else score_left
+        newest_first += await asyncio.to_thread(_uses_in, commits, shown.id)
+        if newest_first:
+            score_left = newest_first[-1].before
         if not commits or commits[-1].at_ms < shown.time_ms:
             break
         before = change_id(view.conversation.id, commits[-1].version)
-    return uses[:_MOST_USES][::-1]
+    return newest_first[:_MOST_USES][::-1]
 
 
 def _uses_in(commits: Sequence[Commit], memory_id: str) -> list[Use]:
-    """The uses of a memory in these commits, in their order."""
+    """The uses of a memory in these commits, in the order of the commits."""
     uses = list[Use]()
     for commit in commits:
         for change in commit.changes:
             if isinstance(change, Reinforced) and change.id == memory_id:
-                uses.append(Use(commit.at_ms, change.before, change.after))
+                uses.append(Use(at_ms=commit.at_ms, before=change.before, after=change.after))
     return uses
 
 
@@ -75,7 +76,8 @@ class Stay:
     curves: Sequence[Curve]
 
 
-def stay(view: View, shown: ShortTermMemory, uses: Sequence[Use], *, drawn: bool) -> Stay:
+def stay(view: View, shown: ShortTermMemory, uses: Sequence[Use], *, with_curves: bool) -> Stay:
+    """Whether the memory on the page will stay, with its curves if the page draws them."""
     parameters = view.call.memories.services.parameters
     now_ms = view.speech.now_ms
     limit = parameters.retention.min_relevance
@@ -84,7 +86,9 @@ def stay(view: View, shown: ShortTermMemory, uses: Sequence[Use], *, drawn: bool
         return worth(shown, at_ms, parameters.recall) < limit
 
     last_ms = within_calendar(shown.time_ms + parameters.retention.max_age_ms)
-    curves = [_curve(view, shown, uses, width) for width in _WIDTHS] if drawn else []
+    curves: list[Curve] = []
+    if with_curves:
+        curves = [_curve(view, shown, uses, width) for width in _WIDTHS]
     return Stay(fading_ms(now_ms, last_ms, has_faded), has_faded(now_ms), curves)
 
 
@@ -107,7 +111,8 @@ def fading_ms(now_ms: int, last_ms: int, has_faded: Callable[[int], bool]) -> in
 
 
 def _curve(view: View, shown: ShortTermMemory, uses: Sequence[Use], width: int) -> Curve:
-    speech, parameters = view.speech, view.call.memories.services.parameters
+    speech = view.speech
+    parameters = view.call.memories.services.parameters
     start_ms = min(shown.time_ms, speech.now_ms)
     span_ms = max(speech.now_ms - start_ms, 3 * DAY_MS)
     end_ms = speech.now_ms + max(DAY_MS, span_ms // 3)
@@ -115,7 +120,7 @@ def _curve(view: View, shown: ShortTermMemory, uses: Sequence[Use], width: int) 
     def worth_at(at_ms: int, score: float) -> tuple[int, float]:
         return at_ms, worth(replace(shown, score=score), at_ms, parameters.recall)
 
-    points = list[tuple[int, float]]()
+    points: list[tuple[int, float]] = []
     score = uses[0].before if uses else shown.score
     pending = deque(uses)
     moments = {start_ms + (end_ms - start_ms) * step // _STEPS for step in range(_STEPS + 1)}
@@ -126,9 +131,17 @@ def _curve(view: View, shown: ShortTermMemory, uses: Sequence[Use], width: int) 
             points += [worth_at(used_ms, use.before), worth_at(used_ms, use.after)]
             score = use.after
         points.append(worth_at(moment_ms, score))
-    labels = [(view.say(_("just said, clearest")), speech.date(start_ms))]
+    labels = [(_("just said, clearest"), speech.date(start_ms))]
     for number, use in enumerate(uses):
         label = _("used, brighter") if number == 0 else _("used again")
-        labels.append((view.say(label), speech.date(use.at_ms)))
+        labels.append((label, speech.date(use.at_ms)))
     turns = [(max(start_ms, use.at_ms), worth_at(use.at_ms, use.after)[1]) for use in uses]
-    return curve(start_ms, turns, speech.now_ms, points, parameters.retention.min_relevance, width, labels)
+    return curve(
+        made_ms=start_ms,
+        uses=turns,
+        now_ms=speech.now_ms,
+        worth=points,
+        fading=parameters.retention.min_relevance,
+        width=width,
+        words=labels,
+    )

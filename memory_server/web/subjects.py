@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
@@ -15,7 +16,12 @@ from nlp.lexicon.parts import nouns
 
 LOOKED_AT = 150
 """Words of the overview that are looked at."""
-_MOST_SHARE, _MOST_COVERED, _MOST_HOLDERS = 0.35, 0.6, 40
+_MOST_SHARE = 0.35
+"""The share of all memories above which a word is about everything."""
+_MOST_COVERED = 0.6
+"""The share of the memories of a subject that those of one before it may have."""
+_MOST_HOLDERS = 40
+"""Memories with a word that are read for its spelling and its sentences."""
 _SENTENCE = re.compile(
     r"(?<=[。！？…\n])(?![”’」』）])|(?<=[!?])(?=\s|[^\x00-\x7f])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s"
 )
@@ -27,6 +33,8 @@ _LEAST_WRITTEN = 3
 _GENERAL = frozenset(("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法"))
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
+_READ_CHARS = 2_000
+"""Characters of a message in which sentences are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,82 +59,134 @@ class Subject:
 def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> list[Subject]:
     """The subjects, those first that say most: no word that is a speaker's name, and none whose memories are mostly
     those of a subject before it."""
-    names = " ".join({message.name for memory in memories for message in memory.messages if message.name}).casefold()
-    most = max(3.0, _MOST_SHARE * len(memories))
-    fit = [
-        one for one in words if 2 <= one.memories <= most and one.word.isalpha() and one.word.casefold() not in names
-    ]
-    named = nouns(one.word for one in fit if len(one.word) > 1) - _GENERAL - _ADVERBS
-    latin = {one.word for one in fit if one.word.isascii()}
-    holders: dict[str, list[ShortTermMemory]] = {word: [] for word in named | latin}
+    candidates = _candidates(memories, words)
+    latin_words = {word for word in candidates if word.isascii()}
+    named_words = nouns(word for word in candidates if len(word) > 1) - _GENERAL - _ADVERBS
+    holders: dict[str, list[ShortTermMemory]] = {word: [] for word in named_words | latin_words}
     for memory in memories:
         for word in holders.keys() & set(memory.words):
             holders[word].append(memory)
-    found, covered = list[Subject](), list[set[str]]()
-    for one in fit:
-        held = {memory.id for memory in holders.get(one.word, ())}
-        fresh = all(len(held & before) <= _MOST_COVERED * len(held) for before in covered)
-        if len(held) > 1 and fresh and not any(one.word in known.word for known in found):
-            texts = [spoken(memory) for memory in holders[one.word][:_MOST_HOLDERS]]
-            shown = _written(one.word, texts) if one.word in latin else _whole(one.word, texts)
-            if shown:
-                found.append(Subject(one.word, shown, len(held)))
-                covered.append(held)
+    chosen: list[Subject] = []
+    ids_of_chosen: list[set[str]] = []
+    for word in candidates:
+        memory_ids = {memory.id for memory in holders.get(word, ())}
+        if len(memory_ids) < 2 or _is_covered(memory_ids, ids_of_chosen):
+            continue
+        if any(word in subject.word for subject in chosen):
+            continue
+        texts = [spoken(memory) for memory in holders[word][:_MOST_HOLDERS]]
+        spelling = _written(word, texts) if word in latin_words else _whole(word, texts)
+        if spelling:
+            chosen.append(Subject(word, spelling, len(memory_ids)))
+            ids_of_chosen.append(memory_ids)
     # Names say more than other words that are written in small letters.
-    return sorted(found, key=lambda one: one.shown.isascii() and one.shown.islower())
+    return sorted(chosen, key=lambda subject: subject.shown.isascii() and subject.shown.islower())
+
+
+def _candidates(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> list[str]:
+    """The words that are in some memories and not in most of them, and are no part of a speaker's name."""
+    names = {message.name for memory in memories for message in memory.messages if message.name}
+    speakers = " ".join(names).casefold()
+    most = max(3.0, _MOST_SHARE * len(memories))
+    candidates = []
+    for common in words:
+        is_of_some = 2 <= common.memories <= most
+        if is_of_some and common.word.isalpha() and common.word.casefold() not in speakers:
+            candidates.append(common.word)
+    return candidates
+
+
+def _is_covered(memory_ids: set[str], ids_of_chosen: Sequence[set[str]]) -> bool:
+    """Whether most of these memories are those of one subject that was chosen before."""
+    most = _MOST_COVERED * len(memory_ids)
+    return any(len(memory_ids & chosen_ids) > most for chosen_ids in ids_of_chosen)
 
 
 def _written(stem: str, texts: Sequence[str]) -> str:
     """A Latin word as it is mostly written; empty if it is not a name and says little."""
-    forms = Counter(form for text in texts for form in re.findall(rf"(?<=[\w,;] ){re.escape(stem)}\w*", text, re.I))
-    form = forms.most_common(1)[0][0] if forms else ""
-    if form[:1].isupper():
-        return form
-    return form if len(stem) > 5 and len(texts) >= _LEAST_WRITTEN else ""
+    spellings: Counter[str] = Counter()
+    for text in texts:
+        spellings.update(re.findall(rf"(?<=[\w,;] ){re.escape(stem)}\w*", text, re.I))
+    if not spellings:
+        return ""
+    spelling = spellings.most_common(1)[0][0]
+    says_enough = len(stem) > 5 and len(texts) >= _LEAST_WRITTEN
+    if spelling[:1].isupper() or says_enough:
+        return spelling
+    return ""
 
 
 def _whole(word: str, texts: Sequence[str]) -> str:
     """A Chinese word with the character that always stands before it: 折耳根 for 耳根."""
-    before = {char for text in texts for char in re.findall(f"(.?){re.escape(word)}", text)}
+    characters_before: set[str] = set()
+    for text in texts:
+        characters_before.update(re.findall(f"(.?){re.escape(word)}", text))
     times = sum(text.count(word) for text in texts)
-    first = next(iter(before)) if len(before) == 1 else ""
-    return first + word if times > 2 and "\u4e00" <= first <= "\u9fff" else word
+    if times <= 2 or len(characters_before) != 1:
+        return word
+    character = next(iter(characters_before))
+    if "\u4e00" <= character <= "\u9fff":
+        return character + word
+    return word
 
 
 def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
     """The memories that have this word, those where it weighs most first."""
-    found = [memory for memory in memories if word in memory.words]
-    return sorted(found, key=lambda memory: (-memory.weights[memory.words.index(word)], memory.time_ms))
+    holders = [memory for memory in memories if word in memory.words]
+    return sorted(holders, key=lambda memory: (-memory.weights[memory.words.index(word)], memory.time_ms))
 
 
 def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2) -> list[Quote]:
     """The sentences with the word that say most, each another one of another memory, in the order of time."""
-    ranked = list[tuple[float, Quote]]()
-    for memory in holding(memories, word)[:_MOST_HOLDERS]:
-        weights = dict(zip(memory.words, memory.weights, strict=True))
-        quotes = [(_worth(quote, word, weights), quote) for quote in _sentences(memory)]
-        if quotes:
-            ranked.append(max(quotes, key=lambda each: each[0]))
-    ranked.sort(key=lambda each: -each[0])
-    different = list({quote.text: quote for _worth, quote in ranked}.values())
-    return sorted(different[:most], key=lambda quote: quote.memory.time_ms)
+    ranked = [_best_quote(memory, word) for memory in holding(memories, word)[:_MOST_HOLDERS]]
+    ranked.sort(key=lambda ranked_quote: -ranked_quote.worth)
+    different = {quote.text: quote for _worth, quote in ranked if quote is not None}
+    best = list(different.values())[:most]
+    return sorted(best, key=lambda quote: quote.memory.time_ms)
+
+
+class _RankedQuote(NamedTuple):
+    """How much a sentence says; None and 0: there is none."""
+
+    worth: float
+    quote: Quote | None
+
+
+def _best_quote(memory: ShortTermMemory, word: str) -> _RankedQuote:
+    """The sentence of a memory that says most with this word."""
+    weights = dict(zip(memory.words, memory.weights, strict=True))
+    ranked = [_RankedQuote(_worth(quote, word, weights), quote) for quote in _sentences(memory)]
+    return max(ranked, key=lambda ranked_quote: ranked_quote.worth, default=_RankedQuote(0.0, None))
 
 
 def _sentences(memory: ShortTermMemory) -> list[Quote]:
-    spoken = [("" if m.role == "user" else m.name or m.role, m.content) for m in memory.messages] or [("", memory.text)]
-    return [
-        Quote(memory, who, sentence)
-        for who, content in spoken
-        for part in _SENTENCE.split(content[:2_000])
-        if (sentence := " ".join(part.split()))
-    ]
+    if not memory.messages:
+        return _quotes(memory, "", memory.text)
+    quotes: list[Quote] = []
+    for message in memory.messages:
+        speaker = "" if message.role == "user" else message.name or message.role
+        quotes += _quotes(memory, speaker, message.content)
+    return quotes
 
 
-def _worth(quote: Quote, word: str, weights: dict[str, float]) -> float:
+def _quotes(memory: ShortTermMemory, speaker: str, content: str) -> list[Quote]:
+    """The sentences of one message, as far as a card looks at it."""
+    lines = [" ".join(part.split()) for part in _SENTENCE.split(content[:_READ_CHARS])]
+    return [Quote(memory, speaker, line) for line in lines if line]
+
+
+def _worth(quote: Quote, word: str, weights: Mapping[str, float]) -> float:
+    """How much a sentence says: the weights of the words in it, more for one's own words and for the subject itself,
+    less for a question and for one that is too short or too long."""
     text = quote.text.casefold()
-    least, most = _LENGTH
-    held = sum(weight for one, weight in weights.items() if one.casefold() in text)
-    worth = held + (0.0 if quote.who else 0.4 * held) + (50.0 if word.casefold() in text else 0.0)
-    if len(text) < least or quote.text.endswith(("?", "？")):
+    least_chars, most_chars = _LENGTH
+    worth = sum(weight for kept_word, weight in weights.items() if kept_word.casefold() in text)
+    if not quote.who:
+        worth *= 1.4
+    if word.casefold() in text:
+        worth += 50.0
+    if len(text) < least_chars or quote.text.endswith(("?", "？")):
         worth *= 0.4
-    return worth if len(text) <= most else worth * most / len(text)
+    if len(text) > most_chars:
+        worth *= most_chars / len(text)
+    return worth

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from languages import _
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.items import Family, Item, Sought
+from memory_server.kernel.lifecycle import PastChange
 from memory_server.memories import forgetting
 from memory_server.web.pages import recorded
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.web.view import Mended, View
 
 _CHANGES = 2_000
-"""Of the history, in which the texts that an erasing takes out are counted."""
+"""The newest changes of each engine, in which the texts that an erasing takes out are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +36,23 @@ async def item_of(view: View, family: Family, place: str, name: str) -> Item:
         for item in await engine.find(Sought(ids=(name,), family=family, place=place, archived=None)):
             if name in (item.id, *item.aliases):
                 return item
-    raise MemoryNotFound("That is not here any more; it was forgotten or erased meanwhile.")
+    raise MemoryNotFound("That memory or entry is no longer here; it was forgotten or erased in the meantime.")
 
 
 async def forget(view: View, item: Item) -> str:
     """Put it on the shelf; the change that takes it back."""
     change = await forgetting.forget(view.call.memories.engines, [item])
     if change is None:
-        raise MemoryNotFound("That is not here any more; it was forgotten or erased meanwhile.")
+        raise MemoryNotFound("That memory or entry is no longer here; it was forgotten or erased in the meantime.")
     return change
 
 
 async def mended(view: View, *, dry_run: bool) -> list[Mended]:
     """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
-    acts = [] if view.site.repairs is None else await asyncio.to_thread(view.site.repairs, dry_run=dry_run)
-    plans = [await asyncio.to_thread(act) for act in acts]
+    if view.site.repairs is None:
+        return []
+    repairs = await asyncio.to_thread(view.site.repairs, dry_run=dry_run)
+    plans = [await asyncio.to_thread(repair) for repair in repairs]
     return [plan for plan in plans if plan is not None and plan.steps]
 
 
@@ -56,17 +60,24 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
     """Where a text stands that is about to be erased; empty before the reader asks."""
     if not view["erase"]:
         return []
-    erasure = await forgetting.erasure_of(view.call.memories.engines, [await item_of(view, family, place, name)])
+    item = await item_of(view, family, place, name)
+    erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
     ids = {item.id for item in erasure.items}
     changes = 0
     for engine in view.call.memories.engines:
-        past = await engine.history(limit=_CHANGES)
-        changes += sum(any(step.id in ids for step in change.steps) for change in past)
+        past_changes = await engine.history(limit=_CHANGES)
+        changes += sum(_is_about(change, ids) for change in past_changes)
     lines = sum(erasure.in_recall(recall.line) for recall in await recorded(view))
-    backups = [] if view.site.eraser is None else await view.site.eraser.backups_with(erasure)
+    backups: Sequence[str] = ()
+    if view.site.eraser is not None:
+        backups = await view.site.eraser.backups_with(erasure)
     return [
         Place(_("This text, and its index"), len(erasure.items)),
         Place(_("Its text in the history"), changes),
         Place(_("Its sentences in the record of recalls"), lines),
         *(Place(_("The backup {name}", name), 1, name) for name in backups),
     ]
+
+
+def _is_about(change: PastChange, ids: Collection[str]) -> bool:
+    return any(step.id in ids for step in change.steps)

@@ -10,19 +10,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from languages import _, joined
 from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import milliseconds
 from memory_server.web.speech import Speech, strong
 from sandbox import Fired
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.web.view import View
 
 log = logging.getLogger(__name__)
-_DAYS, _SHOWN_WORDS, _WAIT_SECONDS = 366, 5, 0.3
+_DAYS = 366
+"""Days to come at whose noon a trigger is run."""
+_SHOWN_WORDS = 5
+"""Words of a trigger that its sentence names."""
+_WAIT_SECONDS = 0.3
+"""How long a page waits for the times at which triggers fire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +61,28 @@ class Told:
 
 async def watching(view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]) -> list[Watching]:
     """When each trigger fired, fires and failed; `recalls`: newest first."""
-    last, failed = dict[str, int](), dict[str, int]()
+    fired_ms: dict[str, int] = {}
+    failures_ms: dict[str, int] = {}
     for recall in recalls:
         for item in recall.came:
             if item.tier == "trigger":
-                last.setdefault(item.id, recall.at_ms)
+                fired_ms.setdefault(item.id, recall.at_ms)
         for name in recall.failed:
-            failed.setdefault(name, recall.at_ms)
+            failures_ms.setdefault(name, recall.at_ms)
     times = await _times(view, tuple(memory.trigger for memory in memories))
-    rows = list[Watching]()
+    rows: list[Watching] = []
     for memory in memories:
-        own = times.get(memory.trigger, Times())
-        failed_ms = failed.get(memory.name)
-        # A failure of before the last change says nothing about the trigger as it is.
-        is_old = failed_ms is not None and failed_ms <= (memory.updated_ms or memory.created_ms)
+        own_times = times.get(memory.trigger, Times())
+        failed_ms = failures_ms.get(memory.name)
+        if failed_ms is not None and failed_ms <= (memory.updated_ms or memory.created_ms):
+            failed_ms = None  # a failure of before the last change says nothing about the trigger as it is
         rows.append(
             Watching(
                 memory=memory,
-                times=own,
-                last_ms=last.get(memory.name),
-                next_ms=_next_ms(view.speech, own),
-                failed_ms=None if is_old else failed_ms,
+                times=own_times,
+                last_ms=fired_ms.get(memory.name),
+                next_ms=_next_ms(view.speech, own_times),
+                failed_ms=failed_ms,
             )
         )
     return rows
@@ -88,42 +94,61 @@ async def told(view: View, rows: Sequence[Watching]) -> list[Told]:
     unread = [row.memory.trigger for row in rows if words.get(row.memory.trigger) is None]
     if unread:
         try:
-            read = await view.call.memories.services.runner.words_of(unread)
+            words_of_unread = await view.call.memories.services.runner.words_of(unread)
         except MemoryServerError as error:
             log.info("the words of triggers are not known: %s", error)
         else:
-            for code, own in zip(unread, read, strict=True):
-                words.put(code, own)
-    told_rows = list[Told]()
+            for code, own_words in zip(unread, words_of_unread, strict=True):
+                words.put(code, own_words)
+    told_rows: list[Told] = []
     for row in rows:
-        said = sentence(view.speech, words.get(row.memory.trigger) or (), row.times)
-        told_rows.append(Told(row, view.capital(view.say(said)), _when(view.speech, row)))
+        text = sentence(view.speech, words.get(row.memory.trigger) or (), row.times)
+        told_rows.append(Told(row, view.capital(text), _when(view.speech, row)))
     return told_rows
 
 
 def _when(speech: Speech, row: Watching) -> str:
     if row.next_ms is None:
         return ""
-    return speech.moment(row.next_ms) if row.times.hours else speech.date(row.next_ms, weekday=True)
+    if row.times.hours:
+        return speech.moment(row.next_ms)
+    return speech.date(row.next_ms, weekday=True)
 
 
 def sentence(speech: Speech, words: Sequence[str], times: Times) -> str:
     """When it comes up: 说到 …, 或者 6 月 26 日到 28 日."""
-    parts = list[str]()
-    if words:
-        between = "、" if speech.zh else ", "
-        more = ("……" if speech.zh else "…") if len(words) > _SHOWN_WORDS else ""
-        said = strong(between.join(words[:_SHOWN_WORDS]) + more)
-        parts.append(_("When {words} is said", said) if len(words) == 1 else _("When you speak of {words}", said))
+    words_part = _words_part(speech, words)
+    times_part = _times_part(speech, times)
+    if words_part and times_part:
+        return _("{words}, or {times}", words_part, times_part)
+    return words_part or times_part or _("When its condition is met")
+
+
+def _words_part(speech: Speech, words: Sequence[str]) -> str:
+    """The words that bring it; empty if it waits for none."""
+    if not words:
+        return ""
+    shown = joined(", ", words[:_SHOWN_WORDS])
+    if len(words) > _SHOWN_WORDS:
+        shown += "……" if speech.zh else "…"
+    if len(words) == 1:
+        return _("When {words} is said", strong(shown))
+    return _("When you speak of {words}", strong(shown))
+
+
+def _times_part(speech: Speech, times: Times) -> str:
+    """The days or hours at which it fires by itself; empty if there are none."""
     if times.days is not None:
-        first, end = (speech.date(milliseconds(day)) for day in times.days)
-        day = strong(first)
-        parts.append(_("on {day}", day) if first == end else _("from {day} to {end}", day, strong(end)))
-    elif times.hours is not None:
-        parts.append(_("from {day} to {end}", *(strong(f"{hour}:00") for hour in times.hours)))
-    if not parts:
-        return _("When its condition holds")
-    return parts[0] if len(parts) == 1 else _("{words}, or {times}", *parts)
+        first_day, last_day = times.days
+        begin = speech.date(milliseconds(first_day))
+        end = speech.date(milliseconds(last_day))
+        if begin == end:
+            return _("on {day}", strong(begin))
+        return _("from {day} to {end}", strong(begin), strong(end))
+    if times.hours is not None:
+        first_hour, end_hour = times.hours
+        return _("from {day} to {end}", strong(f"{first_hour}:00"), strong(f"{end_hour}:00"))
+    return ""
 
 
 def _next_ms(speech: Speech, times: Times) -> int | None:
@@ -132,7 +157,9 @@ def _next_ms(speech: Speech, times: Times) -> int | None:
     if times.hours is not None:
         now = speech.local(speech.now_ms)
         begin = now.replace(hour=times.hours[0], minute=0, second=0, microsecond=0)
-        return milliseconds(begin if begin >= now else begin + timedelta(days=1))
+        if begin < now:
+            begin += timedelta(days=1)
+        return milliseconds(begin)
     return None
 
 
@@ -148,7 +175,10 @@ async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
         task = asyncio.create_task(_firings(view, dated, today))
         view.site.made.firings.put(key, task)
     done, _pending = await asyncio.wait([task], timeout=_WAIT_SECONDS)
-    return task.result() if done and not task.cancelled() else {}
+    if not done or task.cancelled():
+        return {}
+    times: Mapping[str, Times] = task.result()
+    return times
 
 
 async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[str, Times]:
@@ -156,8 +186,8 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
     context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
 
     async def fires(now: datetime) -> list[bool]:
-        ran = await view.call.memories.services.runner.evaluate(codes, context, now=now, seed=0)
-        return [isinstance(ran.get(number), Fired) for number in range(len(codes))]
+        verdicts = await view.call.memories.services.runner.evaluate(codes, context, now=now, seed=0)
+        return [isinstance(verdicts.get(number), Fired) for number in range(len(codes))]
 
     try:
         days = [today + timedelta(days=number) for number in range(_DAYS)]
@@ -166,16 +196,25 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
     except MemoryServerError as error:
         log.info("the next firings of triggers are not known: %s", error)
         return {}
-    found: dict[str, Times] = {}
-    for number, code in enumerate(codes):
-        hits = [row[number] for row in by_day]
-        hours = [row[number] for row in by_hour]
-        if any(hits) and not all(hits):
-            first = hits.index(True)
-            end = next((at for at in range(first, _DAYS) if not hits[at]), _DAYS) - 1
-            found[code] = Times(days=(days[first], days[end]))
-        elif any(hours) and not all(hours):
-            begin = next(hour for hour in range(24) if hours[hour] and not hours[hour - 1])
-            length = next(step for step in range(1, 25) if not hours[(begin + step) % 24])
-            found[code] = Times(hours=(begin, (begin + length) % 24))
-    return found
+    return {
+        code: _times_of(days, [fired[number] for fired in by_day], [fired[number] for fired in by_hour])
+        for number, code in enumerate(codes)
+    }
+
+
+def _times_of(days: Sequence[datetime], fires_on: Sequence[bool], fires_at: Sequence[bool]) -> Times:
+    """The first days in a row on which a trigger fires, or else the hours of today at which it does; neither, if it
+    always or never fires."""
+    if any(fires_on) and not all(fires_on):
+        first = fires_on.index(True)
+        last = first
+        while last + 1 < len(days) and fires_on[last + 1]:
+            last += 1
+        return Times(days=(days[first], days[last]))
+    if any(fires_at) and not all(fires_at):
+        begin = next(hour for hour in range(24) if fires_at[hour] and not fires_at[hour - 1])
+        end = (begin + 1) % 24
+        while fires_at[end]:
+            end = (end + 1) % 24
+        return Times(hours=(begin, end))
+    return Times()

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.types import Scope
 
+from languages import N_, Sentence, _, counted, foreign, joined, n_, speaking
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
@@ -28,29 +29,31 @@ from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
 from memory_server.web.recent import Recent
-from memory_server.web.speech import PACKAGE, Language, Speech, language_of, pieces, strong
+from memory_server.web.speech import Language, Speech, language_of, pieces, strong
 from sandbox import TriggerSandbox
-from sandbox.locale import _, foreign, joined, n_, said_in
 
 FOLDER = Path(__file__).parent
 MOST_FLASHES = 100
+"""Sentences about what was just done that are kept."""
+_BEFORE_CHARS, _EXCERPT_CHARS = 40, 150
+"""Characters of an excerpt before the first word that was looked for, and of all of it."""
 _MOST_OVERVIEWS, _MOST_FIRINGS, _MOST_WORDS = 32, 16, 2_000
 """Values of one site that are kept: overviews of conversations and folders, tasks, and triggers."""
 FAMILY_NAMES = {
-    "triggers": _("trigger"),
-    "notes": _("note"),
-    "layers": _("layer"),
-    "sessions": _("fact"),
-    "refs": _("ref"),
+    "triggers": N_("trigger"),
+    "notes": N_("note"),
+    "layers": N_("layer"),
+    "sessions": N_("fact"),
+    "refs": N_("ref"),
 }
 WHO = {
-    "page": _("you, on this page"),
-    "hook": _("from a chat program (hook)"),
-    "hand": _("somebody with an editor"),
-    "upkeep": _("the daily upkeep"),
-    "chat": _("an import"),
-    "import": _("an import"),
-    "undo_change": _("an undoing"),
+    "page": N_("you, on this page"),
+    "hook": N_("from a chat program (hook)"),
+    "hand": N_("an edit of the file"),
+    "upkeep": N_("the daily upkeep"),
+    "chat": N_("an import"),
+    "import": N_("an import"),
+    "undo_change": N_("an undo"),
 }
 
 
@@ -59,7 +62,7 @@ class Flash:
     """What was just done: a sentence, the change that takes it back (empty: nothing does), and what to show as
     changed."""
 
-    said: str
+    said: Sentence
     change: str = ""
     place: str = ""
     changed: str = ""
@@ -90,14 +93,15 @@ class Eraser(Protocol):
 
 class Made:
     """What one request made for later ones. `firings`: when triggers fire by themselves; `words`: what triggers look
-    for; `overviews`: what a conversation is about, each with the version that it is of."""
+    for; `overviews`: what a conversation is about, each with the version that it is of; `examinations`: the last of
+    each language."""
 
     def __init__(self) -> None:
         self.flashes = Recent[str, Flash](MOST_FLASHES)
         self.overviews = Recent[Hashable, tuple[Hashable, Any]](_MOST_OVERVIEWS)
         self.firings = Recent[Hashable, asyncio.Task[Any]](_MOST_FIRINGS, asyncio.Task.cancel)
         self.words = Recent[str, Sequence[str]](_MOST_WORDS)
-        self.examination: Examination | None = None
+        self.examinations: dict[Language, Examination] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,11 @@ class View:
 
     def link(self, page: str, /, **parameters: object) -> str:
         """The address of a page, in the conversation and language of this one."""
-        given = {"c": self.conversation.id, "lang": self["lang"], "folder": self["folder"]} | parameters
-        query = urlencode({name: str(value) for name, value in given.items() if value not in ("", None)})
-        return f"{page}?{query}" if query else page
-
-    def say(self, text: str) -> str:
-        return self.speech.say(text)
+        own = {"c": self.conversation.id, "lang": self["lang"], "folder": self["folder"]}
+        query = urlencode({name: str(value) for name, value in (own | parameters).items() if value not in ("", None)})
+        if not query:
+            return page
+        return f"{page}?{query}"
 
     @property
     def writable(self) -> bool:
@@ -169,44 +172,60 @@ class View:
     @property
     def here(self) -> str:
         """This page, for a form to come back to."""
+        if self.request.method != "GET":
+            return ""
         page = self.request.url.path.rpartition("/")[2]
-        return f"{page}?{self._query()}" if self.request.method == "GET" else ""
+        return f"{page}?{self._query()}"
 
-    def _query(self, **other: str) -> str:
-        known = {name: value for name, value in self.request.query_params.items() if name != "done"}
-        return urlencode(known | other)
+    def _query(self, **changes: str) -> str:
+        parameters = {name: value for name, value in self.request.query_params.items() if name != "done"}
+        return urlencode(parameters | changes)
 
     def short(self, folder: str) -> str:
         """A folder as a shell writes it."""
         home = self.site.user_home
-        return f"~{folder[len(home) :]}" if home and folder.startswith(home) else folder
+        if home and folder.startswith(home):
+            return f"~{folder[len(home) :]}"
+        return folder
 
     def capital(self, text: str) -> str:
         return text[:1].upper() + text[1:]
 
     def kinds(self, counts: Mapping[str, int]) -> str:
         """`3 notes, 2 facts and 4 refs`: what else is kept, of each kind."""
-        forms = {
-            "notes": n_("{count} note", "{count} notes", counts.get("notes", 0)),
-            "sessions": n_("{count} fact", "{count} facts", counts.get("sessions", 0)),
-            "refs": n_("{count} ref", "{count} refs", counts.get("refs", 0)),
-        }
-        *first, last = [said for kind, said in forms.items() if counts.get(kind)] or [""]
+        parts: list[str] = []
+        if counts.get("notes"):
+            parts.append(counted(counts["notes"], "note"))
+        if counts.get("sessions"):
+            parts.append(counted(counts["sessions"], "fact"))
+        if counts.get("refs"):
+            parts.append(counted(counts["refs"], "ref"))
+        if len(parts) < 2:
+            return "".join(parts)
         # In Chinese a mark stands between all of them, for nothing separates a 和 from a number.
-        return joined(", " if self.speech.zh else " and ", [joined(", ", first), last] if first else [last])
+        before_last = ", " if self.speech.zh else " and "
+        return joined(before_last, [joined(", ", parts[:-1]), parts[-1]])
 
     def by(self, name: str) -> str:
         """Who changed something, for a person; tools and commands have their own names."""
-        return WHO.get(name) or _("the tool or command {name}", name)
+        if name in WHO:
+            return _(WHO[name])
+        return _("the tool or command {name}", name)
 
     def marked(self, item: Item, sought: str) -> list[Piece]:
         """A text around the first place where the words are, with these underlined."""
-        said = " ".join(" ".join(item.said).split())
-        text = said or " ".join((f"{item.title}: {item.text}" if item.title else item.text).split())
-        place = max(0, text.casefold().find(sought.casefold().split()[0]) - 40)
-        place = text.find(" ", place) + 1 if place and " " in text[place : place + 30] else place
-        cut = self.speech.cut(text[place:], 150)
-        return underlined(("…" if place else "") + cut, dict.fromkeys(sought.split(), 1.0), 1.0)
+        text = " ".join(" ".join(item.said).split())
+        if not text:
+            titled = f"{item.title}: {item.text}" if item.title else item.text
+            text = " ".join(titled.split())
+        first_word = sought.casefold().split()[0]
+        start = max(0, text.casefold().find(first_word) - _BEFORE_CHARS)
+        if start and " " in text[start : start + 30]:
+            start = text.find(" ", start) + 1
+        excerpt = self.speech.cut(text[start:], _EXCERPT_CHARS)
+        if start:
+            excerpt = "…" + excerpt
+        return underlined(excerpt, dict.fromkeys(sought.split(), 1.0), 1.0)
 
     def link_of(self, item: Item) -> str:
         """The page of something that was found."""
@@ -220,7 +239,9 @@ class View:
         """What names an entry in links and forms."""
         if family.startswith("layers"):
             return entry.key or ""
-        return str(entry.id) if family.startswith("sessions") or not entry.ref else entry.ref
+        if family.startswith("sessions") or not entry.ref:
+            return str(entry.id)
+        return entry.ref
 
     async def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """A page of this reader. Its template is filled in a thread of the tenant: other callers go on meanwhile."""
@@ -239,12 +260,14 @@ async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
         language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
         SHOWN_ZONE.set(services.zone)
         names = await call.conversations.ids()
-        given = request.query_params.get("c")
+        named = request.query_params.get("c")
         usual = call.conversations.get(None).id
-        if given is None and usual not in names and names:
+        if named is None and usual not in names and names:
             usual = await call.conversations.most_frequent() or names[0]
-        conversation = call.conversations.get(given or usual)
-        yield View(site, request, call, Speech(language, services.zone, services.clock()), conversation, names)
+        conversation = call.conversations.get(named or usual)
+        speech = Speech(language, services.zone, services.clock())
+        with speaking(language):
+            yield View(site, request, call, speech, conversation, names)
 
 
 def request_of(language: str) -> Request:
@@ -264,20 +287,20 @@ async def form_of(request: Request) -> Mapping[str, list[str]]:
 
 @cache
 def environment(language: Language) -> Environment:
-    """The templates; messages come out of them in this language."""
-    made = Environment(
+    """The templates for readers of this language."""
+    templates = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: said_in(value, language, PACKAGE) if isinstance(value, str) else value,
     )
-    made.globals |= {"_": _, "n_": n_, "strong": strong, "pieces": pieces, "spoken": spoken, "language": language}
-    made.globals |= {"foreign": foreign, "family_names": FAMILY_NAMES}
-    made.globals |= {"gap": "" if language == "zh" else " ", "comma": "，" if language == "zh" else ", "}
-    return made
+    templates.globals |= {"_": _, "n_": n_, "strong": strong, "pieces": pieces, "spoken": spoken, "language": language}
+    templates.globals |= {"foreign": foreign, "family_names": FAMILY_NAMES}
+    templates.globals |= {"gap": "" if language == "zh" else " ", "comma": "，" if language == "zh" else ", "}
+    return templates
 
 
 def render(language: Language, template: str, values: Mapping[str, Any]) -> str:
-    return environment(language).get_template(template).render(values)
+    with speaking(language):
+        return environment(language).get_template(template).render(values)

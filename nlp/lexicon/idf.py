@@ -24,18 +24,24 @@ UNKNOWN_WORD_IDF: Final = 11.9547675029
 
 _MAGIC: Final = b"idf-index 1\n"
 _NOT_LOOKED_UP: Final[Any] = object()
-_REMEMBERED: Final = 50_000  # words: more than a year of chat, and 5 MB
+_MOST_REMEMBERED: Final = 50_000
+"""Words whose idf is remembered: more than a year of chat, and 5 MB."""
 
 
 def index_of(text: bytes) -> bytes:
     """The index of a table: what identifies the table, and where each line begins, in the order of the words. Unsigned
     numbers of 32 bits, in this machine's order of bytes (little-endian in the shipped one; another machine reads the
     whole table): the size of `text` and its CRC-32 after the magic line, then an offset for each word."""
-    starts, begin = array("I"), 0
-    while 0 <= begin < len(text):
-        starts.append(begin)
-        begin = text.find(b"\n", begin) + 1 or -1
-    return _MAGIC + array("I", [len(text), zlib.crc32(text), *sorted(starts, key=_word_at(text))]).tobytes()
+    line_starts: list[int] = []
+    line_start = 0
+    while line_start < len(text):
+        line_starts.append(line_start)
+        line_end = text.find(b"\n", line_start)
+        if line_end < 0:
+            break
+        line_start = line_end + 1
+    line_starts.sort(key=_word_at(text))
+    return _MAGIC + array("I", [len(text), zlib.crc32(text), *line_starts]).tobytes()
 
 
 class IndexedIdf(Mapping[str, float]):
@@ -43,15 +49,16 @@ class IndexedIdf(Mapping[str, float]):
 
     def __init__(self, text: bytes, index: bytes) -> None:
         numbers = array("I")
-        if index.startswith(_MAGIC) and not (len(index) - len(_MAGIC)) % numbers.itemsize:
-            numbers.frombytes(index[len(_MAGIC) :])
+        number_bytes = index.removeprefix(_MAGIC)
+        if index.startswith(_MAGIC) and len(number_bytes) % numbers.itemsize == 0:
+            numbers.frombytes(number_bytes)
         if numbers[:2].tolist() != [len(text), zlib.crc32(text)]:
             raise ValueError("the index is not that of this idf table")
         self._text: Final = text
         self._starts: Final = numbers[2:]
         self._word_at: Final = _word_at(text)
         # A chat repeats few words; racing threads find the same values.
-        self._known: dict[str, float | None] = {}
+        self._remembered: dict[str, float | None] = {}
 
     def __getitem__(self, word: str) -> float:
         value: float | None = self.get(word)
@@ -61,12 +68,15 @@ class IndexedIdf(Mapping[str, float]):
 
     def get(self, word: str, default: Any = None) -> Any:
         # Mapping.get would raise an exception inside for each unknown word.
-        value = self._known.get(word, _NOT_LOOKED_UP)
+        value = self._remembered.get(word, _NOT_LOOKED_UP)
         if value is _NOT_LOOKED_UP:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            value = self._known[word] = self._look_up(word.encode("utf-8", "surrogatepass"))
-        return default if value is None else value
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            value = self._look_up(word.encode("utf-8", "surrogatepass"))
+            self._remembered[word] = value
+        if value is None:
+            return default
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return (self._word_at(start).decode() for start in self._starts)
@@ -75,12 +85,17 @@ class IndexedIdf(Mapping[str, float]):
         return len(self._starts)
 
     def _look_up(self, word: bytes) -> float | None:
-        place = bisect_left(self._starts, word, key=self._word_at)
-        if place == len(self._starts) or self._word_at(start := self._starts[place]) != word:
+        position = bisect_left(self._starts, word, key=self._word_at)
+        if position == len(self._starts):
             return None
-        value = start + len(word) + 1
-        end = self._text.find(b"\n", value)
-        return float(self._text[value:] if end < 0 else self._text[value:end])
+        line_start = self._starts[position]
+        if self._word_at(line_start) != word:
+            return None
+        value_start = line_start + len(word) + 1
+        value_end = self._text.find(b"\n", value_start)
+        if value_end < 0:
+            value_end = len(self._text)
+        return float(self._text[value_start:value_end])
 
 
 def read_whole(text: bytes) -> dict[str, float]:

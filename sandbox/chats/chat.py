@@ -13,15 +13,15 @@ from datetime import tzinfo
 from itertools import chain
 from typing import Any
 
+from languages import N_, _
 from sandbox.chats import exports, messages, plain
 from sandbox.chats.messages import ROLES, ChatError, Message, Reading
-from sandbox.locale import _
 
 __all__ = ["ROLES", "ChatError", "ChatFile", "Message", "Reading", "is_chat", "parse", "read", "read_export"]
 _OTHER_FILES = {
-    "trigger": _("is a pack of triggers, not a chat; give a chat file"),
-    "entries": _("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
-    "spec": _("is a character card, not a chat; export the chat itself as JSONL"),
+    "trigger": N_("is a pack of triggers, not a chat; give a chat file"),
+    "entries": N_("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
+    "spec": N_("is a character card, not a chat; export the chat itself as JSONL"),
 }
 """Files that people often give in place of a chat, by a field."""
 
@@ -55,15 +55,17 @@ def parse(
     return _structured(text, whole, zone).checked(), ""
 
 
-def read(text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None = None) -> ChatFile:
-    """Each conversation of a chat file, as far as it can be read; `zone` and `roles` are those of `parse`. Raises
-    ChatError: it is not a chat."""
+def read(
+    text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None = None, *, with_hidden: bool = False
+) -> ChatFile:
+    """Each conversation of a chat file, as far as it can be read; `zone` and `roles` are those of `parse`.
+    `with_hidden`: also the messages of SillyTavern that somebody hid. Raises ChatError: it is not a chat."""
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] not in ("[", "{"):
         messages, note = plain.parse(text, roles)
         return ChatFile([Reading(messages)], note)
     whole = _whole(text)
-    return ChatFile(read_export(whole) or [_structured(text, whole, zone)])
+    return ChatFile(read_export(whole) or [_structured(text, whole, zone, with_hidden=with_hidden)])
 
 
 def read_export(value: Any) -> list[Reading]:
@@ -74,26 +76,42 @@ def read_export(value: Any) -> list[Reading]:
 
 def is_chat(first: Any) -> bool:
     """Whether a file that begins with this JSON value is a chat."""
-    message = isinstance(first, dict) and "role" in first and "content" in first
-    return message or messages.is_sillytavern(first) or bool(exports.conversations(first))
+    is_message = isinstance(first, dict) and "role" in first and "content" in first
+    return is_message or _is_metadata(first) or messages.is_sillytavern(first) or bool(exports.conversations(first))
 
 
-def _structured(text: str, whole: Any, zone: tzinfo | None) -> Reading:
+def _structured(text: str, whole: Any, zone: tzinfo | None, *, with_hidden: bool = False) -> Reading:
     """A chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
     reading = Reading()
-    rows = messages.json_lines(text, reading.problems)
     if text.lstrip().startswith("["):
         if not isinstance(whole, list):
             raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
-        rows = ((_("message {number}", number), row) for number, row in enumerate(whole, start=1))
+        rows = iter([(_("message {number}", number), row) for number, row in enumerate(whole, start=1)])
+    else:
+        rows = messages.json_lines(text, reading.problems)
     first = next(rows, None)
     if first is None:
         return reading
-    for key, about in _OTHER_FILES.items() if isinstance(first[1], dict) and "role" not in first[1] else ():
-        if key in first[1]:
-            raise ChatError(about)
-    read_rows = messages.read_sillytavern if messages.is_sillytavern(first[1]) else messages.read_messages
-    return read_rows(chain([first], rows), zone, reading)
+    _place, first_row = first
+    _refuse_other_file(first_row)
+    all_rows = chain([first], rows)
+    if messages.is_sillytavern(first_row):
+        return messages.read_sillytavern(all_rows, zone, reading, with_hidden=with_hidden)
+    message_rows = ((place, row) for place, row in all_rows if not _is_metadata(row))
+    return messages.read_messages(message_rows, zone, reading)
+
+
+def _refuse_other_file(first_row: Any) -> None:
+    """Raises ChatError: people often give this file in place of a chat."""
+    if not isinstance(first_row, dict) or "role" in first_row:
+        return
+    for key, advice in _OTHER_FILES.items():
+        if key in first_row:
+            raise ChatError(advice)
+
+
+def _is_metadata(row: Any) -> bool:
+    return isinstance(row, dict) and row.get("role") == messages.METADATA
 
 
 def _whole(text: str) -> Any:

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from languages import _
 from sandbox.chats import left_out
 from sandbox.chats.fields import list_in, mapping_in, text_in
 from sandbox.chats.messages import ROLES, Message, Reading
-from sandbox.locale import _
 
 _KINDS = {
     "thoughts": left_out.THOUGHTS,
@@ -73,9 +73,11 @@ class _Parents:
 
     def __init__(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
         self._nodes = nodes
-        self._naming: dict[str, str] = {}
+        self._parent_by_child: dict[str, str] = {}
         for name, node in nodes.items():
-            self._naming |= {child: name for child in list_in(node, "children") if isinstance(child, str)}
+            for child in list_in(node, "children"):
+                if isinstance(child, str):
+                    self._parent_by_child[child] = name
         names = list(nodes)
         self._earlier = dict(zip(names[1:], names, strict=False))
         self._by_time = sorted((_seconds(mapping_in(node, "message")), name) for name, node in nodes.items())
@@ -88,27 +90,41 @@ class _Parents:
             return None
         if parent in self._nodes:
             return parent
-        if parent in self._naming:
-            return self._naming[parent]
+        if parent in self._parent_by_child:
+            return self._parent_by_child[parent]
         seconds = _seconds(mapping_in(self._nodes[name], "message"))
         if seconds > 0:
-            place = bisect_left(self._by_time, (seconds, ""))
-            older_seconds, older = self._by_time[place - 1] if place else (0, "")
-            return older if older_seconds > 0 else None
+            return self._newest_before(seconds)
         return self._earlier.get(name)
+
+    def _newest_before(self, seconds: float) -> str | None:
+        """The newest node that is older than this time, of those whose time is known."""
+        index = bisect_left(self._by_time, (seconds, ""))
+        if not index:
+            return None
+        older_seconds, older_name = self._by_time[index - 1]
+        if older_seconds <= 0:
+            return None
+        return older_name
 
 
 def _beside(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Counter[str]:
     """How many nodes that hold something are not on the branch."""
     positions = {name: position for position, name in enumerate(nodes)}
-    named = [node.get("parent") for node in nodes.values()]
-    parents = [positions.get(parent) if isinstance(parent, str) else None for parent in named]
-    begins = [not isinstance(parent, str) for parent in named]
-    # A node that holds nothing is not counted, but others may stand below it.
-    holding = {name for name, node in nodes.items() if _holds_something(mapping_in(node, "message"))}
+    parents: list[int | None] = []
+    begins: list[bool] = []
+    for node in nodes.values():
+        parent = node.get("parent")
+        begins.append(not isinstance(parent, str))
+        parents.append(positions.get(parent) if isinstance(parent, str) else None)
     on_branch = [positions[name] for name in branch]
     called = left_out.beside_the_branch(parents, begins, on_branch)
-    return Counter(called[positions[name]] for name in holding if positions[name] in called)
+    counts: Counter[str] = Counter()
+    for name, node in nodes.items():
+        # A node that holds nothing is not counted, but others may stand below it.
+        if positions[name] in called and _holds_something(mapping_in(node, "message")):
+            counts[called[positions[name]]] += 1
+    return counts
 
 
 def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -116,7 +132,7 @@ def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
     latest: str | None = None
     latest_seconds = -1.0
     for name, node in nodes.items():
-        if any(child in nodes for child in list_in(node, "children") if isinstance(child, str)):
+        if _has_child_in(node, nodes):
             continue
         seconds = _seconds(mapping_in(node, "message"))
         if seconds > latest_seconds:
@@ -125,10 +141,17 @@ def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
     return latest
 
 
+def _has_child_in(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> bool:
+    children = [child for child in list_in(node, "children") if isinstance(child, str)]
+    return any(child in nodes for child in children)
+
+
 def _seconds(message: Mapping[str, Any]) -> float:
     """When a message of a tree was written; 0: this is not known."""
     time = message.get("create_time")
-    return time if isinstance(time, int | float) else 0
+    if not isinstance(time, int | float):
+        return 0
+    return time
 
 
 def _holds_something(message: Mapping[str, Any]) -> bool:
@@ -173,9 +196,14 @@ def _called(message: Mapping[str, Any]) -> str:
 
 
 def _read_words(message: Mapping[str, Any], place: str, reading: Reading) -> None:
-    parts = list_in(mapping_in(message, "content"), "parts")
-    texts = [text for part in parts if (text := _text_of(part))]
-    assets = [part for part in parts if isinstance(part, Mapping) and not _text_of(part)]
+    texts: list[str] = []
+    assets: list[Mapping[str, Any]] = []
+    for part in list_in(mapping_in(message, "content"), "parts"):
+        text = _text_of(part)
+        if text:
+            texts.append(text)
+        elif isinstance(part, Mapping):
+            assets.append(part)
     if texts:
         # A spoken part has its transcript beside it.
         assets = [asset for asset in assets if "audio" not in str(asset.get("content_type"))]
@@ -189,21 +217,25 @@ def _read_words(message: Mapping[str, Any], place: str, reading: Reading) -> Non
 def _text_of(part: Any) -> str:
     """The text of a part of a message; '' for a picture, a file or a recording."""
     text = part.get("text") if isinstance(part, Mapping) else part
-    return text if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        return ""
+    return text
 
 
 def _read_canvas(message: Mapping[str, Any], recipient: str, place: str, reading: Reading) -> None:
     """A text that the model wrote on a canvas is what it said; a program is counted, and so is each later change."""
     document = _arguments(mapping_in(message, "content"))
-    written = text_in(document, "content")
-    if recipient != _CREATE_CANVAS or not written:
+    text = text_in(document, "content")
+    if recipient != _CREATE_CANVAS or not text:
         reading.left_out[left_out.REVISIONS] += 1
-    elif text_in(document, "type").startswith("code"):
+        return
+    if text_in(document, "type").startswith("code"):
         reading.left_out[left_out.CODE] += 1
-    else:
-        title = text_in(document, "name")
-        text = f"{title}\n\n{written}" if title else written
-        _add(message, text, place, reading)
+        return
+    title = text_in(document, "name")
+    if title:
+        text = f"{title}\n\n{text}"
+    _add(message, text, place, reading)
 
 
 def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -214,12 +246,16 @@ def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
         arguments = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return arguments if isinstance(arguments, Mapping) else {}
+    if not isinstance(arguments, Mapping):
+        return {}
+    return arguments
 
 
 def _add(message: Mapping[str, Any], text: str, place: str, reading: Reading) -> None:
     role = mapping_in(message, "author")["role"]
     row: Message = {"role": role, "content": text}
     seconds = _seconds(message)
-    time_ms = seconds * 1000 if seconds > 0 else None
+    time_ms = None
+    if seconds > 0:
+        time_ms = seconds * 1000
     reading.add(row, place, "create_time", time_ms)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from languages import _
 from sandbox.chats import left_out
 from sandbox.chats.fields import list_in, mapping_in, text_in
 from sandbox.chats.messages import Message, Reading
-from sandbox.locale import _
 
 _ROLES = {"human": "user", "assistant": "assistant"}
 _BLOCKS = {
@@ -69,9 +69,12 @@ def _branch(rows: Sequence[Mapping[str, Any]], parents: Sequence[int | None], le
     """The positions of the messages from the first one to this leaf, or to the last message."""
     if all(parent is None for parent in parents):
         return list(range(len(rows)))
-    leaves = [position for position, row in enumerate(rows) if leaf and row.get("uuid") == leaf]
-    position: int | None = leaves[-1] if leaves else len(rows) - 1
-    branch: dict[int, None] = {}
+    position: int | None = len(rows) - 1
+    if leaf:
+        leaves = [index for index, row in enumerate(rows) if row.get("uuid") == leaf]
+        if leaves:
+            position = leaves[-1]
+    branch: dict[int, None] = {}  # as an ordered set
     while position is not None and position not in branch:
         branch[position] = None
         before = parents[position]
@@ -135,21 +138,23 @@ def _document(block: Mapping[str, Any], reading: Reading) -> str:
     change."""
     arguments = mapping_in(block, "input")
     if block.get("name") == "artifacts":
-        written = text_in(arguments, "content")
+        text = text_in(arguments, "content")
         is_prose = arguments.get("type") in _PROSE
         is_whole = arguments.get("command") in ("create", "rewrite")
     else:
-        written = text_in(arguments, "file_text")
+        text = text_in(arguments, "file_text")
         is_prose = text_in(arguments, "path").endswith(_PROSE_ENDINGS)
         is_whole = True
-    if not is_whole or not written:
+    if not is_whole or not text:
         reading.left_out[left_out.REVISIONS] += 1
         return ""
     if not is_prose:
         reading.left_out[left_out.CODE] += 1
         return ""
     title = text_in(arguments, "title")
-    return f"{title}\n\n{written}" if title else written
+    if not title:
+        return text
+    return f"{title}\n\n{text}"
 
 
 def _attached(row: Mapping[str, Any], reading: Reading) -> list[str]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import datetime, tzinfo
 from itertools import product
 
-from sandbox.locale import MessageError
+from languages import MessageError
 
 _HUMANIZED = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*+(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
@@ -35,7 +35,8 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
         if re.fullmatch(r"-?\d+", text) and len(text) < 20:
             return _number(int(text))
         try:
-            return round(instant(_parsed(text), zone).timestamp() * 1000)
+            moment = instant(_parsed(text), zone)
+            return round(moment.timestamp() * 1000)
         except (ValueError, OverflowError) as error:
             raise DateError(
                 "{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970", text
@@ -53,20 +54,31 @@ def _number(number: int) -> int:
     return number
 
 
-def instant(given: datetime, zone: tzinfo | None) -> datetime:
-    """An aware time: `given`, read in `zone` (None: the system's) where it has no offset."""
-    if given.tzinfo is not None:
-        return given
-    return given.replace(tzinfo=zone) if zone else given.astimezone()
+def instant(moment: datetime, zone: tzinfo | None) -> datetime:
+    """An aware time: `moment`, read in `zone` (None: the system's) where it has no offset."""
+    if moment.tzinfo is not None:
+        return moment
+    if zone is None:
+        return moment.astimezone()
+    return moment.replace(tzinfo=zone)
+
+
+_NAMED_MONTHS = ("%B %d %Y", "%b %d %Y")
+
+
+_CLOCKS = ("%I:%M %p", "%I:%M:%S %p", "%H:%M", "%H:%M:%S")
 
 
 def _parsed(text: str) -> datetime:
     """Raises ValueError."""
-    if found := _HUMANIZED.fullmatch(text):
-        year, month, day, hour, minute, second, ms = (int(part or 0) for part in found.groups())
+    match = _HUMANIZED.fullmatch(text)
+    if match is not None:
+        year, month, day, hour, minute, second, ms = (int(part or 0) for part in match.groups())
         return datetime(year, month, day, hour, minute, second, ms * 1000)  # noqa: DTZ001 - its zone is the caller's
-    spelled = " ".join(re.sub(r"[.,]|(?=[ap]m$)", " ", text, flags=re.IGNORECASE).split())
-    for name, clock in product(("%B", "%b"), ("%I:%M %p", "%I:%M:%S %p", "%H:%M", "%H:%M:%S")):
+    # `June 19, 2023 2:20pm` as `June 19 2023 2:20 pm`.
+    without_marks = re.sub(r"[.,]|(?=[ap]m$)", " ", text, flags=re.IGNORECASE)
+    spelled = " ".join(without_marks.split())
+    for day_form, clock_form in product(_NAMED_MONTHS, _CLOCKS):
         with suppress(ValueError):
-            return datetime.strptime(spelled, f"{name} %d %Y {clock}")  # noqa: DTZ007
+            return datetime.strptime(spelled, f"{day_form} {clock_form}")  # noqa: DTZ007
     return datetime.fromisoformat(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from sandbox.locale import MessageError, _
+from languages import MessageError, _
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -26,26 +26,30 @@ def decode(content: bytes, encoding: str | None, *, flag: bool = False) -> str:
     """`encoding`: as Python names it, or None for UTF-8 and files with a byte order mark. Raises EncodingError, which
     names --encoding if `flag` says that the caller has it."""
     if encoding is not None:
-        try:
-            name = codecs.lookup(encoding).name
-        except (LookupError, ValueError) as error:  # ValueError: it holds a NUL, or what is not ASCII
-            raise EncodingError(
-                "cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8", encoding
-            ) from error
-        try:
-            return content.decode(_WIDER.get(name, name)).removeprefix("\ufeff")
-        except (LookupError, UnicodeError) as error:  # LookupError: it makes no text, such as hex
-            raise EncodingError(
-                "is not in the encoding {encoding}; leave it out for UTF-8, or name another", encoding
-            ) from error
-    marked = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
+        return _decode_as(content, encoding)
+    marked_encodings = [name for mark, name in _MARKS if content.startswith(mark)]
     try:
-        text = content.decode(marked)
+        text = content.decode(marked_encodings[0] if marked_encodings else "utf-8")
     except UnicodeDecodeError as error:
         raise EncodingError(_advice(content, flag)) from error
     if "\0" in text:
         raise EncodingError("is not a text file; give a text file in UTF-8")
     return text
+
+
+def _decode_as(content: bytes, encoding: str) -> str:
+    try:
+        name = codecs.lookup(encoding).name
+    except (LookupError, ValueError) as error:  # ValueError: it holds a NUL, or what is not ASCII
+        raise EncodingError(
+            "cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8", encoding
+        ) from error
+    try:
+        return content.decode(_WIDER.get(name, name)).removeprefix("\ufeff")
+    except (LookupError, UnicodeError) as error:  # LookupError: it makes no text, such as hex
+        raise EncodingError(
+            "is not in the encoding {encoding}; leave it out for UTF-8, or name another", encoding
+        ) from error
 
 
 def _advice(content: bytes, flag: bool) -> str:

@@ -5,29 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from languages import _
 from sandbox.chats import chatgpt, claude, left_out
 from sandbox.chats.messages import ChatError, Problem, Reading
-from sandbox.locale import _
 
 _SHORT_LIVED = ("is_do_not_remember", "is_temporary_chat", "is_temporary")
 """Marks of a chat that its user did not want to be remembered."""
+
+_SHOWN_NUMBERS = 5
+"""Numbers of conversations that a refusal names."""
 
 
 def conversations(value: Any) -> Sequence[Any]:
     """The conversations of an export; none if this JSON value is not one."""
     rows: list[Any] = value if isinstance(value, list) else [value]
-    return rows if any(map(_form, rows)) else ()
+    if not any(map(_form, rows)):
+        return ()
+    return rows
 
 
 def _form(value: Any) -> str | None:
     """The field that tells a conversation of ChatGPT (`mapping`) or Claude (`chat_messages`); None for other values."""
-    fields = (("mapping", dict), ("chat_messages", list)) if isinstance(value, dict) else ()
-    return next((name for name, kind in fields if isinstance(value.get(name), kind)), None)
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("mapping"), dict):
+        return "mapping"
+    if isinstance(value.get("chat_messages"), list):
+        return "chat_messages"
+    return None
 
 
 def title(conversation: Any) -> str:
-    named = isinstance(conversation, dict) and (conversation.get("title") or conversation.get("name"))
-    return str(named or "")
+    """The title of a conversation; empty if it has none."""
+    if not isinstance(conversation, dict):
+        return ""
+    return str(conversation.get("title") or conversation.get("name") or "")
 
 
 def read(conversation: Any, place: str) -> Reading:
@@ -63,15 +75,14 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
         if not 1 <= int(which) <= count:
             raise ChatError("has no conversation {which}; give a number from 1 to {number}", which, count)
         return conversations[int(which) - 1]
-    found = [one for one in conversations if which.casefold() in title(one).casefold()]
-    if len(found) != 1:
-        numbers = [str(number) for number, one in enumerate(conversations, start=1) if one in found][:5]
-        hint = (
-            _("give a number, one of {numbers}", ", ".join(numbers))
-            if found
-            else _("give a number from 1 to {number}", count)
-        )
-        raise ChatError(
-            "has {found} conversations with {which!r} in the title; {hint}", len(found) or "no", which, hint
-        )
-    return found[0]
+    numbers: list[int] = []
+    for number, conversation in enumerate(conversations, start=1):
+        if which.casefold() in title(conversation).casefold():
+            numbers.append(number)
+    if len(numbers) == 1:
+        return conversations[numbers[0] - 1]
+    if numbers:
+        hint = _("give a number, one of {numbers}", ", ".join(map(str, numbers[:_SHOWN_NUMBERS])))
+    else:
+        hint = _("give a number from 1 to {number}", count)
+    raise ChatError("has {found} conversations with {which!r} in the title; {hint}", len(numbers) or "no", which, hint)

@@ -9,13 +9,17 @@ from typing import Any
 def mapping_in(row: Any, name: str) -> Mapping[str, Any]:
     """The object in this field of a row; an empty one if there is none."""
     value = row.get(name) if isinstance(row, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
+    if not isinstance(value, Mapping):
+        return {}
+    return value
 
 
 def list_in(row: Mapping[str, Any], name: str) -> list[Any]:
     """The list in this field of a row; an empty one if there is none."""
     value = row.get(name)
-    return value if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return value
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sandbox.locale import _
+from languages import N_, _
 
-THOUGHTS = _("thoughts of the model")
-TOOLS = _("calls of tools, with their results")
-PICTURES = _("pictures and files")
-FOR_THE_MODEL = _("texts that the client wrote for the model")
-ERRORS = _("errors that the client wrote as an answer")
-SWIPED = _("answers that were swiped away")
-HIDDEN = _("hidden messages")
-BRANCHES = _("messages of other branches, which were edited or answered again")
-UNPLACED = _("messages whose place in the chat is not known")
-CODE = _("programs and pages that the model wrote beside the chat")
-REVISIONS = _("later changes of a text that the model wrote beside the chat")
-CUSTOM_INSTRUCTIONS = _("custom instructions of the user for the model")
-MODEL_MEMORY = _("what the program remembered, as it told the model")
-CHAT_SUMMARIES = _("summaries of chats")
-NOT_TO_BE_REMEMBERED = _("chats that are temporary or marked as not to be remembered")
-UNDATED = _("times of messages that cannot be read")
+THOUGHTS = N_("thoughts of the model")
+TOOLS = N_("calls of tools, with their results")
+PICTURES = N_("pictures and files")
+FOR_THE_MODEL = N_("texts that the client wrote for the model")
+ERRORS = N_("errors that the client wrote as an answer")
+SWIPED = N_("answers that were swiped away")
+HIDDEN = N_("hidden messages")
+BRANCHES = N_("messages of other branches, which were edited or answered again")
+UNPLACED = N_("messages whose place in the chat is not known")
+CODE = N_("programs and pages that the model wrote beside the chat")
+REVISIONS = N_("later changes of a text that the model wrote beside the chat")
+CUSTOM_INSTRUCTIONS = N_("custom instructions of the user for the model")
+MODEL_MEMORY = N_("memories of the program, as the model received them")
+CHAT_SUMMARIES = N_("summaries of chats")
+NOT_TO_BE_REMEMBERED = N_("chats that are temporary or marked as not to be remembered")
+UNDATED = N_("times of messages that cannot be read")
 
 
 def unknown_kind(kind: object) -> str:
@@ -36,15 +36,19 @@ def beside_the_branch(parents: Sequence[int | None], begins: Sequence[bool], bra
     there is none; `begins`: whether a chat may begin with the message. Linear."""
     placed = dict.fromkeys(branch, True)
     for start in range(len(parents)):
-        path: list[int] = []
-        on_path: set[int] = set()
+        path: dict[int, None] = {}  # as an ordered set
         position: int | None = start
-        while position is not None and position not in placed and position not in on_path:
-            path.append(position)
-            on_path.add(position)
+        while position is not None and position not in placed and position not in path:
+            path[position] = None
             position = parents[position]
-        is_placed = begins[path[-1]] if position is None else placed.get(position, False)
+        if position is None:
+            is_placed = begins[next(reversed(path))]
+        else:
+            is_placed = placed.get(position, False)  # a path that runs in a circle leads to no beginning
         placed.update(dict.fromkeys(path, is_placed))
     on_branch = set(branch)
-    beside = {position: is_placed for position, is_placed in placed.items() if position not in on_branch}
-    return {position: BRANCHES if is_placed else UNPLACED for position, is_placed in beside.items()}
+    called: dict[int, str] = {}
+    for position, is_placed in placed.items():
+        if position not in on_branch:
+            called[position] = BRANCHES if is_placed else UNPLACED
+    return called

@@ -13,15 +13,20 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
 
+from languages import MessageError, _
 from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.fields import mapping_in
 from sandbox.chats.joined_lines import joined_values
-from sandbox.locale import MessageError, _
 
 Message = dict[str, Any]
 """role, content, and if known timestamp (ms since 1970) and name; `attached`: texts that the speaker attached, such as
 a long paste; other fields are kept unchanged."""
 ROLES = ("user", "assistant", "system")
+_OTHER_ROLES = {"human": "user", "ai": "assistant"}
+"""The words of Open-LLM-VTuber for a role."""
+METADATA = "metadata"
+"""The role of the row of Open-LLM-VTuber that says when a chat began, and has no text."""
 _EXAMPLE = '{"role": "user", "content": "text"}'
 
 
@@ -69,8 +74,8 @@ class Reading:
 def whole(message: Message) -> Message:
     """`message` with the texts that are attached to it as a part of its content."""
     parts = [message["content"], *message.get("attached", ())]
-    rest = {key: value for key, value in message.items() if key != "attached"}
-    return {**rest, "content": "\n\n".join(part for part in parts if part)}
+    fields = {key: value for key, value in message.items() if key != "attached"}
+    return {**fields, "content": "\n\n".join(filter(None, parts))}
 
 
 def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
@@ -96,12 +101,14 @@ def read_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading:
     for place, row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("content"), str):
             reading.problems.append(Problem(place, _("is not a message; expected {example}", _EXAMPLE)))
-        elif row.get("role") not in ROLES:
+            continue
+        role = _OTHER_ROLES.get(str(row.get("role")), row.get("role"))
+        if role not in ROLES:
             reason = _("has the role {row!r}; it must be user, assistant or system", row.get("role"))
             reading.problems.append(Problem(place, reason))
-        else:
-            message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
-            reading.add(message, place, "timestamp", row.get("timestamp"), zone)
+            continue
+        message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
+        reading.add(message | {"role": role}, place, "timestamp", row.get("timestamp"), zone)
     return reading
 
 
@@ -115,9 +122,12 @@ def is_sillytavern(first: Any) -> bool:
     return isinstance(first, dict) and ("mes" in first or "chat_metadata" in first or "character_name" in first)
 
 
-def read_sillytavern(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading) -> Reading:
-    """The messages of JSON lines of SillyTavern, usually with a header first. `zone`: of local times. Hidden messages
-    (is_system) are left out, because SillyTavern does not send them to the model; a narrator (`/sys`) is a system
+def read_sillytavern(
+    rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading, *, with_hidden: bool = False
+) -> Reading:
+    """The messages of JSON lines of SillyTavern, or of Chub, usually with a header first. `zone`: of local times.
+    Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; `with_hidden` takes
+    those that somebody hid, and not what the program itself wrote into the chat. A narrator (`/sys`) is a system
     message."""
     for position, (place, row) in enumerate(rows):
         if not isinstance(row, dict):
@@ -126,32 +136,46 @@ def read_sillytavern(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, readi
             )
         elif "mes" not in row and position == 0:
             continue  # the header
-        elif not isinstance(row.get("mes"), str):
+        elif _text_of(row) is None:
             reading.problems.append(Problem(place, _("has no text in `mes`; export the chat again as JSONL")))
+        elif _is_hidden(row, with_hidden=with_hidden):
+            reading.left_out[left_out.HIDDEN] += 1
         else:
             _read_row(place, row, zone, reading)
     return reading
 
 
+def _text_of(row: Mapping[str, Any]) -> str | None:
+    """What was said; None: the row has no text. Chub has an object around the text."""
+    text = row.get("mes")
+    if isinstance(text, dict):
+        text = text.get("message")
+    if not isinstance(text, str):
+        return None
+    return text
+
+
+def _is_hidden(row: Mapping[str, Any], *, with_hidden: bool) -> bool:
+    """Whether a row stays out, because it is hidden. What the program wrote itself has a type."""
+    kind = mapping_in(row, "extra").get("type")
+    if not row.get("is_system") or kind == "narrator":
+        return False
+    return not with_hidden or bool(kind)
+
+
 def _read_row(place: str, row: Mapping[str, Any], zone: tzinfo | None, reading: Reading) -> None:
-    extra = row.get("extra")
-    if not isinstance(extra, dict):
-        extra = {}
-    narrated = extra.get("type") == "narrator"
-    if row.get("is_system") and not narrated:
-        reading.left_out[left_out.HIDDEN] += 1
-        return
+    extra = mapping_in(row, "extra")
     swipes = row.get("swipes")
     if isinstance(swipes, list):
         reading.left_out[left_out.SWIPED] += len(swipes[1:])
     reading.left_out[left_out.PICTURES] += any(extra.get(name) for name in ("image", "media", "files", "file"))
     reading.left_out[left_out.THOUGHTS] += bool(extra.get("reasoning"))
     role = "assistant"
-    if narrated:
+    if extra.get("type") == "narrator":
         role = "system"
     elif row.get("is_user"):
         role = "user"
-    message: Message = {"role": role, "content": row["mes"]}
+    message: Message = {"role": role, "content": _text_of(row) or ""}
     if row.get("name"):
         message["name"] = str(row["name"])
     reading.add(message, place, "send_date", row.get("send_date"), zone)

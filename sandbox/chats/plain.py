@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from sandbox.chats.messages import ROLES, ChatError, Message
-from sandbox.locale import _, joined
+from languages import _, joined
+from sandbox.chats.messages import ChatError, Message
 
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"),
@@ -24,91 +25,145 @@ WORDS: Mapping[str, str] = {
 MOST_NAME = 24
 MOST_IDEOGRAPHS = 10
 """Characters of a name; a longer text before a colon is taken for a part of a sentence."""
+_MOST_WORDS = 3
+"""Words of a name."""
+_SHOWN_NAMES = 5
+"""Names of speakers that the note tells."""
 _LINE = re.compile(r"(?P<who>[^\s:：][^:：]*)(?P<colon>[:：])\s*(?P<text>.*)", re.DOTALL)
 _NO_NAME = re.compile('[，。！？、；,!?;"“”「」《》()（）<>{}=/\\\\|`\\[\\]]|^[-#>•·]')
 _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 
 
-def begins_with_role(text: str) -> bool:
-    """Whether the first line begins with a word for a role: then it is a chat, and not some other text."""
-    found = _LINE.match(text.lstrip())
-    return found is not None and found["who"].strip().casefold() in WORDS
+@dataclass(frozen=True, slots=True)
+class _SpokenLine:
+    """A line that may begin with the name of a speaker."""
+
+    speaker: str
+    text: str
+
+
+def begins_with_role(text: str, names: Collection[str] = ()) -> bool:
+    """Whether the first line begins with a word for a role or one of these `names` of speakers: then it is a chat, and
+    not some other text."""
+    match = _LINE.match(text.lstrip())
+    if match is None:
+        return False
+    return match["who"].strip().casefold() in {*WORDS, *map(str.casefold, names)}
+
+
+def may_be_chat(text: str) -> bool:
+    """Whether each line may begin with the name of a speaker, and a speaker comes again."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    spoken_lines = [_spoken(line, {}) for line in lines]
+    speakers = [spoken.speaker for spoken in spoken_lines if spoken is not None]
+    return len(set(speakers)) < len(speakers) == len(lines)
 
 
 def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Message], str]:
     """The messages, and one sentence about what was assumed, '' if nothing was. `roles`: known ones, by name. Raises
     ChatError when the first line that is not blank has no speaker."""
-    told = {name.casefold(): role for name, role in (roles or {}).items()}
+    given_roles = {name.casefold(): role for name, role in (roles or {}).items()}
     lines = text.splitlines()
-    found = [_spoken(line, told) for line in lines]
-    speakers = _speakers([one for one in found if one is not None], told)
+    spoken_lines = [_spoken(line, given_roles) for line in lines]
+    speakers = _speakers([spoken for spoken in spoken_lines if spoken is not None], given_roles)
     messages: list[Message] = []
     doubtful: list[tuple[int, str]] = []  # lines that may begin with a name, and that name
-    for number, (line, spoken) in enumerate(zip(lines, found, strict=True), start=1):
-        if spoken is not None and spoken[0] in speakers:
-            who, said = spoken
-            message: Message = {"role": speakers[who], "content": said}
-            if who.casefold() in told or who.casefold() not in WORDS:
-                message["name"] = who
+    for number, (line, spoken) in enumerate(zip(lines, spoken_lines, strict=True), start=1):
+        if spoken is not None and spoken.speaker in speakers:
+            message: Message = {"role": speakers[spoken.speaker], "content": spoken.text}
+            name = spoken.speaker.casefold()
+            if name in given_roles or name not in WORDS:
+                message["name"] = spoken.speaker
             messages.append(message)
         elif messages:
             messages[-1]["content"] += f"\n{line}"
             if spoken is not None:
-                doubtful.append((number, spoken[0]))
+                doubtful.append((number, spoken.speaker))
         elif line.strip():
             raise ChatError(
                 "line {number} must begin with user:, assistant:, system: or another speaker's name and a colon", number
             )
     for message in messages:
         message["content"] = message["content"].rstrip()
-    assumed = [(name, role) for name, role in speakers.items() if name.casefold() not in {*told, *WORDS}]
+    certain_names = {*given_roles, *WORDS}
+    assumed = [(name, role) for name, role in speakers.items() if name.casefold() not in certain_names]
     return messages, _note(assumed, doubtful)
 
 
 def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]]) -> str:
-    parts = []
+    """What was assumed: the roles of names, and that lines which may begin with a name are text."""
+    parts: list[str] = []
     if assumed:
-        who = joined(", ", (_("{name} is taken for the {role}", name, role) for name, role in assumed[:5]))
-        more = _(" and {assumed} more for users", len(assumed) - 5) if len(assumed) > 5 else ""
+        who = joined(", ", (_("{name} is taken for the {role}", name, role) for name, role in assumed[:_SHOWN_NAMES]))
+        more = ""
+        if len(assumed) > _SHOWN_NAMES:
+            more = _(" and {assumed} more for users", len(assumed) - _SHOWN_NAMES)
         parts.append(_("{who}{more} (--user NAME and --assistant NAME change that)", who, more))
     if doubtful:
         number, name = doubtful[0]
-        more = _(", and {doubtful} more like it,", len(doubtful) - 1) if len(doubtful) > 1 else ""
+        more = ""
+        if len(doubtful) > 1:
+            more = _(", and {doubtful} more like it,", len(doubtful) - 1)
         parts.append(
             _("line {number}{more} is taken for text; if {name} is a speaker, give their role", number, more, name)
         )
     return joined("; ", parts)
 
 
-def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
+def _spoken(line: str, given_roles: Mapping[str, str]) -> _SpokenLine | None:
     """The likely speaker of a line and the text; None for a line that cannot begin with a name."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         return None
-    who, said = found["who"].rstrip().strip("*_ "), found["text"]
-    if who.casefold() in told or who.casefold() in WORDS:
-        return who, said
-    most = MOST_IDEOGRAPHS if _IDEOGRAPH.search(who) else MOST_NAME
-    if not who or len(who) > most or len(who.split()) > 3 or _NO_NAME.search(who):
+    speaker = match["who"].rstrip().strip("*_ ")
+    text = match["text"]
+    name = speaker.casefold()
+    if name in given_roles or name in WORDS:
+        return _SpokenLine(speaker, text)
+    if not _may_be_name(speaker):
         return None
-    clock = who[-1].isdigit() and said[:1].isdigit()
-    address = found["colon"] == ":" and said.startswith(("//", "\\"))
-    return None if clock or address or not any(map(str.isalpha, who)) else (who, said)
+    is_clock = speaker[-1].isdigit() and text[:1].isdigit()
+    is_address = match["colon"] == ":" and text.startswith(("//", "\\"))
+    if is_clock or is_address:
+        return None
+    return _SpokenLine(speaker, text)
 
 
-def _speakers(spoken: Sequence[tuple[str, str]], told: Mapping[str, str]) -> dict[str, str]:
+def _may_be_name(text: str) -> bool:
+    """Whether a text before a colon is short enough for a name, and has letters and no marks of a sentence."""
+    most_chars = MOST_IDEOGRAPHS if _IDEOGRAPH.search(text) else MOST_NAME
+    if not text or len(text) > most_chars or len(text.split()) > _MOST_WORDS:
+        return False
+    return _NO_NAME.search(text) is None and any(map(str.isalpha, text))
+
+
+def _speakers(spoken_lines: Sequence[_SpokenLine], given_roles: Mapping[str, str]) -> dict[str, str]:
     """The role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for the
     beginning of a sentence."""
-    counts = Counter(who for who, _ in spoken)
+    counts = Counter(spoken.speaker for spoken in spoken_lines)
     roles: dict[str, str] = {}
-    for who in counts:
-        if role := told.get(who.casefold()) or WORDS.get(who.casefold()):
-            roles[who] = role
-    known = set(roles.values())
-    says = {who for who, said in spoken if said}
-    names = [who for who in counts if who not in roles and (who in says or who == spoken[0][0])]
-    sure = [who for who in names if counts[who] > 1 or who == spoken[0][0]]
-    for who in sure if len(known & {"user", "assistant"}) + len(sure) >= 2 else names:
-        roles[who] = next((role for role in ROLES[:2] if role not in known), "user")
-        known.add(roles[who])
+    for speaker in counts:
+        role = given_roles.get(speaker.casefold()) or WORDS.get(speaker.casefold())
+        if role:
+            roles[speaker] = role
+    if len(roles) == len(counts):
+        return roles
+    first_speaker = spoken_lines[0].speaker
+    with_text = {spoken.speaker for spoken in spoken_lines if spoken.text} | {first_speaker}
+    names = [speaker for speaker in counts if speaker not in roles and speaker in with_text]
+    certain_names = [name for name in names if counts[name] > 1 or name == first_speaker]
+    taken_roles = set(roles.values())
+    if len(taken_roles & {"user", "assistant"}) + len(certain_names) >= 2:
+        names = certain_names
+    for name in names:
+        roles[name] = _first_free_role(taken_roles)
+        taken_roles.add(roles[name])
     return roles
+
+
+def _first_free_role(taken_roles: Collection[str]) -> str:
+    """`user`, or `assistant` if only that is free; `user` again if neither is."""
+    for role in ("user", "assistant"):
+        if role not in taken_roles:
+            return role
+    return "user"

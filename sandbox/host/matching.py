@@ -13,6 +13,10 @@ from sandbox.javascript.spelling import folded, normal, seen
 
 MATCH_CHARACTERS = 2_000_000
 """Characters of JSON for each request to a worker, as many as a context may have: some 9 MB of heap."""
+_ESCAPE_CHARACTERS = 6
+"""Characters of JSON in ASCII for a character that is not in ASCII: a backslash, u and four digits."""
+_TEXT_CHARACTERS = 50
+"""Characters that count for each text beside its own: console lines tell of 50,000 texts at most."""
 MOST_PATTERN_CHARS = 10_000
 _EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
 _FLAGS = frozenset("dgimsuvy")
@@ -29,20 +33,29 @@ class Looks:
 
     @staticmethod
     def of(texts: Sequence[str]) -> Looks:
-        looks = {index: seen(text) for index, text in enumerate(texts)}
-        others = {index: look for index, look in looks.items() if look != texts[index]}
-        return Looks(texts, list(others.values()), list(others))
+        """Both looks of these texts."""
+        seen_texts: list[str] = []
+        seen_at: list[int] = []
+        for index, text in enumerate(texts):
+            seen_text = seen(text)
+            if seen_text != text:
+                seen_texts.append(seen_text)
+                seen_at.append(index)
+        return Looks(texts, seen_texts, seen_at)
 
     @property
     def all(self) -> list[str]:
+        """Every text, and then its other look where it has one."""
         return [*self.texts, *self.seen_texts]
 
     def either(self, matches: Sequence[bool]) -> tuple[bool, ...]:
-        """Whether each text matches in one look or the other. `matches`: of `all`."""
-        of_texts = list(matches[: len(self.texts)])
-        for index, is_match in zip(self.seen_at, matches[len(self.texts) :], strict=True):
-            of_texts[index] = of_texts[index] or is_match
-        return tuple(of_texts)
+        """Whether each text matches in one look or the other. `matches`: whether each of `all` does."""
+        count = len(self.texts)
+        text_matches = list(matches[:count])
+        for index, is_match in zip(self.seen_at, matches[count:], strict=True):
+            if is_match:
+                text_matches[index] = True
+        return tuple(text_matches)
 
 
 def holding(word: str, texts: Sequence[str]) -> tuple[bool, ...]:
@@ -60,7 +73,8 @@ def parts_of(texts: Sequence[str]) -> list[list[str]]:
             parts.append([])
             size = 0
         parts[-1].append(text)
-        size += (1 if text.isascii() else 6) * len(text) + 50  # console lines tell of 50,000 texts
+        characters_of_json = len(text) if text.isascii() else _ESCAPE_CHARACTERS * len(text)
+        size += characters_of_json + _TEXT_CHARACTERS
     return parts
 
 
@@ -78,9 +92,10 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
         return None
     if not match["body"]:
         raise PatternError("the expression between the slashes is empty; it would match everything")
-    if unknown := set(match["flags"]) - _FLAGS:
+    unknown_flags = set(match["flags"]) - _FLAGS
+    if unknown_flags:
         raise PatternError(
             "an expression has no flag `{unknown}`; use some of dgimsuvy, or leave out the first slash of a word",
-            min(unknown),
+            min(unknown_flags),
         )
     return match["body"], match["flags"]

@@ -15,6 +15,8 @@ from sandbox.errors import ProtocolError, SandboxBusy, SandboxClosed
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.protocol import Frame
 
+ROOM_SECONDS = 0.01
+"""Between two looks whether a process is idle, for a reader that nobody waits for."""
 READY_SECONDS = 1.0
 """How long a worker may make a new isolate after a search (10 ms usually) before it is replaced."""
 
@@ -27,11 +29,14 @@ class Pool:
         self, start: Callable[[], Awaitable[WorkerProcess]], size: int, most_waiting: int, *, spare: bool = True
     ) -> None:
         self._start_worker = start
+        self._size = size
         self._most_waiting = most_waiting
         self._spare = spare
         self._free = asyncio.Semaphore(size)
         self._idle: deque[WorkerProcess] = deque()
         self._busy: set[WorkerProcess] = set()
+        self._readers: set[WorkerProcess] = set()
+        """Processes that have run no trigger and read some at the moment; afterwards they are idle ones."""
         self._starting: set[asyncio.Task[WorkerProcess]] = set()
         self._claimed: set[asyncio.Task[WorkerProcess]] = set()
         self._watches: set[asyncio.Task[None]] = set()
@@ -48,7 +53,7 @@ class Pool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        return tuple(worker.pid for worker in (*self._idle, *self._busy))
+        return tuple(worker.pid for worker in (*self._idle, *self._busy, *self._readers))
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Lease]:
@@ -65,17 +70,16 @@ class Pool:
             await self._free.acquire()
         finally:
             self._waiting -= 1
-        lease = Lease(self)
         try:
-            yield lease
-        except BaseException:
-            # After an exception between two requests, such as a PatternError, the worker is still healthy.
-            await lease.end(healthy=not lease.open)
-            raise
-        else:
-            await lease.end(healthy=True)
+            async with Lease(self, self.take) as lease:
+                yield lease
         finally:
             self._free.release()
+
+    def unused_worker(self) -> Lease:
+        """A process that has run no trigger, beside the busy ones: no search waits for it. As a context; it raises
+        SandboxClosed, SandboxUnavailable."""
+        return Lease(self, self.take_unused)
 
     def brace(self) -> None:
         """Keeps a spare from now on: there are triggers that may kill a process."""
@@ -101,14 +105,49 @@ class Pool:
         self._want_spare()
         return worker
 
+    async def take_unused(self) -> WorkerProcess:
+        """A worker that has run no trigger: an idle one, else the spare that is being started, else a new one. A new
+        one takes the place of an idle one; while searches keep all processes busy, this waits."""
+        worker: WorkerProcess | None = None
+        while worker is None:
+            if self.closed:
+                raise SandboxClosed("the sandbox is closed")
+            worker = self._idle_unused()
+            if worker is not None:
+                self._idle.remove(worker)
+            elif self._starting or self._count() <= self._size:
+                worker = await self._started()
+            elif self._idle:
+                await self._idle.popleft().kill()
+            else:
+                await asyncio.sleep(ROOM_SECONDS)
+        if self.closed:
+            await worker.kill()
+            raise SandboxClosed("the sandbox was closed")
+        self._readers.add(worker)
+        return worker
+
+    def _idle_unused(self) -> WorkerProcess | None:
+        """An idle worker that has run no trigger."""
+        unused = (worker for worker in self._idle if worker.alive and not worker.has_run_triggers)
+        return next(unused, None)
+
+    def _count(self) -> int:
+        """All processes, those that are being started among them."""
+        started = len(self._idle) + len(self._busy) + len(self._readers)
+        return started + len(self._starting) + len(self._claimed)
+
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
+        """Ends the use of a worker. A healthy one becomes idle; any other one is killed."""
         self._busy.discard(worker)
+        self._readers.discard(worker)
         if healthy and worker.alive and not self.closed:
             self._idle.append(worker)  # the longest idle worker is used next: it is fully prepared
-        else:
-            self.replaced += not self.closed
-            await worker.kill()
-            self._want_spare()
+            return
+        if not self.closed:
+            self.replaced += 1
+        await worker.kill()
+        self._want_spare()
 
     async def aclose(self) -> None:
         """Kills every worker, also a busy one. Returns when all have ended."""
@@ -117,12 +156,13 @@ class Pool:
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        workers = [*self._idle, *self._busy]
+        workers = [*self._idle, *self._busy, *self._readers]
         self._idle.clear()
         await asyncio.gather(*(worker.kill() for worker in workers))
         await asyncio.gather(*self._watches)
 
     async def _started(self) -> WorkerProcess:
+        """The worker that is being started as a spare, or else a new one, once it is ready."""
         task = next(iter(self._starting), None) or self._start()
         # Claimed: no other search may wait for it, and it does not become a spare.
         self._starting.discard(task)
@@ -130,7 +170,7 @@ class Pool:
         try:
             return await task
         except asyncio.CancelledError:
-            if not task.cancelled() and task.done() and task.exception() is None:
+            if task.done() and _has_worker(task):
                 await task.result().kill()
             if self.closed:
                 raise SandboxClosed("the sandbox was closed") from None
@@ -139,6 +179,7 @@ class Pool:
             self._claimed.discard(task)
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
+        """Begins to start a worker, which becomes idle unless a search claims it before."""
         task = asyncio.ensure_future(self._made())
         self._starting.add(task)
         self.started += 1
@@ -146,6 +187,7 @@ class Pool:
         return task
 
     async def _made(self) -> WorkerProcess:
+        """A new worker, which is replaced when it ends while it is idle."""
         worker = await self._start_worker()
         watch = asyncio.ensure_future(self._replace_at_its_end(worker))
         self._watches.add(watch)
@@ -162,24 +204,39 @@ class Pool:
             self._want_spare()
 
     def _want_spare(self) -> None:
-        if self._spare and not self.closed and not self._idle and not self._starting:
+        """Starts a worker if the pool keeps a spare and no worker is idle, reads or is being started."""
+        has_spare = self._idle or self._readers or self._starting or self._claimed
+        if self._spare and not self.closed and not has_spare:
             self._start()
 
     def _became_ready(self, task: asyncio.Task[WorkerProcess]) -> None:
         if task not in self._starting:  # claimed by a search
             return
         self._starting.discard(task)
-        if not task.cancelled() and task.exception() is None:
+        if _has_worker(task):
             self._idle.append(task.result())
 
 
-class Lease:
-    """One search's worker, from its first request to its last."""
+def _has_worker(task: asyncio.Task[WorkerProcess]) -> bool:
+    """Whether a start that has ended gave a worker."""
+    return not task.cancelled() and task.exception() is None
 
-    def __init__(self, pool: Pool) -> None:
+
+class Lease:
+    """One search's worker, from its first request to its last. `take`: gives a process, and another after a death."""
+
+    def __init__(self, pool: Pool, take: Callable[[], Awaitable[WorkerProcess]]) -> None:
         self._pool = pool
+        self._take = take
         self._worker: WorkerProcess | None = None
         self.open = False  # whether a request has no whole answer yet
+
+    async def __aenter__(self) -> Lease:
+        return self
+
+    async def __aexit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        # After an exception between two requests, such as a PatternError, the worker is still healthy.
+        await self.end(healthy=error is None or not self.open)
 
     async def ask(self, frame: Frame, seconds: float) -> Frame:
         """One request, one answer. Raises WorkerDied, also when the answer does not come in time."""
@@ -217,7 +274,7 @@ class Lease:
         """The process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
         while True:
             if self._worker is None:
-                self._worker = await self._pool.take()
+                self._worker = await self._take()
             try:
                 async with asyncio.timeout(READY_SECONDS):
                     await self._worker.ready()

@@ -18,15 +18,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from languages import _
 from sandbox.errors import ProtocolError, SandboxUnavailable
 from sandbox.limits import SandboxLimits
-from sandbox.locale import _
 from sandbox.protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
 
 POLL_SECONDS = 0.02
 """V8 can fill some 2 GB a second, so up to 40 MB may be missed between two looks at the memory of a worker."""
 BASE_MB = 100
 """MiB a worker has resident before it meets a trigger; what a search may add is `SandboxLimits.data_mb`."""
+_BUFFER_BYTES = 2**20
+"""Bytes of its output that are read ahead."""
+END_SECONDS = 1.0
+"""How long a process that was killed, or whose output has ended, may take to end."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
 # `-I` ignores PYTHONPATH and the user's site folder, so the import path is an argument. The worker does not need ssl:
 # asyncio works without it, and each start saves 15 ms and 4 MB.
@@ -50,14 +54,19 @@ class WorkerDied(Exception):
 def import_path() -> list[str]:
     """The parent's import path in its order, absolute; the folder of this package at the end if it is missing."""
     home = str(Path(__file__).resolve().parent.parent)
-    given = [str(Path(entry).absolute()) for entry in sys.path if entry]
-    return given if home in given else [*given, home]
+    entries = [str(Path(entry).absolute()) for entry in sys.path if entry]
+    if home not in entries:
+        entries.append(home)
+    return entries
 
 
 def environment(timezone: str | None) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    """The environment of a worker."""
+    variables = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     zone = timezone or os.environ.get("TZ")
-    return kept | ({"TZ": zone} if zone else {})
+    if zone:
+        variables["TZ"] = zone
+    return variables
 
 
 def resident_mb(pid: int) -> float:
@@ -81,13 +90,22 @@ class WorkerProcess:
         self._clean = True
         self._request: str | None = None
         self.hello: Mapping[str, Any] = {}
+        self.has_run_triggers = False
+        """Whether code of a stranger may have taken it over."""
 
     @classmethod
     async def start(
-        cls, limits: SandboxLimits, timezone: str | None, *, all_layers: bool = False, without: Collection[str] = ()
+        cls,
+        limits: SandboxLimits,
+        timezone: str | None,
+        *,
+        all_layers: bool = False,
+        without: Collection[str] = (),
+        reads_needs: bool = False,
     ) -> WorkerProcess:
         """Starts a worker and waits until it is ready. Raises SandboxUnavailable; the message says why.
-        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests)."""
+        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests).
+        `reads_needs`: it may be asked what triggers need."""
         settings = {
             "path": import_path(),
             "parent": os.getpid(),
@@ -96,6 +114,7 @@ class WorkerProcess:
             "timezone": timezone,
             "required": all_layers,
             "without": sorted(without),
+            "reads_needs": reads_needs,
         }
         try:
             process = await asyncio.create_subprocess_exec(
@@ -104,27 +123,32 @@ class WorkerProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 env=environment(timezone),
-                limit=1 << 20,
+                limit=_BUFFER_BYTES,
             )
         except OSError as error:
             raise SandboxUnavailable("the trigger worker could not be started: {reason}", error) from error
         worker = cls(process, BASE_MB + limits.data_mb)
         try:
-            async with asyncio.timeout(limits.start_seconds):
-                frame = await worker.receive()
-            if frame.kind is not Kind.HELLO:
-                why = frame.body.get("message", frame.kind)
-                raise SandboxUnavailable("the trigger worker could not start: {why}", why)
+            await worker._take_hello(limits.start_seconds)
+        except BaseException:
+            await worker.kill()
+            raise
+        return worker
+
+    async def _take_hello(self, seconds: float) -> None:
+        """Waits so long until the worker says that it is ready. Raises SandboxUnavailable."""
+        try:
+            async with asyncio.timeout(seconds):
+                frame = await self.receive()
         except WorkerDied as error:
             raise SandboxUnavailable("the trigger worker ended while starting (code {code})", error.code) from error
-        except BaseException as error:
-            await worker.kill()
-            if isinstance(error, TimeoutError):
-                said = _("the trigger worker was not ready within {start_seconds:g} s", limits.start_seconds)
-                raise SandboxUnavailable(said) from error
-            raise
-        worker.hello = frame.body
-        return worker
+        except TimeoutError as error:
+            message = _("the trigger worker was not ready within {start_seconds:g} s", seconds)
+            raise SandboxUnavailable(message) from error
+        if frame.kind is not Kind.HELLO:
+            why = frame.body.get("message", frame.kind)
+            raise SandboxUnavailable("the trigger worker could not start: {why}", why)
+        self.hello = frame.body
 
     @property
     def pid(self) -> int:
@@ -135,12 +159,14 @@ class WorkerProcess:
         return self._process.returncode is None
 
     async def ended(self) -> None:
+        """Waits until the process has ended."""
         await self._process.wait()
 
     @contextlib.asynccontextmanager
     async def bounded(self) -> AsyncIterator[None]:
         """Watches the memory where the kernel does not bound it, and kills a worker that has too much."""
-        if self.hello.get("layers", {}).get("memory", {}).get("holds"):
+        memory_layer = self.hello.get("layers", {}).get("memory", {})
+        if memory_layer.get("holds"):
             yield
             return
         watch = asyncio.ensure_future(self._watch_memory())
@@ -152,6 +178,7 @@ class WorkerProcess:
                 await watch
 
     async def _watch_memory(self) -> None:
+        """Kills the process as soon as it has too much."""
         # No event tells that a process grows.
         while resident_mb(self.pid) <= self._most_mb:  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)
@@ -171,13 +198,16 @@ class WorkerProcess:
             raise WorkerDied(await self.kill())
 
     async def send(self, frame: Frame) -> None:
-        """Raises WorkerDied."""
+        """Sends a request under an id of its own. Raises WorkerDied."""
         assert self._process.stdin is not None
         self._ready = False
+        if frame.kind is Kind.EVALUATE:
+            self.has_run_triggers = True
         # A worker cannot guess it, so it cannot write an answer before the question.
         self._request = secrets.token_hex(8)
+        request = Frame(frame.kind, {**frame.body, "id": self._request})
         try:
-            self._process.stdin.write(encode(Frame(frame.kind, {**frame.body, "id": self._request})))
+            self._process.stdin.write(encode(request))
             await self._process.stdin.drain()
         except (ConnectionError, OSError) as error:
             raise WorkerDied(await self.kill(), clean=self._clean) from error
@@ -202,8 +232,9 @@ class WorkerProcess:
     async def kill(self) -> int | None:
         """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again. Completes also
         when the caller is cancelled, so that no process remains."""
+        output = self._process.stdout
         # Not when its output has ended: a process that has just crashed should report its own signal.
-        if self._process.returncode is None and self._process.stdout is not None and not self._process.stdout.at_eof():
+        if self._process.returncode is None and output is not None and not output.at_eof():
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
         ending = asyncio.ensure_future(self._end())
@@ -214,8 +245,9 @@ class WorkerProcess:
             raise
 
     async def _end(self) -> int | None:
+        """Waits for the end of the process and frees its pipes; the exit code."""
         try:
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(END_SECONDS):
                 await self._process.wait()
         except TimeoutError:  # it closed its output and lives on
             with contextlib.suppress(ProcessLookupError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sandbox.verdicts import Failed, Verdict
@@ -39,20 +39,28 @@ class TriggerRecords:
         self._records: OrderedDict[bytes, TriggerRecord] = OrderedDict()
 
     def note(self, source: object, verdict: Verdict, at: datetime) -> None:
-        """Adds the verdict to the record of its source when it did harm. Only a text has a record. A time-out with less
-        than the time for one trigger does not count: the other triggers left it too little."""
+        """Counts the verdict in the record of its source if the trigger did harm. Only a text has a record. A time-out
+        with less than the time for one trigger does not count: the other triggers left it too little."""
         if not isinstance(verdict, Failed) or not isinstance(source, str):
             return
-        harm = {"timeout": "timeouts", "out_of_memory": "out_of_memory", "killed": "killed"}.get(verdict.kind)
-        if harm is None or (verdict.kind == "timeout" and verdict.elapsed_us < self._limit_us):
-            return
-        key, held = _hash(source), asdict(self.of(source))
-        self._records[key] = TriggerRecord(**{**held, harm: held[harm] + 1, "last": at})
+        record = self.of(source)
+        match verdict.kind:
+            case "timeout" if verdict.elapsed_us >= self._limit_us:
+                record = replace(record, timeouts=record.timeouts + 1, last=at)
+            case "out_of_memory":
+                record = replace(record, out_of_memory=record.out_of_memory + 1, last=at)
+            case "killed":
+                record = replace(record, killed=record.killed + 1, last=at)
+            case _:
+                return
+        key = _hash(source)
+        self._records[key] = record
         self._records.move_to_end(key)
         if len(self._records) > MOST_RECORDS:
             self._records.popitem(last=False)
 
     def of(self, source: object) -> TriggerRecord:
+        """The record of a source; an empty one if it has none."""
         if not self._records or not isinstance(source, str):
             return TriggerRecord()
         return self._records.get(_hash(source), TriggerRecord())
@@ -63,9 +71,14 @@ class TriggerRecords:
         without each time. Among equals those with async syntax come last: before the first of them V8 has to run all
         jobs that may be left (realm/board.js), and it is quicker to do so once."""
         first = seed % len(sources) if sources else 0
-        turned = (*range(first, len(sources)), *range(first))
-        waits = [isinstance(one, str) and ("async" in one or "await" in one) for one in sources]
-        return sorted(turned, key=lambda index: (self.of(sources[index]).total, waits[index]))
+        indexes = (*range(first, len(sources)), *range(first))
+
+        def rank(index: int) -> tuple[int, bool]:
+            source = sources[index]
+            is_async = isinstance(source, str) and ("async" in source or "await" in source)
+            return self.of(source).total, is_async
+
+        return sorted(indexes, key=rank)
 
 
 def _hash(source: str) -> bytes:

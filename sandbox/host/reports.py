@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from languages import Sentence, _, foreign
 from sandbox.javascript.positions import caret, index_of
-from sandbox.locale import _, foreign
 from sandbox.protocol import Finding
 from sandbox.verdicts import CheckReport, Failed, Problem, Verdict
 
@@ -25,18 +25,19 @@ _MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_A
 
 def report_on(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) -> CheckReport:
     """Errors refuse a trigger: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that
-    depends on the data, as `context.participants.user.name` without participants, is a warning. `verdict`: of one try.
-    `findings`: unknown names and what lint rules found."""
+    depends on the data, as `context.participants.user.name` without participants, is a warning. `verdict`: that of one
+    try. `findings`: unknown names and what lint rules found."""
     text = source if isinstance(source, str) else ""
     errors: list[Problem] = []
     warnings: list[Problem] = []
-    for rule, said, line, column in findings:
-        problem = Problem(rule, said, line, column, caret(text, line, column))
-        (errors if rule == "reference" else warnings).append(problem)
+    for finding in findings:
+        problem = _problem_of_finding(text, finding)
+        if problem.kind == "reference":
+            errors.append(problem)
+        else:
+            warnings.append(problem)
     if isinstance(verdict, Failed):
-        place = verdict.line, verdict.column
-        what = foreign(verdict.message) + (_meant(text, *place) if verdict.kind == "syntax" else "")
-        problem = Problem(verdict.kind, what, *place, caret(text, *place))
+        problem = _problem_of_failure(text, verdict)
         match verdict.kind:
             case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
                 errors.append(problem)
@@ -49,9 +50,34 @@ def report_on(source: object, verdict: Verdict, findings: Sequence[Finding] = ()
     return CheckReport(tuple(errors), tuple(warnings))
 
 
-def _meant(source: str, line: int | None, column: int | None) -> str:
-    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
-    start = index_of(source, line, column) if line and column else None
-    found = _MARK.match(source, start) if start is not None else None
-    char = found[1] if found else ""
-    return _("; {char} is not part of JavaScript, write {ascii} instead", char, _ASCII[char]) if char in _ASCII else ""
+def _problem_of_finding(text: str, finding: Finding) -> Problem:
+    rule, message, line, column = finding
+    return Problem(
+        kind=rule,
+        message=str(message),
+        line=line,
+        column=column,
+        caret=caret(text, line, column),
+        sentence=message if isinstance(message, Sentence) else None,
+    )
+
+
+def _problem_of_failure(text: str, failure: Failed) -> Problem:
+    line = failure.line
+    column = failure.column
+    message = foreign(failure.message)
+    if failure.kind == "syntax" and line is not None and column is not None:
+        message += _hint_about_mark(text, line, column)
+    return Problem(failure.kind, message, line=line, column=column, caret=caret(text, line, column))
+
+
+def _hint_about_mark(source: str, line: int, column: int) -> str:
+    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's; else ''."""
+    start = index_of(source, line, column)
+    if start is None:
+        return ""
+    match = _MARK.match(source, start)
+    if match is None:
+        return ""
+    mark = match[1]
+    return _("; {char} is not part of JavaScript, write {ascii} instead", mark, _ASCII[mark])

@@ -17,21 +17,23 @@ import json
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
+from languages import _
 from sandbox import protocol
 from sandbox.errors import ProtocolError
+from sandbox.host.candidates import speaker_names
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import SandboxLimits
-from sandbox.locale import _
 from sandbox.protocol import LATER, Frame, Kind
 from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 from sandbox.worker import board
 
 PORTION_CHARACTERS = 1_000_000
-"""Of trigger sources in one request: a few MB of the V8 heap."""
+"""Characters of trigger sources in one request: a few MB of the V8 heap."""
 FEW = 50
 """Triggers between two reports in step mode: a report costs as much as some ten triggers."""
 SPRINT_PARTS = 30
@@ -47,17 +49,32 @@ STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the triggers of a search are given: any JSON, the instant of their clock, the seed of their dice."""
+    """What the triggers of a search are given: any JSON, the instant of their clock, the seed of their dice, and the
+    time zone, if it is not that of the sandbox. `spellings_apart`: match_keys takes each spelling for a word of its
+    own."""
 
     context: Mapping[str, Any]
     now: datetime
     seed: int
+    timezone: str | None = None
+    spellings_apart: bool = False
+
+
+LastFirings: TypeAlias = Mapping[int, Mapping[str, int]]
+"""What `context.last_fired` is for a trigger, by index; null for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a search keeps beside its verdicts: at most so many lines of the console and notes of a traced copy."""
+
+    most_lines: int = 0
+    most_notes: int = 0
 
 
 class Search:
     """Holds the verdicts of one search until all are there. `order`: the indexes of the triggers that run, as they are
-    asked for. For authors, `console`: keep what triggers write there; `copy`: what `triggers`, a single one, is a
-    traced copy of. `apart`: match_keys takes each spelling for a word of its own."""
+    asked for. An author's trigger runs in a search of its own: `for_author`, `of_copy`."""
 
     def __init__(
         self,
@@ -66,31 +83,36 @@ class Search:
         scene: Scene,
         order: Iterable[int],
         *,
-        console: bool = False,
-        copy: TracedCopy | None = None,
-        apart: bool = False,
+        last_fired: LastFirings = MappingProxyType({}),
+        output: Output = Output(),
     ) -> None:
         self._limits = limits
+        self.timezone = scene.timezone
         self._sources: tuple[object, ...] = tuple(triggers)
         context = context_json(scene.context)
-        self._given = {
+        self._fields: dict[str, object] = {
             "context": context,
             "now": int(scene.now.timestamp() * 1000),
             "seed": scene.seed % 2**32,
-            "console": console,
-            "apart": apart,
-            **({"original": copy.original, "probe": copy.probe} if copy else {}),
+            "console": output.most_lines > 0,
+            "apart": scene.spellings_apart,
+            "names": speaker_names(scene.context),
         }
-        self._most_lines = protocol.MOST_CONSOLE_LINES if console else 0
-        self._most_notes = MOST_NOTES if copy else 0
+        """The fields of every request."""
+        self._last_fired = last_fired
+        self._most_lines = output.most_lines
+        self._most_notes = output.most_notes
         self.console: list[str] = []
         self.trace: list[Mapping[str, Any]] = []
         if len(context) > limits.max_context_chars:
-            order = range(len(triggers))
-        self._verdicts: dict[int, Verdict | None] = {
-            index: self._refused(index, triggers[index], len(context)) for index in order
-        }
-        undecided: dict[int, Failed | None] = {index: None for index, one in self._verdicts.items() if one is None}
+            order = range(len(triggers))  # every trigger is refused
+        self._verdicts: dict[int, Verdict | None] = {}
+        undecided: dict[int, Failed | None] = {}
+        for index in order:
+            refusal = self._refused(index, triggers[index], len(context))
+            self._verdicts[index] = refusal
+            if refusal is None:
+                undecided[index] = None
         self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
         """The undecided, each with the failure for which it was put off."""
         self._round = FIRST
@@ -107,8 +129,27 @@ class Search:
         self._over_at = time.monotonic() + limits.search_seconds
         self._waited = 0.0
 
+    @classmethod
+    def for_author(
+        cls, limits: SandboxLimits, source: str, scene: Scene, *, last_fired: LastFirings = MappingProxyType({})
+    ) -> Search:
+        """A search of one trigger that keeps what the trigger writes on the console."""
+        output = Output(most_lines=protocol.MOST_CONSOLE_LINES)
+        return cls(limits, [source], scene, order=[0], last_fired=last_fired, output=output)
+
+    @classmethod
+    def of_copy(
+        cls, limits: SandboxLimits, copy: TracedCopy, scene: Scene, *, last_fired: LastFirings = MappingProxyType({})
+    ) -> Search:
+        """A search of a traced copy that keeps the notes of the copy too."""
+        output = Output(most_lines=protocol.MOST_CONSOLE_LINES, most_notes=MOST_NOTES)
+        search = cls(limits, [copy.source], scene, order=[0], last_fired=last_fired, output=output)
+        search._fields |= {"original": copy.original, "probe": copy.probe}
+        return search
+
     @property
     def open(self) -> bool:
+        """Whether a trigger is undecided."""
         return any(self._rounds)
 
     def begin(self) -> None:
@@ -122,16 +163,20 @@ class Search:
 
     def waited(self, seconds: float) -> None:
         """Adds the wait for a later worker to the budget in the first round, up to half of the time of a search."""
-        given = min(seconds, self._spare_seconds)
-        self._over_at += given
-        self._waited += given
+        added_seconds = min(seconds, self._spare_seconds)
+        self._over_at += added_seconds
+        self._waited += added_seconds
 
     @property
     def _spare_seconds(self) -> float:
-        first = self._rounds[FIRST] or self._rounds[AGAIN]
-        return self._limits.search_seconds / 2 - self._waited if first else 0.0
+        """Seconds of waiting that may still be added to the budget."""
+        is_first_round = bool(self._rounds[FIRST] or self._rounds[AGAIN])
+        if not is_first_round:
+            return 0.0
+        return self._limits.search_seconds / 2 - self._waited
 
     def seconds_left(self) -> float:
+        """Seconds until the budget is used up."""
         return max(0.0, self._over_at - time.monotonic())
 
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -144,37 +189,54 @@ class Search:
 
     def request(self, *, step: bool) -> Frame:
         """What to ask next, while `open`: all of the first round, else one trigger of a later round."""
-        self._answered = self._frames = 0
+        self._answered = 0
+        self._frames = 0
         self._named = False
         self._round = next(number for number, waiting in enumerate(self._rounds) if waiting)
-        self._asked = list(self._portion()) if self._round == FIRST else list(self._rounds[self._round])[:1]
+        if self._round == FIRST:
+            self._asked = list(self._portion())
+        else:
+            self._asked = list(self._rounds[self._round])[:1]
         self._stepping = step
-        many = len(self._asked) > FEW
-        self._singly = 0 if not step or (many and not self._narrowed) else FEW
+        culprit_is_among_few = self._narrowed or len(self._asked) <= FEW
+        self._singly = FEW if step and culprit_is_among_few else 0
         allowance = self._allowance()
-        return Frame(
-            Kind.EVALUATE,
-            {
-                **self._given,
-                "triggers": [self._sources[index] for index in self._asked],
-                "trigger_seconds": allowance,
-                "parts": SPRINT_PARTS if self._next_round == SECOND else None,
-                "search_seconds": self.seconds_left(),
-                "singly": self._singly,
-                "stride": FEW if step else len(self._asked),
-            },
-        )
+        fields = {
+            **self._fields,
+            "triggers": [self._sources[index] for index in self._asked],
+            "trigger_seconds": allowance,
+            "parts": SPRINT_PARTS if self._next_round == SECOND else None,
+            "search_seconds": self.seconds_left(),
+            "singly": self._singly,
+            "stride": FEW if step else len(self._asked),
+        }
+        last_firings = self._last_firings()
+        if last_firings:
+            fields["lastFired"] = last_firings
+        return Frame(Kind.EVALUATE, fields)
+
+    def _last_firings(self) -> dict[str, Mapping[str, int]]:
+        """When the triggers of the request last fired, by their position in it, as far as any of them asks."""
+        firings: dict[str, Mapping[str, int]] = {}
+        for position, index in enumerate(self._asked):
+            firing = self._last_fired.get(index)
+            if firing is not None:
+                firings[str(position)] = firing
+        return firings
 
     def _allowance(self) -> float:
         """Seconds for each trigger of the request. Sets the round of those that need more."""
         limits = self._limits
         most = limits.trigger_seconds
         sprint = limits.sprint_seconds
-        given = (sprint, sprint, limits.after_timeout_seconds, most)[self._round]
-        if sum(map(len, self._rounds)) == 1:
-            given = most  # no other trigger waits
-        self._next_round = None if given >= most else THIRD if self._round == SECOND else SECOND
-        return min(given, most)
+        seconds_by_round = (sprint, sprint, limits.after_timeout_seconds, most)
+        allowance = seconds_by_round[self._round]
+        is_only_trigger = sum(map(len, self._rounds)) == 1
+        if is_only_trigger or allowance >= most:
+            self._next_round = None
+            return most
+        self._next_round = THIRD if self._round == SECOND else SECOND
+        return allowance
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
@@ -209,9 +271,9 @@ class Search:
         """`done`: the isolate has ended, because all is done, a trigger was stopped, or the time is over."""
         count = len(self._asked)
         for row in protocol.sequence(body.get("rows", []), count):
-            self._decide(row)
+            self._take_row(row)
         for index, line, column in protocol.sequence(body.get("places", []), count):
-            self._place(protocol.whole(index, 0, count), _place(line), _place(column))
+            self._locate_failure(protocol.whole(index, 0, count), _place(line), _place(column))
         console = protocol.sequence(body.get("console", []), self._most_lines - len(self.console))
         self.console += map(protocol.text, console)
         trace = protocol.sequence(body.get("trace", []), self._most_notes - len(self.trace))
@@ -227,11 +289,11 @@ class Search:
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
         `clean`: nothing of an earlier request was still running in it, of which it may have died."""
-        left = len(self._asked) - self._answered
-        if left == 0 or code == 0:
+        unanswered = len(self._asked) - self._answered
+        if unanswered == 0 or code == 0:
             return self._stepping  # it ended itself, between two requests
-        certain = left == 1 or self._answered < self._singly
-        if not certain and not self._named:
+        is_certain = unanswered == 1 or self._answered < self._singly
+        if not is_certain and not self._named:
             self._narrowed = self._stepping
             return True
         self._narrowed = False
@@ -239,8 +301,8 @@ class Search:
             self._excused = True  # another program may have killed the worker: the first time no trigger is blamed
             return self._stepping
         suspect = self._asked[self._answered]
-        verdict = Failed("killed", _last_words(code), None, None, 0)
-        if certain and clean and self._answered == 0:
+        verdict = Failed("killed", _last_words(code))
+        if is_certain and clean and self._answered == 0:
             self._settle(suspect, verdict)
         else:
             self._put_off(AGAIN, suspect, verdict)
@@ -248,18 +310,22 @@ class Search:
 
     def end(self) -> None:
         """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
-        whole = _("the {search_seconds:g} s of this search", self._limits.search_seconds)
         for waiting in self._rounds:
-            for index, before in waiting.items():
-                said, took = _("not evaluated: {whole} were used up", whole), 0
-                if self._interrupted is not None and index == self._interrupted[0]:
-                    said = _("not evaluated to its end: it was running when {whole} ended", whole)
-                    took = self._interrupted[1]
-                elif before is not None:
-                    said = _("not evaluated to its end ({message}): {whole} were used up", before.message, whole)
-                    took = before.elapsed_us
-                self._verdicts[index] = Failed("not_evaluated", said, None, None, took)
+            for index, failure in waiting.items():
+                self._verdicts[index] = self._not_evaluated(index, failure)
             waiting.clear()
+
+    def _not_evaluated(self, index: int, failure: Failed | None) -> Failed:
+        """The verdict on a trigger that was undecided when the time was over. `failure`: that for which it was put
+        off, if it ran before."""
+        whole = _("the {search_seconds:g} s of this search", self._limits.search_seconds)
+        if self._interrupted is not None and index == self._interrupted[0]:
+            message = _("not evaluated to its end: it was running when {whole} ended", whole)
+            return Failed("not_evaluated", message, elapsed_us=self._interrupted[1])
+        if failure is not None:
+            message = _("not evaluated to its end ({message}): {whole} were used up", failure.message, whole)
+            return Failed("not_evaluated", message, elapsed_us=failure.elapsed_us)
+        return Failed("not_evaluated", _("not evaluated: {whole} were used up", whole))
 
     def _put_off(self, later: int, index: int, verdict: Failed) -> None:
         """Moves a trigger to a later round; `verdict` is what is known of it until then."""
@@ -267,41 +333,58 @@ class Search:
         self._rounds[later][index] = verdict
 
     def _settle(self, index: int, verdict: Verdict) -> None:
+        """Makes a verdict final."""
         self._verdicts[index] = verdict
         self._rounds[self._round].pop(index, None)
 
-    def _decide(self, row: Sequence[Any]) -> None:
+    def _take_row(self, row: Sequence[Any]) -> None:
+        """Takes in the verdict on the next trigger of the request: the verdict is final, or the trigger runs again in a
+        later round. Raises ProtocolError."""
         if self._answered >= len(self._asked):
             raise ProtocolError(_("more verdicts than triggers"))
         index = self._asked[self._answered]
         verdict = _verdict(row, self._limits)
         self._answered += 1
         self._named = False
-        if isinstance(verdict, Failed):
-            if verdict.kind == "out_of_memory" and row[3] == LATER and len(self._asked) > 1:
-                self._put_off(AGAIN, index, verdict)
-                return
-            if verdict.kind == "timeout" and self._next_round is not None:
-                self._put_off(self._next_round, index, verdict)
-                return
-            if verdict.kind == "timeout":
-                # After the first time-out of the third round the others keep the verdict of the second.
-                for later, before in self._rounds[THIRD].items():
-                    self._verdicts[later] = before
-                self._rounds[THIRD].clear()
-            if verdict.kind == "reference" and verdict.line and verdict.column:
-                source = str(self._sources[index])
-                place = place_of_name(source, verdict.message, verdict.line, verdict.column)
-                verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
+        if not isinstance(verdict, Failed):
+            self._settle(index, verdict)
+            return
+        was_first_in_isolate = row[3] != LATER
+        later_round = self._round_after(verdict, was_first_in_isolate=was_first_in_isolate)
+        if later_round is not None:
+            self._put_off(later_round, index, verdict)
+            return
+        if verdict.kind == "timeout":
+            self._end_third_round()
+        elif verdict.kind == "reference" and verdict.line and verdict.column:
+            source = str(self._sources[index])
+            line, column = place_of_name(source, verdict.message, verdict.line, verdict.column)
+            verdict = replace(verdict, line=line, column=column)
         self._settle(index, verdict)
 
-    def _place(self, asked: int, line: int | None, column: int | None) -> None:
-        index = self._asked[asked]
+    def _round_after(self, failure: Failed, *, was_first_in_isolate: bool) -> int | None:
+        """The round in which a trigger runs again after this failure; None if the failure is final."""
+        if failure.kind == "timeout":
+            return self._next_round
+        ran_alone = was_first_in_isolate or len(self._asked) == 1
+        if failure.kind == "out_of_memory" and not ran_alone:
+            return AGAIN
+        return None
+
+    def _end_third_round(self) -> None:
+        """Ends the third round after its first time-out: its other triggers keep the failure of the second round."""
+        self._verdicts.update(self._rounds[THIRD])
+        self._rounds[THIRD].clear()
+
+    def _locate_failure(self, position: int, line: int | None, column: int | None) -> None:
+        """Sets the place of the failure of a trigger. `position`: that of the trigger in the request."""
+        index = self._asked[position]
         verdict = self._verdicts[index]
         if isinstance(verdict, Failed) and line and column:
-            self._verdicts[index] = Failed(verdict.kind, verdict.message, line, column, verdict.elapsed_us)
+            self._verdicts[index] = replace(verdict, line=line, column=column)
 
-    def _refused(self, number: int, source: object, context_chars: int) -> Verdict | None:
+    def _refused(self, index: int, source: object, context_chars: int) -> Verdict | None:
+        """The verdict on a trigger that must not run, as it or its context is too much; None: it may run."""
         limits = self._limits
         if context_chars > limits.max_context_chars:
             why = _(
@@ -310,19 +393,21 @@ class Search:
                 limits.max_context_chars,
             )
         elif not isinstance(source, str):
-            return Failed("syntax", _("a trigger is a text, not {name}", type(source).__name__), None, None, 0)
+            return Failed("syntax", _("a trigger is a text, not {name}", type(source).__name__))
         elif len(source) > limits.max_source_chars:
             why = _("{source} characters, at most {max_source} are allowed", len(source), limits.max_source_chars)
-        elif number >= limits.max_triggers:
+        elif index >= limits.max_triggers:
             why = _("a search takes at most {max_triggers} triggers", limits.max_triggers)
         else:
             return None
-        return Failed("not_evaluated", _("not evaluated: {why}", why), None, None, 0)
+        return Failed("not_evaluated", _("not evaluated: {why}", why))
 
 
 def _place(value: object) -> int | None:
     """A line or column; None for a wrong one, which a trigger can cause by names and line numbers of its own."""
-    return value if type(value) is int and 1 <= value < 2**31 else None
+    if type(value) is int and 1 <= value < 2**31:
+        return value
+    return None
 
 
 def _verdict(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
@@ -335,25 +420,41 @@ def _verdict(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
         if row[0] == board.QUIET:
             return Quiet(protocol.elapsed(row[1]))
     match row:
-        case [board.FAILED, took, str(kind), said, line, column]:
-            elapsed, message = protocol.elapsed(took), protocol.text(said)
-            place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
-            match kind:
-                case "timeout":
-                    return Failed("timeout", _("stopped after {elapsed:.2f} s", elapsed / 1e6), *place, elapsed)
-                case "out_of_memory":
-                    return Failed(
-                        "out_of_memory", _("used more than {heap_mb} MB of heap", limits.heap_mb), *place, elapsed
-                    )
-                case "syntax" | "reference" | "thrown":
-                    return Failed(kind, message or _("failed without a message"), *place, elapsed)
-                case _:
-                    return Failed("killed", message or _("V8 gave up while this trigger ran"), *place, elapsed)
+        case [board.FAILED, elapsed_us, str(wire_kind), text, line, column]:
+            return _failure(
+                kind=wire_kind,
+                text=protocol.text(text),
+                line=_place(line),
+                column=_place(column),
+                elapsed_us=protocol.elapsed(elapsed_us),
+                limits=limits,
+            )
         case _:
             raise ProtocolError(_("a row that is not a verdict"))
 
 
+def _failure(
+    *, kind: str, text: str, line: int | None, column: int | None, elapsed_us: int, limits: SandboxLimits
+) -> Failed:
+    """The failure that a worker reported. `text`: what V8 said of it."""
+    if line is None or column is None:
+        line = None
+        column = None
+    match kind:
+        case "timeout":
+            message = _("stopped after {elapsed:.2f} s", elapsed_us / 1e6)
+            return Failed("timeout", message, line, column, elapsed_us)
+        case "out_of_memory":
+            message = _("used more than {heap_mb} MB of heap", limits.heap_mb)
+            return Failed("out_of_memory", message, line, column, elapsed_us)
+        case "syntax" | "reference" | "thrown":
+            return Failed(kind, text or _("failed without a message"), line, column, elapsed_us)
+        case _:
+            return Failed("killed", text or _("V8 gave up while this trigger ran"), line, column, elapsed_us)
+
+
 def _last_words(code: int | None) -> str:
+    """The message about a trigger of which its worker died. `code`: the exit code, negative for a signal."""
     how = _("was stopped")
     if code is not None and code < 0:
         try:
@@ -371,7 +472,8 @@ def context_json(context: Mapping[str, Any]) -> str:
         try:
             return json.dumps(context, allow_nan=False, default=_plain)
         except ValueError:
-            return json.dumps(json.loads(json.dumps(context, default=_plain), parse_constant=lambda _: None))
+            with_constants = json.dumps(context, default=_plain)  # NaN, Infinity and -Infinity
+            return json.dumps(json.loads(with_constants, parse_constant=lambda _constant: None))
     except (RecursionError, ValueError) as error:
         message = _(
             "the context of a search must be JSON; it holds itself, is nested too deeply or has too long a number"
@@ -380,6 +482,7 @@ def context_json(context: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
+    """A mapping as a dict, which JSON can write. Raises TypeError for anything else."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(_("the context of a search must be JSON; it holds a {name}", type(value).__name__))

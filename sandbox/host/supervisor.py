@@ -14,21 +14,25 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+from languages import _
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host.candidates import Candidates
-from sandbox.host.pool import Pool
+from sandbox.host.need_reading import NeedReading
+from sandbox.host.pool import Lease, Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.reports import report_on
-from sandbox.host.search import STOPPED, Scene, Search
+from sandbox.host.search import STOPPED, LastFirings, Scene, Search
+from sandbox.host.zones import ZonePools
 from sandbox.limits import SandboxLimits
-from sandbox.locale import _
 from sandbox.protocol import Finding, Frame, Kind, Wanted, findings, message, reading, words
 from sandbox.verdicts import (
     CheckReport,
     Failed,
+    Fired,
     ProtectionLayer,
     Quiet,
     Reading,
@@ -44,8 +48,6 @@ GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of one search, for those that hurt each other."""
-READ_SECONDS, PAUSE_SECONDS = 0.002, 0.008
-"""Triggers are read after the answer of a search, for so long at a time, with pauses: 5,000 take some 3 s."""
 
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
@@ -82,12 +84,18 @@ class TriggerSandbox:
         self.limits = limits
         self._records = TriggerRecords(limits.trigger_seconds)
         size = workers or min(4, os.cpu_count() or 1)
-        start = partial(WorkerProcess.start, limits, timezone, all_layers=require_all_layers, without=without_layers)
-        self._pool = Pool(start, size, limits.max_waiting, spare=spare)
-        self._apart = spellings_apart
+        start = partial(WorkerProcess.start, limits, all_layers=require_all_layers, without=without_layers)
+        usual = Pool(partial(start, timezone, reads_needs=spare), size, limits.max_waiting, spare=spare)
+
+        def pool_of_zone(zone: str) -> Pool:
+            return Pool(partial(start, zone), 1, limits.max_waiting, spare=False)
+
+        self._pools = ZonePools(usual, timezone, pool_of_zone)
+        self._spellings_apart = spellings_apart
         self._candidates = Candidates() if spare else None
-        self._unread: dict[str, None] = {}
-        self._reading: asyncio.Task[None] | None = None
+        self._need_reading: NeedReading | None = None
+        if self._candidates is not None:
+            self._need_reading = NeedReading(usual, self._candidates, limits.search_seconds)
 
     async def __aenter__(self) -> TriggerSandbox:
         return self
@@ -97,98 +105,135 @@ class TriggerSandbox:
 
     async def aclose(self) -> None:
         """Kills the workers, also busy ones. May be called again."""
-        if self._reading is not None:
-            self._reading.cancel()
-        await self._pool.aclose()
+        if self._need_reading is not None:
+            await self._need_reading.aclose()
+        await self._pools.aclose()
 
     async def warm(self) -> None:
         """Starts a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
-        async with self._pool.worker() as lease:
+        async with self._pools.worker(None) as lease:
             await lease.ready()
 
     @property
     def pids(self) -> tuple[int, ...]:
-        return self._pool.pids
+        return self._pools.pids
 
     @property
     def workers_started(self) -> int:
         """Worker processes started so far, also those that replaced a dead one."""
-        return self._pool.started
+        return self._pools.started
 
     @property
     def workers_replaced(self) -> int:
         """Worker processes so far that died, or were killed in the middle of a request."""
-        return self._pool.replaced
+        return self._pools.replaced
 
     async def describe(self) -> Mapping[str, Any]:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
-        async with self._pool.worker() as lease:
+        async with self._pools.worker(None) as lease:
             return (await lease.ready()).hello
 
     async def layers(self) -> tuple[ProtectionLayer, ...]:
         """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
-        states = (await self.describe())["layers"]
-        return tuple(ProtectionLayer(name, state["holds"], message(state["detail"])) for name, state in states.items())
+        description = await self.describe()
+        layers: list[ProtectionLayer] = []
+        for name, state in description["layers"].items():
+            detail = str(message(state["detail"]))
+            layers.append(ProtectionLayer(name, state["holds"], detail))
+        return tuple(layers)
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this source timed out, ran out of memory or killed its worker, and when last."""
         return self._records.of(source)
 
     async def evaluate(
-        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+        self,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+        timezone: str | None = None,
     ) -> tuple[Verdict, ...]:
         """One verdict per trigger, in their order. Never raises for anything a trigger is or does. `context`: messages,
-        conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone. Raises TypeError or
-        ValueError for a context that is not JSON; SandboxClosed, SandboxBusy, SandboxUnavailable."""
-        ran = await self.judge(triggers, context, now=now, seed=seed)
+        conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone. `timezone`: that of this
+        search, if not the sandbox's own. Raises TypeError or ValueError for a context that is not JSON; SandboxClosed,
+        SandboxBusy, SandboxUnavailable."""
+        ran = await self.judge(triggers, context, now=now, seed=seed, timezone=timezone)
         return tuple(ran.get(index, Quiet(0)) for index in range(len(triggers)))
 
     async def judge(
-        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+        self,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+        last_fired: LastFirings | None = None,
+        timezone: str | None = None,
     ) -> Mapping[int, Verdict]:
-        """The verdicts of those triggers that had to run, by index; the others are quiet. Raises as `evaluate`."""
-        among: Sequence[int] = range(len(triggers))
-        if self._candidates is not None:
-            most = self.limits.max_triggers
-            among = [*self._candidates.among(triggers[:most], context, now), *among[most:]]
-        ran = await self._run_all(triggers, among, Scene(context, now, seed))
-        if self._candidates is not None:
-            sound = (triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed))
-            self._unread.update(dict.fromkeys(source for source in sound if source not in self._candidates))
-            if self._unread and (self._reading is None or self._reading.done()):
-                self._reading = asyncio.create_task(self._read_needs(self._candidates))
-        return ran
+        """The verdicts of those triggers that had to run and of those that are always true, by index; the others are
+        quiet. `last_fired`: what `context.last_fired` is for a trigger, by index; null for the others. Raises as
+        `evaluate`."""
+        every_index = range(len(triggers))
+        scene = self._scene(context, now=now, seed=seed, timezone=timezone)
+        last_fired = {} if last_fired is None else last_fired
+        if self._candidates is None or self._need_reading is None:
+            return await self._run_all(triggers, every_index, scene, last_fired=last_fired)
+        most = self.limits.max_triggers
+        selection = self._candidates.select(triggers[:most], context, now)
+        running = [*selection.running, *every_index[most:]]  # those over the limit get their refusal
+        ran = await self._run_all(triggers, running, scene, last_fired=last_fired)
+        self._need_reading.add(triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed))
+        if not selection.firing:
+            return ran
+        # A search that refuses its context has a verdict for every trigger: that one stands.
+        verdicts: dict[int, Verdict] = dict.fromkeys(selection.firing, Fired(0)) | dict(ran)
+        return dict(sorted(verdicts.items()))
 
-    async def _run_all(self, triggers: Sequence[str], among: Sequence[int], scene: Scene) -> Mapping[int, Verdict]:
+    async def _run_all(
+        self,
+        triggers: Sequence[str],
+        among: Sequence[int],
+        scene: Scene,
+        *,
+        last_fired: LastFirings = MappingProxyType({}),
+    ) -> Mapping[int, Verdict]:
         """Runs those with an index of `among`, whether they could be true or not."""
-        order = self._records.order([triggers[index] for index in among], scene.seed)
-        search = Search(self.limits, triggers, scene, [among[place] for place in order], apart=self._apart)
+        positions = self._records.order([triggers[index] for index in among], scene.seed)
+        order = [among[position] for position in positions]
+        search = Search(self.limits, triggers, scene, order=order, last_fired=last_fired)
         await self._perform(search)
         ran = search.by_index()
         for index, verdict in ran.items():
             self._records.note(triggers[index], verdict, scene.now)
         return ran
 
-    async def _read_needs(self, candidates: Candidates) -> None:
-        while self._unread:
-            await asyncio.sleep(PAUSE_SECONDS)
-            until = time.monotonic() + READ_SECONDS
-            while self._unread and time.monotonic() < until:
-                candidates.read(self._unread.popitem()[0])
+    def _scene(self, context: Mapping[str, Any], *, now: datetime, seed: int, timezone: str | None = None) -> Scene:
+        return Scene(context, now, seed, timezone=timezone, spellings_apart=self._spellings_apart)
 
     async def run(
-        self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
+        self,
+        source: str,
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+        copy: TracedCopy | None = None,
+        timezone: str | None = None,
+        last_fired: Mapping[str, int] | None = None,
     ) -> RunReport:
         """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output. `copy` runs
-        after it, in its own realm, and gives the trace, so it cannot change the verdict."""
-        scene = Scene(context, now, seed)
-        search = Search(self.limits, [source], scene, [0], console=True, apart=self._apart)
+        after it, in its own realm, and gives the trace, so it cannot change the verdict. `last_fired`: what
+        `context.last_fired` is."""
+        scene = self._scene(context, now=now, seed=seed, timezone=timezone)
+        firings = {} if last_fired is None else {0: last_fired}
+        search = Search.for_author(self.limits, source, scene, last_fired=firings)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console))
-        hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
-        if copy is None or hopeless:  # a copy may compile where the trigger does not, by its parentheses
-            return report
-        traced = Search(self.limits, [copy.source], scene, [0], console=True, copy=copy, apart=self._apart)
+        if copy is None or not _compiles(report.verdict):
+            return report  # a copy may compile where the trigger does not, by its parentheses
+        traced = Search.of_copy(self.limits, copy, scene, last_fired=firings)
         await self._perform(traced)
         return replace(report, trace=tuple(traced.trace), traced=traced.verdicts()[0])
 
@@ -202,9 +247,12 @@ class TriggerSandbox:
 
     async def check_after(self, source: str, verdict: Verdict, *, now: datetime) -> CheckReport:
         """As `check`, of a trigger whose try has just given `verdict`: it is only read, and not run again."""
-        compiles = not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
-        read = await self._read([source], now) if compiles else []
-        return report_on(source, verdict, read[0] if read else ())
+        findings_of_all: Sequence[Sequence[Finding]] | None = None
+        if _compiles(verdict):
+            findings_of_all = await self._lint([source], now)
+        if not findings_of_all:
+            return report_on(source, verdict)
+        return report_on(source, verdict, findings_of_all[0])
 
     async def check_all(
         self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
@@ -212,58 +260,83 @@ class TriggerSandbox:
         """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
         Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by
         name."""
-        seconds = CHECK_SEARCHES * self.limits.search_seconds
-        over_at = time.monotonic() + seconds
-        late = Failed("not_evaluated", _("not checked: the {seconds:g} s were used up", seconds), None, None, 0)
-        given = SAMPLE_CONTEXT if context is None else context
+        deadline = time.monotonic() + self._check_seconds
+        scene = self._scene(SAMPLE_CONTEXT if context is None else context, now=now, seed=seed)
+        verdicts = await self._tries(sources, scene, deadline)
+        compiled = [index for index, verdict in enumerate(verdicts) if _compiles(verdict)]
+        findings_by_index: dict[int, Sequence[Finding]] = {}
+        findings_of_all = await self._lint([sources[index] for index in compiled], now)
+        if findings_of_all is not None:
+            findings_by_index.update(zip(compiled, findings_of_all, strict=True))
+        else:
+            is_only = len(compiled) == 1
+            for index in compiled:
+                findings_or_failure = await self._lint_alone(sources[index], now, deadline, is_only=is_only)
+                if isinstance(findings_or_failure, Failed):
+                    verdicts[index] = findings_or_failure
+                else:
+                    findings_by_index[index] = findings_or_failure
+        reports: list[CheckReport] = []
+        for index, source in enumerate(sources):
+            reports.append(report_on(source, verdicts[index], findings_by_index.get(index, ())))
+        return tuple(reports)
 
-        async def tried(part: Sequence[str]) -> Sequence[Verdict]:
-            if time.monotonic() >= over_at:
-                return [late]
-            return tuple((await self._run_all(part, range(len(part)), Scene(given, now, seed))).values())
+    @property
+    def _check_seconds(self) -> float:
+        return CHECK_SEARCHES * self.limits.search_seconds
 
-        verdicts = list(await tried(sources))
-        for index, verdict in enumerate(verdicts if len(sources) > 1 else ()):
-            if isinstance(verdict, Failed) and verdict.kind in STOPPED:
-                (verdicts[index],) = await tried([sources[index]])
-        compiled = [
-            index
-            for index, verdict in enumerate(verdicts)
-            if not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
-        ]
-        read = await self._read([sources[index] for index in compiled], now)
-        known = dict(zip(compiled, read or (), strict=False))
-        for index in compiled if read is None else ():
-            if time.monotonic() >= over_at:
-                verdicts[index] = late
-            elif len(compiled) == 1 or (alone := await self._read([sources[index]], now)) is None:
-                verdicts[index] = Failed("killed", _("the trigger could not be analysed"), None, None, 0)
+    def _too_late(self) -> Failed:
+        """The verdict on a trigger that was not checked in time."""
+        message = _("not checked: the {seconds:g} s were used up", self._check_seconds)
+        return Failed("not_evaluated", message)
+
+    async def _tries(self, sources: Sequence[str], scene: Scene, deadline: float) -> list[Verdict]:
+        """The verdicts of a try of all triggers; of those that were stopped, which may be the fault of others, of a try
+        alone. `deadline`: monotonic seconds."""
+        ran = await self._run_all(sources, range(len(sources)), scene)
+        verdicts = list(ran.values())
+        if len(sources) == 1:
+            return verdicts
+        for index, verdict in enumerate(verdicts):
+            if not isinstance(verdict, Failed) or verdict.kind not in STOPPED:
+                continue
+            if time.monotonic() >= deadline:
+                verdicts[index] = self._too_late()
             else:
-                (known[index],) = alone
-        return tuple(
-            report_on(source, verdict, known.get(index, ()))
-            for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
-        )
+                alone = await self._run_all([sources[index]], [0], scene)
+                verdicts[index] = alone[0]
+        return verdicts
 
-    async def _read(self, sources: Sequence[str], now: datetime) -> list[list[Finding]] | None:
+    async def _lint(self, sources: Sequence[str], now: datetime) -> list[list[Finding]] | None:
         """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
         if not sources:
             return []
-        more = {"now": int(now.timestamp() * 1000)}
-        return await self._ask(Wanted.FINDINGS, sources, lambda body: findings(body, len(sources)), **more)
+        milliseconds = int(now.timestamp() * 1000)
+        return await self._ask(Wanted.FINDINGS, sources, partial(findings, count=len(sources)), now=milliseconds)
+
+    async def _lint_alone(
+        self, source: str, now: datetime, deadline: float, *, is_only: bool
+    ) -> Sequence[Finding] | Failed:
+        """The findings of a source of which nothing came when all were read at once. `is_only`: these were all."""
+        if time.monotonic() >= deadline:
+            return self._too_late()
+        findings_of_one = None if is_only else await self._lint([source], now)
+        if findings_of_one is None:
+            return Failed("killed", _("the trigger could not be analysed"))
+        return findings_of_one[0]
 
     async def words_of(self, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """The key words of each source, for people; none of a source that could not be read within the time of one
         search. The worker reads them: a parser of native code does not run in the caller's process."""
-        over_at = time.monotonic() + self.limits.search_seconds
-        known: list[tuple[str, ...]] = []
-        for first in range(0, len(sources), READ_AT_ONCE):
-            part = sources[first : first + READ_AT_ONCE]
-            read = None
-            if time.monotonic() < over_at:
-                read = await self._ask(Wanted.WORDS, part, partial(words, count=len(part)))
-            known += read or [()] * len(part)
-        return tuple(known)
+        deadline = time.monotonic() + self.limits.search_seconds
+        words_of_all: list[tuple[str, ...]] = []
+        for start in range(0, len(sources), READ_AT_ONCE):
+            part = sources[start : start + READ_AT_ONCE]
+            words_of_part: list[tuple[str, ...]] | None = None
+            if time.monotonic() < deadline:
+                words_of_part = await self._ask(Wanted.WORDS, part, partial(words, count=len(part)))
+            words_of_all += words_of_part or [()] * len(part)
+        return tuple(words_of_all)
 
     async def read(self, source: str) -> Reading:
         """The operands of a trigger and its traced copy, for `run`; nothing if it could not be read. A worker reads it,
@@ -277,7 +350,7 @@ class TriggerSandbox:
     ) -> T | None:
         """What a worker reads in the sources; None when it did not survive, took too long, or gave a wrong answer."""
         body = {"sources": list(sources), "wanted": wanted.value, **more}
-        async with self._pool.worker() as lease:
+        async with self._pools.worker(None) as lease:
             try:
                 answer = await lease.ask(Frame(Kind.READ, body), self.limits.search_seconds)
                 return checked(answer.body)
@@ -299,51 +372,74 @@ class TriggerSandbox:
         realm = Path(__file__).with_name("matching.js").read_text("utf-8")
         source = f"const [body, flags] = {json.dumps(expression)};{realm}"
         looks = Looks.of(texts)
-        matches = [is_match for part in parts_of(looks.all) for is_match in await self._match(source, part)]
+        matches: list[bool] = []
+        for part in parts_of(looks.all):
+            matches += await self._match(source, part)
         return looks.either(matches)
 
     async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
-        seconds = self.limits.search_seconds
-        limits = replace(self.limits, trigger_seconds=seconds, max_context_chars=2**31)
-        search = Search(limits, [source], Scene({"texts": texts}, datetime.now(UTC), 0), [0], console=True)
+        """Whether each text matches, as the trigger `source` (matching.js) writes it on its console. Raises
+        PatternError."""
+        limits = replace(self.limits, trigger_seconds=self.limits.search_seconds, max_context_chars=2**31)
+        scene = Scene({"texts": texts}, datetime.now(UTC), seed=0)
+        search = Search.for_author(limits, source, scene)
         await self._perform(search)
-        (verdict,), said = search.verdicts(), "".join(search.console)
-        match verdict:
-            case Failed(kind="thrown", message=thrown):
-                raise PatternError(thrown.removeprefix("Threw "))
-            case Failed(kind="timeout" | "not_evaluated"):
-                raise PatternError("the expression took longer than {seconds:g} s; try a simpler one", seconds)
-            case Failed(kind="out_of_memory"):
-                raise PatternError(
-                    "the expression needed more than {heap_mb} MB; try a simpler one", self.limits.heap_mb
-                )
-            case Failed():
-                raise PatternError("the expression was too much for the worker process; try a simpler one")
-        if len(said) != len(texts) or set(said) - {"0", "1"}:
+        (verdict,) = search.verdicts()
+        if isinstance(verdict, Failed):
+            raise self._pattern_error(verdict)
+        answers = "".join(search.console)
+        if len(answers) != len(texts) or set(answers) - {"0", "1"}:
             raise PatternError("the expression could not be tried")
-        return [one == "1" for one in said]
+        return [answer == "1" for answer in answers]
+
+    def _pattern_error(self, failure: Failed) -> PatternError:
+        """Why a search expression could not be tried."""
+        match failure.kind:
+            case "thrown":
+                return PatternError(failure.message.removeprefix("Threw "))
+            case "timeout" | "not_evaluated":
+                seconds = self.limits.search_seconds
+                return PatternError("the expression took longer than {seconds:g} s; try a simpler one", seconds)
+            case "out_of_memory":
+                heap_mb = self.limits.heap_mb
+                return PatternError("the expression needed more than {heap_mb} MB; try a simpler one", heap_mb)
+            case _:
+                return PatternError("the expression was too much for the worker process; try a simpler one")
 
     async def _perform(self, search: Search) -> None:
+        """Asks workers until all triggers of the search are decided or its time is over."""
         if not search.open:
             return
-        async with self._pool.worker() as lease:
+        async with self._pools.worker(search.timezone) as lease:
             await lease.ready()
             search.begin()
             step = False
             while search.open and search.seconds_left() > 0:
+                request = search.request(step=step)
                 try:
-                    await lease.converse(search.request(step=step), search.take, search.seconds_left() + GRACE_SECONDS)
+                    await lease.converse(request, search.take, search.seconds_left() + GRACE_SECONDS)
                 except WorkerDied as death:
                     step = search.died(death.code, clean=death.clean)
                 else:
                     if search.open:
                         await lease.change()
-                if search.open:
-                    began = time.monotonic()
-                    try:
-                        async with asyncio.timeout(search.wait_seconds):
-                            await lease.ready()
-                    except TimeoutError:
-                        break
-                    search.waited(time.monotonic() - began)
+                if search.open and not await _is_ready_in_time(lease, search):
+                    break
             search.end()
+
+
+async def _is_ready_in_time(lease: Lease, search: Search) -> bool:
+    """Waits for the next worker of the search, whose budget grows by the wait; False: the wait took too long."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(search.wait_seconds):
+            await lease.ready()
+    except TimeoutError:
+        return False
+    search.waited(time.monotonic() - began)
+    return True
+
+
+def _compiles(verdict: Verdict) -> bool:
+    """Whether V8 took the text for a trigger, as far as its try says."""
+    return not isinstance(verdict, Failed) or verdict.kind not in ("syntax", "not_evaluated")

@@ -6,14 +6,15 @@ Sources: ECMA-262 section 21.4 (values of the getters of Date), docs/reference/t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import NamedTuple
 
+from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.dates import DAYS, FLIPPED, decided, no_such_day
+from sandbox.javascript.calendar_calls import CALENDAR_FUNCTIONS, MONTH_DAYS
+from sandbox.javascript.dates import FLIPPED, decided, no_such_day
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
-from sandbox.locale import _
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -25,66 +26,109 @@ _GETTERS: Mapping[str, tuple[float, float]] = {
     "Milliseconds": (0, 999),
 }
 _NATURE = {
-    "length": _("a length is 0 or more"),
-    "all": _("match_keys_all gives true or false, not a number of matches"),
+    "length": Sentence("a length is 0 or more"),
+    "days": Sentence("days_until gives 0 or more"),
+    "all": Sentence("match_keys_all gives true or false, not a number of matches"),
 }
-_FROM_ZERO = {"Month": _("January is 0"), "Day": _("Sunday is 0"), "Hours": _("midnight is 0")}
+_FROM_ZERO = {"Month": Sentence("January is 0"), "Day": Sentence("Sunday is 0"), "Hours": Sentence("midnight is 0")}
 _TRUE = {
-    "array": _("a list is always true; ask for its length"),
-    "object": _("an object is always true"),
-    "arrow_function": _("a function is always true; call it, or leave out `() =>`"),
-    "function_expression": _("a function is always true; call it"),
-    "regex": _("a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys"),
-    "new_expression": _("a new object is always true"),
-    "string": _("a text alone is always true; give it to match_keys"),
+    "array": Sentence("a list is always true; ask for its length"),
+    "object": Sentence("an object is always true"),
+    "arrow_function": Sentence("a function is always true; call it, or leave out `() =>`"),
+    "function_expression": Sentence("a function is always true; call it"),
+    "regex": Sentence("a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys"),
+    "new_expression": Sentence("a new object is always true"),
+    "string": Sentence("a text alone is always true; give it to match_keys"),
 }
 _CHOICES = ("if_statement", "ternary_expression")
+_LITERAL_TYPES = {"number": "number", "string": "string", "true": "boolean", "false": "boolean", "null": "null"}
+"""The types of literals, by their nodes."""
 _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
 
 
-class _Quantity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Quantity:
     """A whole number that a trigger compares. `key`: equal for equal quantities. `what`: Month, Date, FullYear and so
-    on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its least and greatest value. `shift`: what
-    is added to the value of the getter. `sure`: it is always a number."""
+    on, keys, all, days or length. `date_key`: the key of the date it belongs to. `least` and `most`: its bounds.
+    `shift`: what is added to the value of the getter. `is_sure`: it is always a number."""
 
     key: str
     what: str
+    least: float
+    most: float
+    shift: float = 0
+    date_key: str = ""
+    is_sure: bool = True
+
+    @property
+    def is_part_of_date(self) -> bool:
+        return self.what == "FullYear" or self.what in _GETTERS
+
+    def shifted(self, shift: float) -> Quantity:
+        """This quantity with a number added to it."""
+        if not shift:
+            return self
+        key = f"{self.key}{shift:+g}"
+        return replace(self, key=key, least=self.least + shift, most=self.most + shift, shift=shift)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Whole numbers from `low` to `high`; none of them if `low` is the greater one."""
+
     low: float
     high: float
-    shift: float = 0
-    of: str = ""
-    sure: bool = True
+
+    @property
+    def is_empty(self) -> bool:
+        return self.low > self.high
+
+    def within(self, other: Bounds) -> Bounds:
+        """The numbers that are in both."""
+        return Bounds(max(self.low, other.low), min(self.high, other.high))
 
 
-class _Comparison(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NumericComparison:
     """`quantity operator number`."""
 
-    quantity: _Quantity
+    quantity: Quantity
     operator: str
     number: float
 
     def verdict(self) -> bool | None:
         """True: it is always true. False: it is never true. None: it depends."""
-        least, most = self.quantity.low, self.quantity.high
+        possible = Bounds(self.quantity.least, self.quantity.most)
         if self.operator in ("!==", "!="):
-            return None if least <= self.number <= most else True
-        low, high = self.bounds()
-        if max(low, least) > min(high, most):
+            return None if possible.low <= self.number <= possible.high else True
+        bounds = self.bounds()
+        if bounds.within(possible).is_empty:
             return False
-        return True if low <= least and most <= high and self.quantity.sure else None
+        is_true_for_all = bounds.low <= possible.low and possible.high <= bounds.high
+        return True if is_true_for_all and self.quantity.is_sure else None
 
-    def bounds(self) -> tuple[float, float]:
-        """The bounds of the whole numbers for which it is true; no bounds for an inequality."""
-        above, below = math.ceil(self.number), math.floor(self.number)
-        return {
-            "===": (above, below),  # none for a fraction
-            "==": (above, below),
-            "<": (-math.inf, above - 1),
-            "<=": (-math.inf, below),
-            ">": (below + 1, math.inf),
-            ">=": (above, math.inf),
-        }.get(self.operator, (-math.inf, math.inf))
+    def is_exactly(self, what: str, value: int) -> bool:
+        """Whether it is true only where a getter gives this value: `getMonth() + 1 === 2` for the value 1."""
+        quantity = self.quantity
+        return quantity.what == what and self.operator in ("===", "==") and self.number - quantity.shift == value
+
+    def bounds(self) -> Bounds:
+        """The whole numbers for which it is true; all for an inequality."""
+        above = math.ceil(self.number)
+        below = math.floor(self.number)
+        match self.operator:
+            case "===" | "==":
+                return Bounds(above, below)  # none for a fraction
+            case "<":
+                return Bounds(-math.inf, above - 1)
+            case "<=":
+                return Bounds(-math.inf, below)
+            case ">":
+                return Bounds(below + 1, math.inf)
+            case ">=":
+                return Bounds(above, math.inf)
+        return Bounds(-math.inf, math.inf)
 
 
 def conditions(subject: Subject) -> Iterator[LintFinding]:
@@ -92,38 +136,46 @@ def conditions(subject: Subject) -> Iterator[LintFinding]:
     yield from _no_value(source)
     verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
     for node in syntax.walk(source.root):
-        operator, both = operator_of(node), sides(node)
-        if operator in syntax.COMPARISONS and both is not None:
-            yield from _compared(subject, node, bare(both[0]), bare(both[1]))
-        elif operator in ("&&", "||") and not _is_in_chain(node, operator):
+        operator = operator_of(node)
+        if operator in syntax.COMPARISONS and sides(node) is not None:
+            finding = _finding_of_comparison(subject, node)
+            if finding is not None:
+                yield finding
+        elif operator in ("&&", "||") and not is_in_chain(node, operator):
             yield from _together(subject, operator, syntax.chain(node, operator))
-        elif (why := _always(source, node)) and _decides(node, verdicts):
-            yield at("always-true", node, why)
+        else:
+            reason = _always(source, node)
+            if reason and _decides(node, verdicts):
+                yield at("always-true", node, reason)
 
 
 def _no_value(source: Source) -> Iterator[LintFinding]:
-    statements = [one for one in source.root.named_children if one.type not in ("comment", "empty_statement")]
+    statements = [node for node in source.root.named_children if node.type not in ("comment", "empty_statement")]
     if not statements:
-        yield at("never-true", source.root, _("never true: the trigger has no condition"))
-    elif not any(syntax.has_value(one) for one in statements):
-        said = _("never true: a declaration gives no value; end with the condition itself, or `return` it")
-        yield at("never-true", statements[-1], said)
+        yield at("never-true", source.root, Sentence("never true: the trigger has no condition"))
+    elif not any(map(syntax.has_value, statements)):
+        message = Sentence("never true: a declaration gives no value; end with the condition itself, or `return` it")
+        yield at("never-true", statements[-1], message)
 
 
 # --- what is always true ----------------------------------------------------------------------------------------------
 
 
-def _always(source: Source, node: Node) -> str | None:
+def _always(source: Source, node: Node) -> Sentence | None:
     """Why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
-    if node.type == "identifier" and text in syntax.KEY_FUNCTIONS:
-        return _("{text} is not called: a function is always true", text)
-    return None if node.type == "string" and len(text) == 2 else _TRUE.get(node.type)
+    if node.type == "identifier" and text in syntax.KEY_FUNCTIONS | CALENDAR_FUNCTIONS:
+        return Sentence("{text} is not called: a function is always true", text)
+    is_empty_text = node.type == "string" and len(text) == 2
+    return None if is_empty_text else _TRUE.get(node.type)
 
 
-def _decides(node: Node, verdicts: set[int]) -> bool:
+def _decides(node: Node, verdicts: Collection[int]) -> bool:
     """Whether its truth decides: it is the verdict, a condition, or an operand before another one."""
-    while (node := _outside(node)).id not in verdicts:
+    while True:
+        node = syntax.with_parentheses(node)
+        if node.id in verdicts:
+            return True
         parent = node.parent
         if parent is None:
             return False
@@ -131,172 +183,238 @@ def _decides(node: Node, verdicts: set[int]) -> bool:
             return parent.child_by_field_name("condition") == node
         if operator_of(parent) not in ("&&", "||", "!"):
             return False
-        if (both := sides(parent)) is None or both[0] == node:
+        operands = sides(parent)
+        if operands is None or operands[0] == node:
             return True
         node = parent
-    return True
-
-
-def _outside(node: Node) -> Node:
-    """The node with the parentheses around it."""
-    while node.parent is not None and node.parent.type == "parenthesized_expression":
-        node = node.parent
-    return node
 
 
 # --- comparisons with numbers -----------------------------------------------------------------------------------------
 
 
-def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
-    operator = operator_of(node)
-    for one, other in ((left, right), (right, left)):
-        quantity = _quantity(subject, one)
-        if quantity is None:
-            continue
-        kind = "boolean" if quantity.what == "all" else "number"
-        literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
-        if operator in ("===", "!==") and literal in ("number", "string", "boolean", "null") and literal != kind:
-            said = _(
-                "{code} is {type}, so it is never `===` to another type",
-                " ".join(subject.source.of(one).split())[:60],
-                _("a boolean") if kind == "boolean" else _("a number"),
-            )
-            always = operator == "!=="
-            yield at("always-true" if always else "never-true", node, decided(always=always, why=said))
-            return
-    comparison = _comparison(subject, node)
-    verdict = comparison.verdict() if comparison is not None else None
-    if comparison is not None and verdict is not None:
-        quantity = comparison.quantity
-        is_date = quantity.what not in ("length", "all", "keys")
-        rule = "always-true" if verdict else "date-never-comes" if is_date else "never-true"
-        yield at(rule, node, decided(always=verdict, why=_nature(quantity)))
+def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | None:
+    """The finding about a comparison that is always or never true: because its sides have different types, or because
+    of the bounds of the quantity that it compares with a number."""
+    operands = sides(comparison)
+    if operands is None:
+        return None
+    left, right = map(bare, operands)
+    if operator_of(comparison) in ("===", "!=="):
+        finding = _finding_of_types(subject, comparison, quantity_node=left, literal=right)
+        if finding is None:
+            finding = _finding_of_types(subject, comparison, quantity_node=right, literal=left)
+        if finding is not None:
+            return finding
+    numeric = numeric_comparison(subject, comparison)
+    if numeric is None:
+        return None
+    verdict = numeric.verdict()
+    if verdict is None:
+        return None
+    quantity = numeric.quantity
+    if verdict:
+        rule = "always-true"
+    elif quantity.is_part_of_date:
+        rule = "date-never-comes"
+    else:
+        rule = "never-true"
+    return at(rule, comparison, decided(always=verdict, why=_nature(quantity)))
 
 
-def _nature(quantity: _Quantity) -> str:
+def _finding_of_types(subject: Subject, comparison: Node, *, quantity_node: Node, literal: Node) -> LintFinding | None:
+    """The finding about a strict comparison of a quantity with a literal of another type."""
+    quantity = _quantity(subject, quantity_node)
+    if quantity is None:
+        return None
+    type_of_quantity = "boolean" if quantity.what == "all" else "number"
+    type_of_literal = _LITERAL_TYPES.get(literal.type)
+    if type_of_literal in (None, type_of_quantity):
+        return None
+    reason = Sentence(
+        "{code} is {type}, so it is never `===` to another type",
+        " ".join(subject.source.of(quantity_node).split())[:60],
+        Sentence("a boolean") if type_of_quantity == "boolean" else Sentence("a number"),
+    )
+    is_always_true = operator_of(comparison) == "!=="
+    rule = "always-true" if is_always_true else "never-true"
+    return at(rule, comparison, decided(always=is_always_true, why=reason))
+
+
+def _nature(quantity: Quantity) -> Sentence:
+    """Why a quantity has the bounds that it has."""
     if quantity.what == "FullYear":
-        return _("the year is {low:g} or later", quantity.low)
+        return Sentence("the year is {low:g} or later", quantity.least)
     if quantity.what == "keys":
-        most = _(", at most {high:g}, one for each key in each of the messages", quantity.high)
-        return _("match_keys gives 0 or more{most}", most if math.isfinite(quantity.high) else "")
+        most = Sentence(", at most {high:g}, one for each key in each of the messages", quantity.most)
+        return Sentence("match_keys gives 0 or more{most}", most if math.isfinite(quantity.most) else "")
     if quantity.what in _NATURE:
         return _NATURE[quantity.what]
-    counted = f" {quantity.shift:+g}" if quantity.shift else ""
-    said = _("get{what}(){shift} gives {low:g} to {high:g}", quantity.what, counted, quantity.low, quantity.high)
-    hint = _FROM_ZERO.get(quantity.what) if not quantity.shift else None
-    return _("{said}; {hint}", said, hint) if hint else said
+    shift = f" {quantity.shift:+g}" if quantity.shift else ""
+    range_text = Sentence(
+        "get{what}(){shift} gives {low:g} to {high:g}", quantity.what, shift, quantity.least, quantity.most
+    )
+    hint = _FROM_ZERO.get(quantity.what)
+    if hint is None or quantity.shift:
+        return range_text
+    return Sentence("{said}; {hint}", range_text, hint)
 
 
-def _comparison(subject: Subject, node: Node) -> _Comparison | None:
+def numeric_comparison(subject: Subject, node: Node) -> NumericComparison | None:
     """A comparison of a known quantity with a number literal on either side."""
-    operator, both = operator_of(node), sides(node)
-    if operator not in syntax.COMPARISONS or both is None:
+    operator = operator_of(node)
+    operands = sides(node)
+    if operator not in syntax.COMPARISONS or operands is None:
         return None
-    left, right = bare(both[0]), bare(both[1])
+    left, right = map(bare, operands)
+    measured = left
     number = number_of(subject.source, right)
     if number is None:
-        left, number, operator = right, number_of(subject.source, left), FLIPPED.get(operator, operator)
-    quantity = _quantity(subject, left) if number is not None else None
-    return _Comparison(quantity, operator, number) if quantity and number is not None else None
+        measured = right
+        number = number_of(subject.source, left)
+        operator = FLIPPED.get(operator, operator)
+    if number is None:
+        return None
+    quantity = _quantity(subject, measured)
+    return None if quantity is None else NumericComparison(quantity, operator, number)
 
 
-def _quantity(subject: Subject, node: Node) -> _Quantity | None:
+def _quantity(subject: Subject, node: Node) -> Quantity | None:
     """The bounded whole number of an expression, None if it is not known to be one."""
     shift: float = 0
     for _sum in range(_MOST_SUMS):
         node = subject.value(node)
-        both = sides(node) if operator_of(node) in ("+", "-") else None
-        number = number_of(subject.source, bare(both[1])) if both else None
-        if both is None or number is None:
+        operator = operator_of(node)
+        operands = sides(node)
+        if operator not in ("+", "-") or operands is None:
             break
-        node, shift = both[0], shift + (number if operator_of(node) == "+" else -number)
-    found = _unshifted(subject, node)
-    if found is None or not shift:
-        return found
-    return found._replace(key=f"{found.key}{shift:+g}", low=found.low + shift, high=found.high + shift, shift=shift)
+        number = number_of(subject.source, bare(operands[1]))
+        if number is None:
+            break
+        shift += number if operator == "+" else -number
+        node = operands[0]
+    quantity = _unshifted(subject, node)
+    return None if quantity is None else quantity.shifted(shift)
 
 
-def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
+def _unshifted(subject: Subject, node: Node) -> Quantity | None:
     key = subject.key(node)
     match syntax.called(node):
         case "match_keys":
-            return _Quantity(key, "keys", 0, _most(subject, node))
+            return Quantity(key, "keys", least=0, most=_most_matches(subject, node))
         case "match_keys_all":
-            return _Quantity(key, "all", 0, 1)
-    owner, method = syntax.member(subject.source, node)
+            return Quantity(key, "all", least=0, most=1)
+        case "days_until":
+            return Quantity(key, "days", least=0, most=math.inf)
+    owner, name = syntax.member(subject.source, node)
     if owner is None:
         return None
     if node.type == "member_expression":
-        return _Quantity(key, "length", 0, math.inf, sure="?." not in key) if method == "length" else None
-    if not method.startswith("get") or syntax.arguments(node):
+        return Quantity(key, "length", 0, math.inf, is_sure="?." not in key) if name == "length" else None
+    if not name.startswith("get") or syntax.arguments(node):
         return None
-    what = method.removeprefix("get").removeprefix("UTC")
-    of = subject.key(owner)
-    is_now = subject.text(subject.value(owner)) == "newDate()"
-    if what == "FullYear" and is_now:
-        return _Quantity(key, what, (subject.now - timedelta(days=1)).year, math.inf, of=of)  # in the last time zone
-    return _Quantity(key, what, *_GETTERS[what], of=of, sure=is_now) if what in _GETTERS else None
+    return _part_of_date(subject, key, owner, name.removeprefix("get").removeprefix("UTC"))
 
 
-def _most(subject: Subject, node: Node) -> float:
+def _part_of_date(subject: Subject, key: str, date: Node, part: str) -> Quantity | None:
+    """The quantity of `date.getMonth()` for the part Month."""
+    date_key = subject.key(date)
+    is_now = subject.text(subject.value(date)) == "newDate()"
+    if part == "FullYear" and is_now:
+        in_the_last_zone = subject.now - timedelta(days=1)
+        return Quantity(key, part, in_the_last_zone.year, math.inf, date_key=date_key)
+    if part not in _GETTERS:
+        return None
+    least, most = _GETTERS[part]
+    return Quantity(key, part, least, most, date_key=date_key, is_sure=is_now)
+
+
+def _most_matches(subject: Subject, node: Node) -> float:
     """The most matches: keys times messages; infinite if one of the two is not known."""
-    given = [bare(one) for one in syntax.arguments(node)]
-    if len(given) < 2 or any(one.type == "spread_element" for one in given):
+    arguments = [bare(argument) for argument in syntax.arguments(node)]
+    if len(arguments) < 2 or _has_spread(arguments):
         return math.inf
-    keys = subject.value(given[1])
-    depth = number_of(subject.source, given[3]) if len(given) > 3 else 4
+    keys = subject.value(arguments[1])
+    depth = number_of(subject.source, arguments[3]) if len(arguments) > 3 else syntax.USUAL_DEPTH
     if keys.type != "array" or depth is None or depth < 1:
         return math.inf
-    items = [one for one in keys.named_children if one.type != "comment"]
-    return math.inf if any(one.type == "spread_element" for one in items) else len(items) * int(depth)
+    items = [item for item in keys.named_children if item.type != "comment"]
+    return math.inf if _has_spread(items) else len(items) * int(depth)
+
+
+def _has_spread(nodes: Iterable[Node]) -> bool:
+    return any(node.type == "spread_element" for node in nodes)
 
 
 # --- comparisons that are joined --------------------------------------------------------------------------------------
 
 
-def _is_in_chain(node: Node, operator: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand of `&&` or `||` that compares a known quantity with a number."""
+
+    node: Node
+    comparison: NumericComparison
+
+    @property
+    def quantity(self) -> Quantity:
+        return self.comparison.quantity
+
+
+def is_in_chain(node: Node, operator: str) -> bool:
     """Whether it is the left part of a longer chain of the same operator."""
-    outside = _outside(node)
-    parent = outside.parent
-    return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == outside
+    operand = syntax.with_parentheses(node)
+    parent = operand.parent
+    return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == operand
 
 
-def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[LintFinding]:
+def _together(subject: Subject, operator: str, nodes: Sequence[Node]) -> Iterator[LintFinding]:
     """Findings about comparisons that exclude each other, or of which one is always true."""
-    known = [(node, one) for node in operands if (one := _comparison(subject, bare(node))) is not None]
+    operands: list[_Operand] = []
+    for node in nodes:
+        comparison = numeric_comparison(subject, bare(node))
+        if comparison is not None:
+            operands.append(_Operand(node, comparison))
     if operator == "||":
-        unequal = [one for _, one in known if one.operator in ("!==", "!=")]
-        for node, one in known:
-            if any(other.quantity.key == one.quantity.key and other.number != one.number for other in unequal):
-                yield at("always-true", node, _("always true: it is always unlike one of the two"))
+        yield from _always_unlike_one(operands)
+    elif not any(operand.comparison.verdict() is False for operand in operands):  # _finding_of_comparison reports such
+        yield from _never_together(operands)
+
+
+def _always_unlike_one(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
+    """`n !== 1 || n === 2`: n is always unlike one of the two."""
+    unequal = [operand.comparison for operand in operands if operand.comparison.operator in ("!==", "!=")]
+    for operand in operands:
+        for comparison in unequal:
+            is_same_quantity = comparison.quantity.key == operand.quantity.key
+            if is_same_quantity and comparison.number != operand.comparison.number:
+                yield at("always-true", operand.node, Sentence("always true: it is always unlike one of the two"))
                 return
-        return
-    if any(one.verdict() is False for _, one in known):
-        return  # _compared reports it
-    bounds: dict[str, tuple[float, float]] = {}
-    for node, one in known:
-        low, high = one.bounds()
-        before = bounds.get(one.quantity.key, (one.quantity.low, one.quantity.high))
-        after = (max(before[0], low), min(before[1], high))
-        if after[0] > after[1]:
-            yield at("never-true", node, _("never true together with the condition before it"))
+
+
+def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
+    bounds_by_key: dict[str, Bounds] = {}
+    for operand in operands:
+        quantity = operand.quantity
+        before = bounds_by_key.get(quantity.key, Bounds(quantity.least, quantity.most))
+        after = operand.comparison.bounds().within(before)
+        if after.is_empty:
+            yield at("never-true", operand.node, Sentence("never true together with the condition before it"))
             return
-        bounds[one.quantity.key] = after
-    yield from _calendar(known, bounds)
+        bounds_by_key[quantity.key] = after
+    yield from _calendar(operands, bounds_by_key)
 
 
-def _calendar(
-    known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple[float, float]]
-) -> Iterator[LintFinding]:
+def _calendar(operands: Sequence[_Operand], bounds_by_key: Mapping[str, Bounds]) -> Iterator[LintFinding]:
     """Findings about a day that its month does not have."""
-    for _node, month in known:
-        low, high = bounds[month.quantity.key]
-        if month.quantity.what != "Month" or low != high:
+    days = [operand for operand in operands if operand.quantity.what == "Date"]
+    for operand in operands:
+        month = operand.quantity
+        bounds = bounds_by_key[month.key]
+        if month.what != "Month" or bounds.low != bounds.high:
             continue
-        number = int(low - month.quantity.shift)
-        for node, day in known:
-            if day.quantity.what != "Date" or day.quantity.of != month.quantity.of:
-                continue
-            if bounds[day.quantity.key][0] - day.quantity.shift > DAYS[number]:
-                yield no_such_day(node, number)
+        number = int(bounds.low - month.shift)
+        for day in days:
+            first_day = bounds_by_key[day.quantity.key].low - day.quantity.shift
+            if day.quantity.date_key == month.date_key and first_day > MONTH_DAYS[number]:
+                yield no_such_day(day.node, number)
                 return

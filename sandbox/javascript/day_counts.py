@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from languages import Sentence
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import LintFinding, Node, Subject, at, number_of, operator_of, sides
-from sandbox.locale import _
 
 _DAY_MS = 86_400_000
 _ARITHMETIC = frozenset(("-", "*", "/", "%", "**"))
 _INEQUALITIES = frozenset(("<", "<=", ">", ">="))
 _EQUALITIES = frozenset(("==", "===", "!=", "!=="))
 _NAN = ("NaN", "Number.NaN")
+_TO_ONE_SIDE = frozenset(("floor", "ceil", "trunc"))
+_UNEQUAL_DAYS = Sentence(
+    "the day on which summer time begins has 23 hours, and the day on which it ends 25; use Math.round"
+)
+_HELPER = Sentence("days_until(month, day) counts whole days")
 
 
 def day_counts(subject: Subject) -> Iterator[LintFinding]:
@@ -22,42 +27,73 @@ def day_counts(subject: Subject) -> Iterator[LintFinding]:
             yield from _rounded_days(subject, node)
         elif node.type == "binary_expression":
             yield from _not_a_number(subject, node)
+            yield from _equal_days(subject, node)
 
 
 def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
     """`Math.round((day - now) / 864e5)`, where `day` is a midnight and `now` has a time of day."""
     owner, name = syntax.member(subject.source, call)
-    given = syntax.arguments(call)
-    if owner is None or subject.source.of(owner) != "Math" or len(given) != 1:
+    arguments = syntax.arguments(call)
+    if owner is None or subject.source.of(owner) != "Math" or len(arguments) != 1:
         return
-    if "setHours(0" in subject.text(subject.source.root):
-        return  # it may be the present that is set to midnight, and then every way of rounding is right
-    difference = _difference_in_days(subject, given[0])
+    difference = _difference_in_days(subject, arguments[0])
     if difference is None:
         return
     left, right = difference
+    if _is_midnight(subject, left) and _is_midnight(subject, right):
+        if name in _TO_ONE_SIDE:
+            yield at("day-rounding", call, Sentence("{said}; {hint}", _UNEQUAL_DAYS, _HELPER))
+        return
+    if "setHours(0" in subject.text(subject.source.root):
+        return  # it may be the present that is set to midnight, and then every way of rounding is right
     if _is_midnight(subject, left) and _is_present(subject, right):
         if name == "round":
-            said = _("after noon, now is nearer to the next midnight: on the day itself this is -1; use Math.ceil")
+            said = Sentence(
+                "after noon, now is nearer to the next midnight: on the day itself this is -1; use Math.ceil"
+            )
         elif name == "floor":
-            said = _("now is after the midnight of the day: on the day itself this is -1; use Math.ceil")
+            said = Sentence("now is after the midnight of the day: on the day itself this is -1; use Math.ceil")
         else:
             return
     elif _is_present(subject, left) and _is_midnight(subject, right) and name == "round":
-        said = _("after noon, now is nearer to the next midnight: this is one day too many; use Math.floor")
+        said = Sentence("after noon, now is nearer to the next midnight: this is one day too many; use Math.floor")
     else:
         return
-    yield at("day-rounding", call, said)
+    yield at("day-rounding", call, Sentence("{said}; {hint}", said, _HELPER))
+
+
+def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
+    """`(day - today) / 864e5 === 7`, which is no whole number across the beginning of summer time."""
+    both = sides(node)
+    if operator_of(node) not in _EQUALITIES or both is None:
+        return
+    for quotient, other in (both, reversed(both)):
+        number = number_of(subject.source, subject.value(other))
+        difference = _difference_in_days(subject, quotient)
+        if not number or difference is None:
+            continue
+        if all(_is_midnight(subject, side) for side in difference):
+            yield at("day-rounding", node, Sentence("{said}; {hint}", _UNEQUAL_DAYS, _HELPER))
 
 
 def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | None:
-    """The two sides of `(left - right) / days in milliseconds`; None for anything else."""
-    node = subject.value(node)
-    both = sides(node)
-    if operator_of(node) != "/" or both is None or _product(subject, both[1]) != _DAY_MS:
+    """`left` and `right` of `(left - right) / 86_400_000`, where the division by the milliseconds of a day may have
+    several steps, such as `(left - right) / 36e5 / 24`; None for any other expression."""
+    dividend = subject.value(node)
+    divisor = 1.0
+    while operator_of(dividend) == "/":
+        operands = sides(dividend)
+        if operands is None:
+            break
+        left, right = operands
+        factor = _product(subject, right)
+        if factor is None:
+            return None
+        divisor *= factor
+        dividend = subject.value(left)
+    if divisor != _DAY_MS or operator_of(dividend) != "-":
         return None
-    difference = subject.value(both[0])
-    return sides(difference) if operator_of(difference) == "-" else None
+    return sides(dividend)
 
 
 def _product(subject: Subject, node: Node) -> float | None:
@@ -99,10 +135,14 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
     nothing = is_nan or "undefined" in values
     shown = "NaN" if is_nan else "undefined"
     if operator in _ARITHMETIC and nothing:
-        said = _("arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown)
+        said = Sentence("arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown)
         yield at("not-a-number", node, said)
     elif operator in _INEQUALITIES and nothing:
-        yield at("not-a-number", node, _("never true: nothing is less or more than {nothing}", shown))
+        yield at("not-a-number", node, Sentence("never true: nothing is less or more than {nothing}", shown))
     elif operator in _EQUALITIES and is_nan:
-        said = _("always true: nothing equals NaN") if "!" in operator else _("never true: nothing equals NaN")
-        yield at("not-a-number", node, _("{said}; use Number.isNaN", said))
+        said = (
+            Sentence("always true: nothing equals NaN")
+            if "!" in operator
+            else Sentence("never true: nothing equals NaN")
+        )
+        yield at("not-a-number", node, Sentence("{said}; use Number.isNaN", said))

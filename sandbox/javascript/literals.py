@@ -37,9 +37,11 @@ def _edge(char: str, look: str) -> str:
     return r"\b" if _WORD.match(char) else look
 
 
-def call(function: str, keys: Sequence[str], depth: int | None = None) -> str:
+def call(function: str, keys: Sequence[str], depth: int | None = None, scope: str = "any") -> str:
     """A call of `match_keys` or `match_keys_all`. `keys`: literals. `depth`: of messages; the default is left out."""
-    more = "" if depth in (None, 4) else f", 'any', {depth}"
+    more = "" if depth in (None, 4) else f", '{scope}', {depth}"
+    if not more and scope != "any":
+        more = f", '{scope}'"
     flat = f"{function}(context.messages, [{', '.join(keys)}]{more})"
     if len(flat) <= LINE:
         return flat

@@ -1,340 +1,490 @@
-"""What a trigger needs: words and facts of which at least one must be there for it to be true. Pure.
+"""What a trigger needs, read from its syntax tree. Pure; runs in the worker.
 
 For each part of a trigger two needs are known: what must be there for it to be true, and for it to be false. `A && B`
 needs what A needs, and what B needs; either alone will do, so the rarer is kept. `A || B` needs something of both.
-Nothing in the grammar can fail, write or loop for long on the messages that host/candidates.py lets through. The
-grammar is closed, and small on purpose: a trigger that has anything else has no known need, and V8 decides it.
+Nothing that is understood can fail, write or loop for long on the messages that host/candidates.py lets through. Few
+forms are understood, on purpose: a trigger that has anything else has no known need, and V8 decides it.
 """
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Literal, TypeAlias
+from typing import TypeAlias
 
-from sandbox.javascript.sought import NEVER, Constant, Need, NotUnderstood, both, either, nearer, refuse, search_need
+from sandbox.javascript.calendar_calls import DAY_FUNCTIONS, most_days
+from sandbox.javascript.need_values import (
+    Contents,
+    Context,
+    Fact,
+    LastFiring,
+    Messages,
+    OneMessage,
+    OneWord,
+    Participant,
+    Participants,
+    Primitive,
+    Text,
+    Usual,
+    Value,
+    Words,
+    compared,
+    usually,
+    words_in,
+)
+from sandbox.javascript.plain_tokens import ESCAPE, is_plain
+from sandbox.javascript.sought import NotUnderstood, both, either, nearer, pattern_need, refuse, text_need, window_of
 from sandbox.javascript.spelling import HALF
+from sandbox.javascript.syntax import (
+    COMPARISONS,
+    KEY_FUNCTIONS,
+    USUAL_DEPTH,
+    Node,
+    Source,
+    bare,
+    chain,
+    operator_of,
+    parse,
+    walk,
+    without_comments,
+)
+from sandbox.prospects import (
+    ALWAYS_TRUE,
+    FACTS,
+    MOST_ATOMS,
+    MOST_CHARACTERS,
+    NEVER,
+    UNKNOWN,
+    Constant,
+    Need,
+    Prospect,
+    Window,
+)
 
-MOST_CHARACTERS, MOST_ATOMS = 4_000, 300
-"""Of a trigger that is read (some 0.1 ms for each 100 characters), and of its need."""
-FACTS = {"conversation_id": str, "getFullYear": float, "getMonth": float, "getDate": float, "getDay": float}
-Kind: TypeAlias = Literal["plain", "thing", "known", "fact", "constants", "message", "messages", "text"]
 Join: TypeAlias = Callable[[Need, Need], Need]
 
-_ESCAPE = r"\\(?:['\"\\nt]|u[0-9a-fA-F]{4})"
-_TOKEN = re.compile(
-    r"(?P<space>(?:[ \t\n]|\r\n|//[^\r\n\u2028\u2029]*(?=\r?\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)+)"
-    r"|(?P<name>[A-Za-z_$][A-Za-z0-9_$]*)|(?P<number>-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?)(?![\w.$\\])"
-    rf"|(?P<text>'(?:[^'\\\x00-\x1f\u2028\u2029]|{_ESCAPE})*'|\"(?:[^\"\\\x00-\x1f\u2028\u2029]|{_ESCAPE})*\")"
-    r"|(?P<pattern>/(?![*/])(?:[^\\/\[\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029])+/[a-z]*)"
-    r"|(?P<sign>===|!==|==|!=|>=|<=|=>|\?\.|&&|\|\||[()\[\],.;!<>+])"
-)
-_SIGNS = ("===", "!==", "==", "!=", ">", "<", ">=", "<=")
-_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = dict(
-    zip(_SIGNS, (*(operator.eq, operator.ne) * 2, operator.gt, operator.lt, operator.ge, operator.le), strict=True)
-)
-_ABSENT: Mapping[str, Constant] = dict.fromkeys(("includes", "startsWith", "endsWith"), False) | {"indexOf": -1.0}
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_ESCAPE = re.compile(ESCAPE)
+_LINE_END = re.compile("[\n\r\u2028\u2029]")
+_ROOTS = ("context", "args")
+"""The two names of the context."""
+_ABSENT: Mapping[str, Constant] = {"includes": False, "startsWith": False, "endsWith": False, "indexOf": -1.0}
+"""What methods of a text give when another text is not in it."""
 _UNMATCHED: Mapping[str, Constant] = {"match": None, "search": -1.0}
-"""What these methods give when the text or the match is not there."""
-_VARIABLES = frozenset(["m", "msg", "message", "x", "e", "k", "kw", "key", "keyword", "w", "word", "t", "item", "s"])
+"""What methods of a text give when an expression does not match."""
+_ITEM_NAMES = frozenset(("m", "msg", "message", "x", "e", "k", "kw", "key", "keyword", "w", "word", "t", "item", "s"))
+"""The names of a parameter that are understood: none of them means anything else in the realm."""
+_PLAIN_FIELDS = ("role", "name", "timestamp")
+_LAST = "context.last_fired"
+_NULL_TESTS: Mapping[str, Collection[str]] = {
+    "||": (f"!{_LAST}", f"{_LAST}===null", f"{_LAST}==null", f"null==={_LAST}", f"null=={_LAST}"),
+    "&&": (_LAST, f"!!{_LAST}", f"{_LAST}!==null", f"{_LAST}!=null", f"null!=={_LAST}", f"null!={_LAST}"),
+}
+"""Operands after which, before this sign, `context.last_fired` is not null."""
+
+
+def prospect_of(text: str) -> Prospect:
+    """What is known of the trigger before it runs. Never raises."""
+    if len(text) > MOST_CHARACTERS or HALF.search(text):
+        return UNKNOWN
+    return prospect_in(parse(text))
+
+
+def prospect_in(source: Source) -> Prospect:
+    """What is known of the trigger with this syntax tree: that it is always true, what it needs to be true, or nothing.
+    Nothing is known of a text that is not plain (plain_tokens.py), since the reader looks only at its syntax tree."""
+    if source.broken:
+        return UNKNOWN
+    try:
+        value = _Reader(source).trigger()
+    except (NotUnderstood, RecursionError):
+        return UNKNOWN
+    if isinstance(value, Usual) and value.is_constant and value.usual:
+        prospect = ALWAYS_TRUE
+    elif value.true is not None and len(value.true) <= MOST_ATOMS:
+        prospect = Prospect(need=value.true)
+    else:
+        return UNKNOWN
+    return prospect if is_plain(source) else UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """What a part of a trigger stands for. `true`, `false`: what it needs to be so.
+class _Surroundings:
+    """Where in a trigger an expression stands. `items`: the parameters of the functions around it. `after_null_test`:
+    it is evaluated only where `context.last_fired` is not null."""
 
-    plain: a number, text or truth value, unknown. thing: perhaps an object, on which `<` and `+` may fail. known:
-    `usual`, unless something of `unless` is there. fact: `name` of FACTS. constants: one or a list of `values`.
-    message, messages, text: among the last `depth` messages. `exact`: just these messages, so at least one. `some`:
-    what it needs that there are any. `glue`: what joins the messages of which the text consists."""
-
-    kind: Kind = "plain"
-    true: Need = None
-    false: Need = None
-    usual: Constant = None
-    unless: Need = NEVER
-    name: str = ""
-    values: tuple[Constant, ...] = ()
-    depth: int = 0
-    exact: bool = True
-    some: Need = None
-    glue: str | None = None
-
-    @property
-    def safe(self) -> bool:
-        return self.kind in ("plain", "known", "fact", "text")
+    items: Mapping[str, Value] = field(default_factory=dict)
+    after_null_test: bool = False
 
 
-def known(usual: Constant, unless: Need = NEVER) -> Value:
-    return Value("known", None, unless, usual, unless) if usual else Value("known", unless, None, usual, unless)
-
-
-def need_of(source: str) -> Need:
-    """What the trigger needs to be true or to fail; None if that is not known."""
-    if len(source) > MOST_CHARACTERS or HALF.search(source):
-        return None
-    try:
-        found = _Reader(source).trigger().true
-    except (NotUnderstood, IndexError, RecursionError):
-        return None
-    return None if found is None or len(found) > MOST_ATOMS else found
-
-
-def _compared(left: Value, sign: str, right: Value) -> Value:
-    fact, value = (right, left) if right.kind == "fact" else (left, right)
-    if sign in _SIGNS[:4] and fact.kind == "fact" and value.kind == "known" and value.unless == NEVER:
-        if isinstance(value.usual, FACTS[fact.name]):
-            return known(sign[0] == "!", frozenset([(fact.name, value.usual)]))
-    elif left.kind == right.kind == "known" and type(left.usual) is type(right.usual) is float:
-        return known(_COMPARE[sign](left.usual, right.usual), either(left.unless, right.unless))
-    if sign not in _SIGNS[:2] and not (left.safe and right.safe):
+def _listed(node: Node) -> list[Node]:
+    """The items of an array or of arguments. Raises NotUnderstood for a hole between two commas."""
+    middle = without_comments(node)[1:-1]
+    items = middle[::2]
+    commas = middle[1::2]
+    if any(item.type == "," for item in items) or any(comma.type != "," for comma in commas):
         raise NotUnderstood
-    return Value()
+    return items
 
 
 class _Reader:
-    """Reads one trigger. Its methods raise NotUnderstood, or IndexError at the end of the text."""
+    """Reads one trigger. All methods raise NotUnderstood."""
 
-    def __init__(self, source: str) -> None:
-        self._tokens: list[tuple[str | None, str]] = []
-        self._broken: set[int] = set()
-        """The tokens before which a line ends."""
-        at = 0
-        while at < len(source):
-            token = _TOKEN.match(source, at) or refuse()
-            at = token.end()
-            if token["space"] is None:
-                self._tokens.append((token.lastgroup, token[0]))
-            elif set("\n\r\u2028\u2029") & set(token[0]):
-                self._broken.add(len(self._tokens))
-        self._at = 0
-        self._names: dict[str, Value] = {}
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def trigger(self) -> Value:
-        returns = self._took("return")
-        if returns and 1 in self._broken:
+        """The value of the whole trigger: one expression, or one `return`, with semicolons after it."""
+        statements = without_comments(self._source.root)
+        if not statements:
             raise NotUnderstood
-        value = self._or()
-        while (returns or ("name", "await") not in self._tokens) and self._took(";"):
-            pass
-        return value if self._at == len(self._tokens) else refuse()
+        statement, *semicolons = statements
+        parts = without_comments(statement)
+        is_return = statement.type == "return_statement"
+        if is_return:
+            keyword, *parts = parts
+            self._refuse_line_end(keyword, parts)
+        elif statement.type != "expression_statement":
+            raise NotUnderstood
+        expression, *ends = parts
+        semicolons += ends
+        if any(node.type not in (";", "empty_statement") for node in semicolons):
+            raise NotUnderstood
+        if semicolons and not is_return and self._has_await():
+            raise NotUnderstood  # such a trigger is no expression for realm/forms.js
+        return self._value(expression, _Surroundings())
 
-    def _took(self, sign: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at] in (("sign", sign), ("name", sign))
-        self._at += found
-        return found
+    def _has_await(self) -> bool:
+        return any(node.type == "await_expression" for node in walk(self._source.root))
 
-    def _expect(self, *signs: str) -> None:
-        if not all(map(self._took, signs)):
+    def _refuse_line_end(self, node: Node, following: Sequence[Node]) -> None:
+        """Refuses a line end after a node, where JavaScript would end the statement or does not allow it; and that
+        nothing follows."""
+        if not following:
+            raise NotUnderstood
+        between = self._source.content[node.end_byte : following[0].start_byte].decode("utf-8", "replace")
+        if _LINE_END.search(between):
             raise NotUnderstood
 
-    def _closed(self, value: Value) -> Value:
-        self._expect(")")
-        return value
+    # --- expressions --------------------------------------------------------------------------------------
 
-    def _next(self, kind: str) -> str:
-        found, text = self._tokens[self._at]
-        self._at += 1
-        return text if found == kind else refuse()
-
-    def _text(self) -> str:
-        """A text; NUL stands for each of its escapes, and no word goes beyond it."""
-        return re.sub(_ESCAPE, "\0", self._next("text"))[1:-1]
-
-    def _glue(self) -> str:
-        """As `_text`. Of an escape that may be a letter it would not be known where words end, so that is refused."""
-        escapes = re.findall(_ESCAPE, self._tokens[self._at][1])
-        return self._text() if set(escapes) <= {r"\n", r"\t"} else refuse()
-
-    def _whole(self) -> int:
-        number = self._next("number")
-        return int(number) if "." not in number else refuse()
-
-    def _dotted(self) -> str | None:
-        """The name after a dot, if one comes."""
-        return self._next("name") if self._took(".") or self._took("?.") else None
-
-    def _or(self) -> Value:
-        return self._joined("||", self._and, either, both)
-
-    def _and(self) -> Value:
-        return self._joined("&&", self._comparison, both, either)
-
-    def _joined(self, sign: str, side: Callable[[], Value], true: Join, false: Join) -> Value:
-        left = side()
-        while self._took(sign):
-            right = side()
-            kind: Kind = "plain" if left.safe and right.safe else "thing"
-            left = Value(kind, true(left.true, right.true), false(left.false, right.false))
-        return left
-
-    def _comparison(self) -> Value:
-        left = self._unary()
-        sign = next(filter(self._took, _COMPARE), None)
-        return left if sign is None else _compared(left, sign, self._unary())
-
-    def _unary(self) -> Value:
-        if self._took("!"):
-            return Value("plain", (value := self._unary()).false, value.true)
-        if self._took("await") and self._names:
-            raise NotUnderstood
-        return self._operand()
-
-    def _operand(self) -> Value:
-        kind, text = self._tokens[self._at]
-        if kind == "number":
-            return known(float(self._next(kind)))
-        if kind == "text":
-            return Value() if "\0" in (given := self._text()) else known(given)
-        if kind == "pattern":
-            self._at += 1
-            self._expect(".", "test", "(")
-            return known(False, self._sought(kind, text, self._closed(self._or())))
-        if self._took("("):
-            return self._closed(self._or())
-        if text == "[":
-            return self._of_constants([float(one) if kind == "number" else one for kind, one in self._list("number")])
-        name = self._next("name")
-        match name:
+    def _value(self, node: Node, around: _Surroundings) -> Value:
+        match node.type:
+            case "parenthesized_expression":
+                return self._value(_only(_listed(node)), around)
+            case "binary_expression":
+                return self._binary(node, around)
+            case "unary_expression" if operator_of(node) == "!":
+                negated = self._value(without_comments(node)[1], around)
+                return Primitive(true=negated.false, false=negated.true)
+            case "await_expression" if not around.items:
+                return self._value(without_comments(node)[1], around)
+            case "number" | "unary_expression":
+                return usually(self._number(node))
+            case "string":
+                text = self._text(node)
+                return Primitive() if "\0" in text else usually(text)
             case "true" | "false":
-                return known(name == "true")
+                return usually(node.type == "true")
             case "null":
-                return known(None)
-            case "match_keys" | "match_keys_all" if not self._names:
-                return self._call(every=name == "match_keys_all")
-            case "Math" | "Date":
-                self._expect(".", "random" if name == "Math" else "now", "(", ")")
-                return Value()
-            case "new":
-                self._expect("Date", "(", ")", ".")
-                part = self._next("name")
-                self._expect("(", ")")
-                return Value("fact", name=part) if part in FACTS else Value() if part == "getHours" else refuse()
-            case "context" | "args":
-                return self._of_context()
-        return self._with_properties(self._names[name]) if name in self._names else refuse()
+                return usually(None)
+            case "array":
+                return Words(constants=tuple(self._constant(item) for item in _listed(node)))
+            case "identifier":
+                return self._named(node, around)
+            case "member_expression":
+                return self._property(node, around)
+            case "call_expression":
+                return self._call(node, around)
+        raise NotUnderstood
 
-    def _list(self, kind: str) -> list[tuple[str | None, str]]:
-        """A list of texts, and of literals of this kind."""
-        found = []
-        self._expect("[")
-        while not self._took("]"):
-            given = self._tokens[self._at][0]
-            found.append((given, self._text() if given == "text" else self._next(kind)))
-            if not self._took(","):
-                self._expect("]")
-                break
-        return found
-
-    def _of_constants(self, values: Sequence[Constant]) -> Value:
-        name = self._dotted()
-        if name == "some":
-            return known(False, self._each(Value("constants", values=tuple(values))).true)
-        self._expect("(")
-        fact = self._closed(self._or())
-        if name != "includes" or fact.kind != "fact" or any("\0" in str(one) for one in values):
+    def _binary(self, node: Node, around: _Surroundings) -> Value:
+        operator = operator_of(node)
+        if operator == "&&":
+            return self._joined(node, "&&", around, true=both, false=either)
+        if operator == "||":
+            return self._joined(node, "||", around, true=either, false=both)
+        if operator not in COMPARISONS:
             raise NotUnderstood
-        return known(False, frozenset((fact.name, one) for one in values if isinstance(one, FACTS[fact.name])))
+        left, _sign, right = without_comments(node)
+        return compared(self._value(left, around), operator, self._value(right, around))
 
-    def _call(self, *, every: bool) -> Value:
-        """match_keys; if `every`, match_keys_all."""
-        self._expect("(")
-        messages = self._or()
-        self._expect(",")
-        keys, role, depth = self._list("pattern"), "any", 4
-        if self._took(","):
-            role = self._text()
-            if self._took(","):
-                depth = 0 if self._took("null") else self._whole()
-        self._expect(")")
-        if messages.kind != "messages":
+    def _joined(self, node: Node, operator: str, around: _Surroundings, *, true: Join, false: Join) -> Value:
+        first, *others = chain(node, operator)
+        joined = self._value(first, around)
+        operand = first
+        for following in others:
+            if self._is_null_test(operand, operator):
+                around = replace(around, after_null_test=True)
+            value = self._value(following, around)
+            kind = Primitive if joined.is_primitive and value.is_primitive else Value
+            joined = kind(true=true(joined.true, value.true), false=false(joined.false, value.false))
+            operand = following
+        return joined
+
+    def _is_null_test(self, operand: Node, operator: str) -> bool:
+        """Whether the operand, before this operator, decides where `context.last_fired` is null."""
+        text = "".join(self._source.of(bare(operand)).split())
+        return text.replace("args", "context").replace("?.", ".") in _NULL_TESTS[operator]
+
+    def _named(self, node: Node, around: _Surroundings) -> Value:
+        name = self._source.of(node)
+        if name in around.items:
+            return around.items[name]
+        if name in _ROOTS:
+            return Context()
+        raise NotUnderstood
+
+    # --- literals -----------------------------------------------------------------------------------------
+
+    def _number(self, node: Node) -> float:
+        text = self._source.of(node)
+        if _NUMBER.fullmatch(text) is None:
             raise NotUnderstood
-        depth = nearer(messages.depth, depth) if messages.exact and depth > 0 else messages.depth
-        role, glue = "assistant" if role == "char" else role, " " if every else None
-        needs = [NEVER if key == "" else search_need(kind, key, role, depth, glue) for kind, key in keys]
-        if every:
-            return known(False, reduce(both, needs, None if keys else NEVER))
-        return known(0.0, reduce(either, needs, NEVER))
+        return float(text)
 
-    def _sought(self, kind: str | None, what: str, text: Value) -> Need:
-        return search_need(kind, what, text.name, text.depth, text.glue) if text.kind == "text" else refuse()
+    def _whole(self, node: Node) -> int:
+        number = self._number(node)
+        if "." in self._source.of(node):
+            raise NotUnderstood
+        return int(number)
 
-    def _of_context(self) -> Value:
-        name = self._dotted()
-        if name == "messages":
-            return self._with_properties(Value("messages"))
-        if name == "participants" and self._dotted():
-            while self._took("?."):
-                self._next("name")
-            return Value("thing")
-        # The context itself is for match_keys only; elsewhere it is true, as its messages are.
-        return Value("messages") if name is None else Value("fact", name=name) if name in FACTS else refuse()
+    def _text(self, node: Node) -> str:
+        """A text; NUL stands for each of its escapes, and no word goes beyond it."""
+        if node.type != "string":
+            raise NotUnderstood
+        return _ESCAPE.sub("\0", self._source.of(node))[1:-1]
 
-    def _with_properties(self, value: Value) -> Value:
-        while name := self._dotted():
-            if value.kind == "messages":
-                value = self._of_messages(value, name)
-            elif value.kind == "text" and name in ("toLowerCase", "trim"):
-                self._expect("(", ")")
-            elif value.kind == "text":
-                value = self._of_text(value, name)
-            elif value.kind == "message" and name in ("content", "role", "name", "timestamp"):
-                value = Value("text", depth=value.depth) if name == "content" else Value()
-            else:
-                raise NotUnderstood
-        return value
+    def _glue(self, node: Node) -> str:
+        """As `_text`. Of an escape that may be a letter it would not be known where words end, so that is refused."""
+        escapes = _ESCAPE.findall(self._source.of(node))
+        if not set(escapes) <= {r"\n", r"\t"}:
+            raise NotUnderstood
+        return self._text(node)
 
-    def _of_text(self, text: Value, name: str) -> Value:
-        if name == "length":
-            return Value()
-        self._expect("(")
+    def _constant(self, node: Node) -> Constant:
+        return self._text(node) if node.type == "string" else self._number(node)
+
+    # --- properties and calls -----------------------------------------------------------------------------
+
+    def _owner_and_name(self, node: Node) -> tuple[Node, str, bool]:
+        """The owner and the name of `owner.name` or `owner?.name`, and whether it has a question mark."""
+        if node.type != "member_expression":
+            raise NotUnderstood
+        owner, dot, name = without_comments(node)
+        if name.type != "property_identifier":
+            raise NotUnderstood
+        return owner, self._source.of(name), dot.type == "optional_chain"
+
+    def _property(self, node: Node, around: _Surroundings) -> Value:
+        owner_node, name, is_optional = self._owner_and_name(node)
+        match self._value(owner_node, around):
+            case Context():
+                return _field_of_context(name, around)
+            case Messages(some=None) | Text() if name == "length":
+                return Primitive()
+            case Messages(some=some) if name == "length":
+                return usually(0.0, some)
+            case OneMessage(depth=depth) if name == "content":
+                return Text(depth=depth)
+            case OneMessage() if name in _PLAIN_FIELDS:
+                return Primitive()
+            case Participants():
+                return Participant()
+            case Participant() if is_optional:
+                return Participant()
+            case LastFiring(is_there=is_there) if is_there or is_optional:
+                return Primitive() if name in ("messages", "ms") else Value()
+        raise NotUnderstood
+
+    def _call(self, node: Node, around: _Surroundings) -> Value:
+        parts = without_comments(node)
+        if len(parts) != 2 or parts[1].type != "arguments":
+            raise NotUnderstood
+        function, arguments = parts[0], _listed(parts[1])
+        if function.type == "identifier":
+            return self._call_of_realm(self._source.of(function), arguments, around)
+        owner, name, _is_optional = self._owner_and_name(function)
+        if owner.type == "regex":
+            pattern = self._source.of(owner)
+            text = self._value(_only(arguments), around)
+            return usually(False, self._matching(pattern, text)) if name == "test" else refuse()
+        if owner.type == "new_expression":
+            return self._part_of_now(owner, name, arguments)
+        if owner.type == "identifier" and f"{self._source.of(owner)}.{name}" in ("Math.random", "Date.now"):
+            return Primitive() if not arguments else refuse()
+        return self._method(self._value(owner, around), name, arguments, around)
+
+    def _part_of_now(self, owner: Node, name: str, arguments: Sequence[Node]) -> Value:
+        """`new Date().getMonth()` and its like."""
+        is_now = "".join(self._source.of(owner).split()) == "newDate()"
+        if not is_now or arguments:
+            raise NotUnderstood
+        if name == "getHours":
+            return Primitive()
+        return Fact(name=name) if name in FACTS else refuse()
+
+    def _method(self, owner: Value, name: str, arguments: Sequence[Node], around: _Surroundings) -> Value:
+        match owner:
+            case Messages():
+                return self._method_of_messages(owner, name, arguments, around)
+            case Text():
+                return self._method_of_text(owner, name, arguments, around)
+            case Contents(depth=depth) if name == "join":
+                return Text(depth=depth, glue=self._glue(_only(arguments)))
+            case Words(constants=constants) if name == "some":
+                return usually(False, self._for_each(arguments, OneWord(constants=constants), around).true)
+            case Words(constants=constants) if name == "includes":
+                return _included(constants, self._value(_only(arguments), around))
+        raise NotUnderstood
+
+    def _method_of_text(self, text: Text, name: str, arguments: Sequence[Node], around: _Surroundings) -> Value:
+        if name in ("toLowerCase", "trim"):
+            return text if not arguments else refuse()
+        argument = _only(arguments)
         if name in _UNMATCHED:
-            return self._closed(known(_UNMATCHED[name], self._sought("pattern", self._next("pattern"), text)))
-        sought = self._closed(self._or())
-        words = [sought.usual] if sought.kind == "known" and sought.unless == NEVER else list(sought.values)
-        if name not in _ABSENT or not words or not all(isinstance(word, str) for word in words):
+            pattern = self._source.of(argument) if argument.type == "regex" else refuse()
+            return usually(_UNMATCHED[name], self._matching(pattern, text))
+        if name not in _ABSENT:
             raise NotUnderstood
-        return known(_ABSENT[name], reduce(either, [self._sought("text", str(word), text) for word in words]))
+        needs = [text_need(word, *_window_of_text(text)) for word in words_in(self._value(argument, around))]
+        return usually(_ABSENT[name], reduce(either, needs))
 
-    def _of_messages(self, messages: Value, name: str) -> Value:
-        if name == "length":
-            return Value() if messages.some is None else known(0.0, messages.some)
-        if name in ("at", "slice"):
-            self._expect("(")
-            start = self._whole()
-            self._expect(")")
-            if name == "at":
-                return Value("message", depth=1) if start == -1 and messages.exact else refuse()
-            if start < 0 and messages.exact:
-                return replace(messages, depth=nearer(messages.depth, -start))
-            return replace(messages, exact=messages.exact and start == 0)
-        given = self._each(Value("message", depth=messages.depth))
-        if name == "map" and given.kind == "text" and given.glue is None:
-            self._expect(".", "join", "(")
-            return self._closed(replace(given, glue=self._glue()))
-        some = both(messages.some, given.true)
-        if name == "some":
-            return known(False, some)
-        if name == "every" and messages.exact:
-            return known(False, given.true)
-        return replace(messages, exact=False, some=some) if name == "filter" else refuse()
+    def _matching(self, pattern: str, text: Value) -> Need:
+        """What it needs that an expression matches a text."""
+        if not isinstance(text, Text):
+            raise NotUnderstood
+        return pattern_need(pattern, *_window_of_text(text))
 
-    def _each(self, given: Value) -> Value:
-        """The value of an arrow function for `given`, which may be any of a list."""
-        if any(one.kind == given.kind for one in self._names.values()):
+    def _method_of_messages(
+        self, messages: Messages, name: str, arguments: Sequence[Node], around: _Surroundings
+    ) -> Value:
+        if name == "at":
+            is_last = self._whole(_only(arguments)) == -1 and messages.is_exact
+            return OneMessage(depth=1) if is_last else refuse()
+        if name == "slice":
+            return _sliced(messages, self._whole(_only(arguments)))
+        answer = self._for_each(arguments, OneMessage(depth=messages.depth), around)
+        some = both(messages.some, answer.true)
+        match name:
+            case "map" if isinstance(answer, Text) and answer.glue is None:
+                return Contents(depth=answer.depth)
+            case "some":
+                return usually(False, some)
+            case "every" if messages.is_exact:
+                return usually(False, answer.true)
+            case "filter":
+                return replace(messages, is_exact=False, some=some)
+        raise NotUnderstood
+
+    def _for_each(self, arguments: Sequence[Node], item: Value, around: _Surroundings) -> Value:
+        """The value of an arrow function for `item`, which may be any of a list."""
+        function = _only(arguments)
+        parts = without_comments(function)
+        if function.type != "arrow_function" or len(parts) != 3:
+            raise NotUnderstood
+        parameters, arrow, body = parts
+        self._refuse_line_end(parameters, [arrow])
+        parameter = parameters
+        if parameters.type == "formal_parameters":
+            parameter = _only(_listed(parameters))
+        name = self._source.of(parameter)
+        is_within_like_loop = any(type(outer) is type(item) for outer in around.items.values())
+        if is_within_like_loop:
             raise NotUnderstood  # a loop in a loop takes long
-        self._expect("(")
-        bracketed = self._took("(")
-        name = self._next("name")
-        if bracketed:
-            self._expect(")")
-        if name not in _VARIABLES or name in self._names or self._at in self._broken:
+        if parameter.type != "identifier" or name not in _ITEM_NAMES or name in around.items:
             raise NotUnderstood
-        self._expect("=>")
-        self._names[name] = given
-        value = self._closed(self._or())
-        del self._names[name]
-        return value
+        return self._value(body, replace(around, items={**around.items, name: item}))
+
+    # --- functions of the realm ---------------------------------------------------------------------------
+
+    def _call_of_realm(self, name: str, arguments: Sequence[Node], around: _Surroundings) -> Value:
+        if around.items:
+            raise NotUnderstood  # in a loop they take long
+        if name in KEY_FUNCTIONS:
+            return self._key_search(arguments, around, is_every=name == "match_keys_all")
+        if name in DAY_FUNCTIONS:
+            return self._day_test(name, arguments)
+        raise NotUnderstood
+
+    def _key_search(self, arguments: Sequence[Node], around: _Surroundings, *, is_every: bool) -> Value:
+        """A call of match_keys; if `is_every`, of match_keys_all."""
+        if not 2 <= len(arguments) <= 4:
+            raise NotUnderstood
+        messages = self._value(arguments[0], around)
+        if isinstance(messages, Context):
+            messages = Messages()
+        if not isinstance(messages, Messages) or arguments[1].type != "array":
+            raise NotUnderstood
+        role = self._text(arguments[2]) if len(arguments) > 2 else "any"
+        depth = self._depth(arguments[3]) if len(arguments) > 3 else USUAL_DEPTH
+        reach = nearer(messages.depth, depth) if messages.is_exact and depth > 0 else messages.depth
+        window = window_of("assistant" if role == "char" else role, reach)
+        glue = " " if is_every else None
+        needs: list[Need] = []
+        for key in _listed(arguments[1]):
+            if key.type == "regex":
+                needs.append(pattern_need(self._source.of(key), window, glue))
+            else:
+                text = self._text(key)
+                needs.append(text_need(text, window, glue) if text else NEVER)
+        if not is_every:
+            return usually(0.0, reduce(either, needs, NEVER))
+        return usually(False, reduce(both, needs, None if needs else NEVER))
+
+    def _depth(self, node: Node) -> int:
+        return 0 if node.type == "null" else self._whole(node)
+
+    def _day_test(self, function: str, arguments: Sequence[Node]) -> Value:
+        """A call with a month and a day that exist, and without options: it cannot fail."""
+        if len(arguments) != 2:
+            raise NotUnderstood
+        month, day = map(self._whole, arguments)
+        if not 1 <= day <= most_days(function, month):
+            raise NotUnderstood
+        if function != "on_day":
+            return Primitive()
+        in_month: Need = frozenset([("getMonth", month - 1.0)])
+        if (month, day) == (2, 29):  # 28 February in other years
+            return usually(False, in_month)
+        return usually(False, both(frozenset([("getDate", float(day))]), in_month))
+
+
+def _only(nodes: Sequence[Node]) -> Node:
+    if len(nodes) != 1:
+        raise NotUnderstood
+    return nodes[0]
+
+
+def _field_of_context(name: str, around: _Surroundings) -> Value:
+    match name:
+        case "messages":
+            return Messages()
+        case "participants":
+            return Participants()
+        case "last_fired":
+            return LastFiring(is_there=around.after_null_test)
+        case "conversation_id":
+            return Fact(name=name)
+    raise NotUnderstood
+
+
+def _sliced(messages: Messages, start: int) -> Messages:
+    """`messages.slice(start)`."""
+    if start < 0 and messages.is_exact:
+        return replace(messages, depth=nearer(messages.depth, -start))
+    return replace(messages, is_exact=messages.is_exact and start == 0)
+
+
+def _included(constants: Sequence[Constant], fact: Value) -> Value:
+    """Whether a list of constants has a fact in it."""
+    if not isinstance(fact, Fact) or any("\0" in str(constant) for constant in constants):
+        raise NotUnderstood
+    possible = [constant for constant in constants if isinstance(constant, FACTS[fact.name])]
+    return usually(False, frozenset((fact.name, constant) for constant in possible))
+
+
+def _window_of_text(text: Text) -> tuple[Window, str | None]:
+    return window_of("any", text.depth), text.glue

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from unicodedata import category
 
-from sandbox.language import cells
+from languages.command_line import cells
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
+_UNIT_BYTES = 2
+"""Bytes of a UTF-16 unit."""
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 _NOT_DEFINED = re.compile(r"ReferenceError: (?P<name>[\w$]+) is not defined")
@@ -23,23 +25,26 @@ def lines_of(source: str) -> list[str]:
 
 
 def position(source: str, index: int) -> tuple[int, int]:
-    *above, line = lines_of(source[:index])
-    return len(above) + 1, len(line.encode("utf-16-le", "surrogatepass")) // 2 + 1
+    """The line and the column of a character."""
+    lines = lines_of(source[:index])
+    units_before = len(lines[-1].encode("utf-16-le", "surrogatepass")) // _UNIT_BYTES
+    return len(lines), units_before + 1
 
 
 def index_of(source: str, line: int, column: int) -> int | None:
     """The index of the character at a line and column; None where there is no such line."""
-    starts = [0, *(end.end() for end in _LINE_ENDS.finditer(source))]
-    if not 1 <= line <= len(starts):
+    line_starts = [0] + [line_end.end() for line_end in _LINE_ENDS.finditer(source)]
+    if not 1 <= line <= len(line_starts):
         return None
-    start = starts[line - 1]
-    return start + len(_before(source[start:], column))
+    line_start = line_starts[line - 1]
+    return line_start + len(_before(source[line_start:], column))
 
 
 def _before(line: str, column: int) -> str:
     """The text before a column of the first line of `line`."""
     units = column - 1
-    return line[:units].encode("utf-16-le", "surrogatepass")[: units * 2].decode("utf-16-le", "replace")
+    encoded = line[:units].encode("utf-16-le", "surrogatepass")  # a character has at least one unit
+    return encoded[: units * _UNIT_BYTES].decode("utf-16-le", "replace")
 
 
 def place_of_name(source: str, message: str, line: int, column: int) -> tuple[int, int]:
@@ -51,8 +56,10 @@ def place_of_name(source: str, message: str, line: int, column: int) -> tuple[in
     if undefined is None or start is None:
         return line, column
     name = re.compile(rf"(?:(?<![\w$.])|(?<=\.\.\.)){re.escape(undefined['name'])}(?![\w$])")
-    found = name.search(source, start)
-    return position(source, found.start()) if found else (line, column)
+    match = name.search(source, start)
+    if match is None:
+        return line, column
+    return position(source, match.start())
 
 
 def caret(source: str, line: int | None, column: int | None) -> str:
@@ -61,13 +68,24 @@ def caret(source: str, line: int | None, column: int | None) -> str:
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1]
-    at = min(len(_before(text, column)), len(text))
-    start = max(0, at - WIDTH // 2) if len(text) > WIDTH else 0
-    shown = _printable(text[start : start + WIDTH])
-    return f"{shown}\n{' ' * cells(_printable(text[start:at]))}^"
+    caret_index = min(len(_before(text, column)), len(text))
+    start = 0
+    if len(text) > WIDTH:
+        start = max(0, caret_index - WIDTH // 2)
+    shown_line = _printable(text[start : start + WIDTH])
+    cells_before = cells(_printable(text[start:caret_index]))
+    return f"{shown_line}\n{' ' * cells_before}^"
 
 
 def _printable(text: str) -> str:
-    """Tabs as one blank; U+FFFD for what moves the cursor, turns the direction of writing or cannot be encoded."""
-    seen = text.replace("\t", " ")
-    return "".join("\ufffd" if char in _TURNS or category(char) in ("Cc", "Cs") else char for char in seen)
+    """The text as a terminal can show it."""
+    return "".join(map(_printable_character, text))
+
+
+def _printable_character(char: str) -> str:
+    """A blank for a tab; U+FFFD for what moves the cursor, turns the direction of writing or cannot be encoded."""
+    if char == "\t":
+        return " "
+    if char in _TURNS or category(char) in ("Cc", "Cs"):
+        return "\ufffd"
+    return char

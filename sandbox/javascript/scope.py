@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+from languages import Sentence
 from sandbox.javascript.syntax import FUNCTIONS, LintFinding, Node, Source, at, operator_of, parameters
-from sandbox.locale import _
 from sandbox.protocol import MOST_UNKNOWN
 
 _FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
@@ -28,6 +29,8 @@ _ESCAPE = re.compile(r"\\u(?:\{([0-9a-fA-F]{1,8})\}|([0-9a-fA-F]{4}))")
 MOST_CANDIDATES = 1_000
 MOST_SHOWN = 100
 """Characters of a name in a message."""
+LEAST_LIKENESS = 0.7
+"""The least likeness of two names, of 1, at which one is taken for a slip of the other."""
 LONGEST_GUESSED = 60
 """Characters: comparing two texts takes time by the product of their lengths."""
 # Not names of anything, though the parser may see them so.
@@ -36,11 +39,14 @@ _WORDS = frozenset(("await", "arguments", "undefined"))
 
 @dataclass(slots=True)
 class _Scope:
+    """A scope with the names that are declared in it. `function`: the function scope around it; None: it is one."""
+
     parent: _Scope | None
-    function: _Scope | None  # None: this is a function scope itself
+    function: _Scope | None
     names: set[str] = field(default_factory=set)
 
     def home_of_var(self) -> _Scope:
+        """The scope that gets the names of a `var`."""
         return self.function or self
 
     def around(self) -> Iterator[_Scope]:
@@ -50,28 +56,46 @@ class _Scope:
             yield scope
             scope = scope.parent
 
+    def sees(self, name: str) -> bool:
+        """Whether the name is declared here or in a scope around."""
+        return any(name in scope.names for scope in self.around())
 
-def unknown_names(source: Source, known: Iterable[str]) -> list[LintFinding]:
-    """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles; `known`: the global names."""
-    known = tuple(known)
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """An identifier that is used and not declared, and the scope in which it stands."""
+
+    node: Node
+    scope: _Scope
+
+
+def unknown_names(source: Source, global_names: Iterable[str]) -> list[LintFinding]:
+    """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles."""
+    global_names = tuple(global_names)
     if source.root.has_error:
         return []  # V8 has compiled it, so the parser does not know this syntax, and its tree proves nothing
-    top = _Scope(None, None, {*known} | _WORDS)
-    found: dict[str, LintFinding] = {}
-    for node, scope in sorted(_references(source.root, top), key=lambda use: use[0].start_byte):
-        if len(found) == MOST_UNKNOWN:
+    top = _Scope(None, None, {*global_names} | _WORDS)
+    uses = sorted(_uses(source.root, top), key=lambda use: use.node.start_byte)
+    findings: dict[str, LintFinding] = {}
+    for use in uses:
+        if len(findings) == MOST_UNKNOWN:
             break
-        name = _name(node)
-        if name in found or any(name in one.names for one in scope.around()):
-            continue
-        shown = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}…"
-        nearest = _nearest(name, scope, known)
-        found[name] = at(
-            "reference",
-            node,
-            _("{shown} is not defined{nearest}", shown, _("; did you mean {nearest}?", nearest) if nearest else ""),
-        )
-    return list(found.values())
+        name = _name(use.node)
+        if name not in findings and not use.scope.sees(name):
+            message = _not_defined(name, _nearest(name, use.scope, global_names))
+            findings[name] = at("reference", use.node, message)
+    return list(findings.values())
+
+
+def _not_defined(name: str, nearest: str | None) -> Sentence:
+    """The message about an unknown name. `nearest`: what was perhaps meant."""
+    shown = name
+    if len(name) > MOST_SHOWN:
+        shown = f"{name[:MOST_SHOWN]}…"
+    hint: Sentence | str = ""
+    if nearest is not None:
+        hint = Sentence("; did you mean {nearest}?", nearest)
+    return Sentence("{shown} is not defined{nearest}", shown, hint)
 
 
 def _name(node: Node) -> str:
@@ -79,65 +103,98 @@ def _name(node: Node) -> str:
 
     def character(escape: re.Match[str]) -> str:
         code = int(escape[1] or escape[2], 16)
-        return chr(code) if code <= 0x10FFFF else escape[0]
+        if code > sys.maxunicode:
+            return escape[0]
+        return chr(code)
 
-    return _ESCAPE.sub(character, (node.text or b"").decode("utf-8", "replace"))
+    text = (node.text or b"").decode("utf-8", "replace")
+    return _ESCAPE.sub(character, text)
 
 
-def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
+def _uses(root: Node, top: _Scope) -> list[_Use]:
     """Declares every name in its scope and gives the uses, to be resolved when all declarations are known."""
-    uses: list[tuple[Node, _Scope]] = []
-    bound: set[int] = set()
+    uses: list[_Use] = []
+    declared_nodes: set[int] = set()
     pending: list[tuple[Node, _Scope]] = [(root, top)]
     while pending:
         node, scope = pending.pop()
-        kind = node.type
-        if kind in _REFERENCES:
+        if node.type in _REFERENCES:
             # `typeof name` is allowed for a name that does not exist.
-            if node.id not in bound and (node.parent is None or operator_of(node.parent) != "typeof"):
-                uses.append((node, scope))
+            is_asked_for = node.parent is not None and operator_of(node.parent) == "typeof"
+            if node.id not in declared_nodes and not is_asked_for:
+                uses.append(_Use(node, scope))
             continue
-        inner = scope
-        is_body = kind == "statement_block" and node.parent is not None and node.parent.type in _FUNCTIONS
-        if kind in _FUNCTIONS or is_body:
-            # Defaults of parameters do not see the `var`s of the body: it has a scope of its own.
-            inner = _Scope(scope, None)
-        elif kind in _BLOCKS:
-            inner = _Scope(scope, scope.home_of_var())
-        for home, pattern in _declared(node, scope, inner):
-            for name in _bound_names(pattern):
-                bound.add(name.id)
-                home.names.add(_name(name))
+        inner = _scope_inside(node, scope)
+        for declaration in _declarations(node, scope, inner):
+            for name in _bound_names(declaration.pattern):
+                declared_nodes.add(name.id)
+                declaration.home.names.add(_name(name))
         pending.extend((child, inner) for child in node.named_children)
     return uses
 
 
-def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope, Node]]:
-    """The patterns that a node binds, each with the scope that gets its names."""
+def _scope_inside(node: Node, scope: _Scope) -> _Scope:
+    """The scope of what stands inside a node: a new one, or that of the node itself."""
+    is_body = node.type == "statement_block" and node.parent is not None and node.parent.type in _FUNCTIONS
+    if node.type in _FUNCTIONS or is_body:
+        # Defaults of parameters do not see the `var`s of the body: it has a scope of its own.
+        return _Scope(scope, None)
+    if node.type in _BLOCKS:
+        return _Scope(scope, scope.home_of_var())
+    return scope
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    """A pattern with names, and the scope that gets them."""
+
+    home: _Scope
+    pattern: Node
+
+
+def _declarations(node: Node, scope: _Scope, inner: _Scope) -> Iterator[_Declaration]:
+    """What a node declares. `scope`: that in which it stands; `inner`: that of what stands inside it."""
     kind = node.type
     if kind in _DECLARATIONS:
         home = scope.home_of_var() if kind == "variable_declaration" else scope
-        for child in node.named_children:
-            if child.type == "variable_declarator" and (name := child.child_by_field_name("name")):
-                yield home, name
+        for pattern in _declared_patterns(node):
+            yield _Declaration(home, pattern)
     elif kind == "for_in_statement":
-        declaration = node.child_by_field_name("kind")
         left = node.child_by_field_name("left")
-        using = any(child.type == "using" for child in node.children)
-        if left is not None and (declaration is not None or using):
-            yield (scope.home_of_var() if declaration is not None and declaration.type == "var" else inner), left
-    elif (kind in _HOISTED_NAMES or kind in _OWN_NAMES) and (name := node.child_by_field_name("name")):
-        yield (scope if kind in _HOISTED_NAMES else inner), name
+        keyword = _loop_keyword(node)
+        if left is not None and keyword is not None:
+            yield _Declaration(scope.home_of_var() if keyword == "var" else inner, left)
+    elif kind in _HOISTED_NAMES or kind in _OWN_NAMES:
+        name = node.child_by_field_name("name")
+        if name is not None:
+            yield _Declaration(scope if kind in _HOISTED_NAMES else inner, name)
     if kind in _FUNCTIONS or kind == "catch_clause":
-        for pattern in parameters(node):
-            yield inner, pattern
+        for parameter in parameters(node):
+            yield _Declaration(inner, parameter)
+
+
+def _declared_patterns(declaration: Node) -> Iterator[Node]:
+    """`a` and `{b}` of `let a = 1, {b} = c`."""
+    for declarator in declaration.named_children:
+        name = declarator.child_by_field_name("name")
+        if declarator.type == "variable_declarator" and name is not None:
+            yield name
+
+
+def _loop_keyword(loop: Node) -> str | None:
+    """The word that declares the name of a `for ... of` or `for ... in`; None: the loop declares nothing."""
+    keyword = loop.child_by_field_name("kind")
+    if keyword is not None:
+        return keyword.type
+    return "using" if any(child.type == "using" for child in loop.children) else None
 
 
 def _bound_names(pattern: Node) -> Iterator[Node]:
     """The identifiers that a pattern binds; defaults and computed keys are uses and not among them."""
     pending: list[Node | None] = [pattern]
     while pending:
-        if (node := pending.pop()) is None:
+        node = pending.pop()
+        if node is None:
             continue
         match node.type:
             case "identifier" | "shorthand_property_identifier_pattern":
@@ -150,13 +207,18 @@ def _bound_names(pattern: Node) -> Iterator[Node]:
                 pending.extend(node.named_children)
 
 
-def _nearest(name: str, scope: _Scope, known: Sequence[str]) -> str | None:
+def _nearest(name: str, scope: _Scope, global_names: Sequence[str]) -> str | None:
     """What was perhaps meant: among the global names and, from the inside out, those of the source."""
     if len(name) > LONGEST_GUESSED:
         return None
     # Sorted, so that the same source gets the same guess.
-    names = islice(chain(known, *(sorted(one.names) for one in scope.around())), MOST_CANDIDATES)
-    candidates = sorted(one for one in {*names} - _WORDS if len(one) <= LONGEST_GUESSED)
-    by_fold = {one.casefold().replace("_", ""): one for one in candidates}
-    close = difflib.get_close_matches(name.casefold().replace("_", ""), by_fold, n=1, cutoff=0.7)
-    return by_fold[close[0]] if close else None
+    names_of_source = [sorted(around.names) for around in scope.around()]
+    names = islice(chain(global_names, *names_of_source), MOST_CANDIDATES)
+    candidates = sorted(candidate for candidate in {*names} - _WORDS if len(candidate) <= LONGEST_GUESSED)
+    by_fold = {_folded(candidate): candidate for candidate in candidates}
+    closest = difflib.get_close_matches(_folded(name), by_fold, n=1, cutoff=LEAST_LIKENESS)
+    return by_fold[closest[0]] if closest else None
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "")

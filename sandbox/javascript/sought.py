@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final, NoReturn, TypeAlias
+import unicodedata
+from dataclasses import dataclass
+from typing import NoReturn
 
-from sandbox.javascript.spelling import folded, normal
+from sandbox.javascript.spelling import UNSEEN, folded, normal
+from sandbox.prospects import DEPTHS, MOST_WORD, NEVER, ROLES, Need, Window
 
-MOST_WORD = 12
-"""Characters of a word that are looked for."""
-DEPTHS = (1, 2, 4, 8, 16, 0)
-"""The numbers of last messages that are told apart; 0 for all. Others count as the next greater one."""
-ROLES: Mapping[str, tuple[str, ...]] = {"any": (), "user": ("user",), "assistant": ("assistant", "char")}
-"""The scopes of match_keys that are told apart, with their roles; the others count as `any`."""
-Window: TypeAlias = tuple[str, int]
-"""One of ROLES and of DEPTHS: the messages in which a word is looked for."""
-Constant: TypeAlias = bool | float | str | None
-Atom: TypeAlias = tuple[Window | str, Constant]
-"""Where a word must be and the word in normal form, or one of FACTS and its value."""
-Need: TypeAlias = frozenset[Atom] | None
-"""At least one of them must be there; if it is empty, that is never so. None: nothing need be there."""
-NEVER: Final[Need] = frozenset()
-
+_CLASS = r"\[\^?(?:a-z|A-Z|0-9|[^-\\\[\]]|\\[sSdDwW\\^$.*+?()\[\]{}|/])+\]"
+"""A class of characters whose ranges, if it has any, are in order whatever the flags are."""
 _PART = re.compile(
-    r"\\b|\(\?<!\\w\)|\(\?!\\w\)|\^|\$|(?:\.|\\[sSdDwW])(?P<many>[*+]|\{\d{1,2},\d{1,2}\})?\??"
+    rf"(?:\.|\\[sSdDwW]|{_CLASS})(?P<many>[*+]|\{{\d{{1,2}},\d{{1,2}}\}})?\??"
+    r"|\\b|\(\?<!\\w\)|\(\?!\\w\)|\^|\$"
     r"|(?P<open>\((?:\?:)?)|(?P<close>\)(?P<maybe>\??))|(?P<or>\|)"
     r"|(?:\\(?P<escaped>[\\^$.*+?()\[\]{}|/])|(?P<char>[^\\^$.*+?()\[\]{}|/]))(?P<absent>\??)"
 )
+_MOST_LOOPS = 2
+"""Repetitions such as `.*` in an expression; with more of them V8 may need long."""
+_MARKS = ("Mn", "Mc", "Me")
+"""The categories of Unicode of the marks that a letter may have."""
+_JOINED = re.compile(f"{UNSEEN}|[\u1160-\u11ff\u3130-\u318f\uff9e-\uffdc]")
+"""Beside marks: what is not seen, and later letters of a Korean syllable and marks of kana, which are joined too."""
 _CASED = "".join(one for one in map(chr, range(0xC0, 0x500)) if one.lower() != one.upper() and one not in "İıŉǰΐΰ")
 _SURE = re.compile(
     rf"[ -~{_CASED}\u2010-\u205e\u2190-\u23ff\u2500-\u27bf\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff5e]+"
@@ -60,54 +56,101 @@ def nearer(one: int, other: int) -> int:
     return next((depth for depth in DEPTHS if depth >= least), 0)
 
 
-def search_need(kind: str | None, what: str, role: str, depth: int, glue: str | None) -> Need:
-    """What it needs that a text, or an expression (of the kind `pattern`), is found in messages of a role, among the
-    last so many. `glue`: what joins them; a word may not reach over it. Raises NotUnderstood."""
-    window = (role if role in ROLES else "any", depth)
-    if kind == "pattern":
-        return pattern_need(what, window, glue)
-    in_one_spelling = folded(what)
-    as_written = word_need(what, window, glue)
-    return as_written if in_one_spelling == what else either(as_written, word_need(in_one_spelling, window, glue))
+def window_of(role: str, depth: int) -> Window:
+    """The messages of a scope of match_keys among the last `depth`; a scope that is not told apart counts as all."""
+    return (role if role in ROLES else "any", depth)
+
+
+def text_need(text: str, window: Window, glue: str | None) -> Need:
+    """What it needs that a text is found in the messages of a window. `glue`: what joins them; a word may not reach
+    over it."""
+    in_one_spelling = folded(_without_joined(text))
+    as_written = word_need(text, window, glue)
+    if in_one_spelling == text:
+        return as_written
+    return either(as_written, word_need(in_one_spelling, window, glue))
+
+
+def _without_joined(text: str) -> str:
+    """The text without the characters that one of its escapes (NUL stands for them) may be joined with in the spelling
+    in which words are compared: e and an escaped accent are one character there."""
+    first, *others = text.split("\0")
+    parts = [first, *(_without_marks(part[::-1])[::-1] for part in others)]
+    return "\0".join([*(_without_marks(part)[:-1] for part in parts[:-1]), parts[-1]])
+
+
+def _without_marks(text: str) -> str:
+    """The text without the marks and the unseen characters at its end."""
+    end = len(text)
+    while end and (unicodedata.category(text[end - 1]) in _MARKS or _JOINED.match(text[end - 1])):
+        end -= 1
+    return text[:end]
 
 
 def word_need(text: str, window: Window, glue: str | None) -> Need:
+    """The longest word of a text, as far as all versions of Unicode agree about it; None if it has none."""
     pieces = [normal(piece) for piece in _SURE.findall(text)]
     if glue is not None:
-        apart = f"[{re.escape(normal(glue))}]" if glue else "(?<=.)"
-        pieces = [part for piece in pieces for part in re.split(apart, piece)]
-    best = max((piece[:MOST_WORD] for piece in pieces), key=lambda piece: len(piece.encode()), default="")
-    return frozenset([(window, best)]) if best else None
+        border = f"[{re.escape(normal(glue))}]" if glue else "(?<=.)"
+        pieces = [part for piece in pieces for part in re.split(border, piece)]
+    words = [piece[:MOST_WORD] for piece in pieces]
+    longest = max(words, key=lambda word: len(word.encode()), default="")
+    return frozenset([(window, longest)]) if longest else None
+
+
+@dataclass(slots=True)
+class _Alternatives:
+    """What the arms of an expression or of a group need. `finished`: one of the arms that ended. `arm`: the arm that is
+    read now."""
+
+    finished: Need = NEVER
+    arm: Need = None
+
+    @property
+    def need(self) -> Need:
+        return either(self.finished, self.arm)
+
+    def end_arm(self) -> None:
+        self.finished = self.need
+        self.arm = None
 
 
 def pattern_need(literal: str, window: Window, glue: str | None) -> Need:
-    """As each arm of an expression such as `/a(b|c)/i` needs all of its parts, and the whole one of the arms."""
-    body, _, flags = literal[1:].rpartition("/")
+    """As each arm of an expression such as `/a(b|c)/i` needs all of its parts, and the whole one of the arms. Raises
+    NotUnderstood."""
+    body, _slash, flags = literal[1:].rpartition("/")
     if set(flags) - set("gimsuy") or len(set(flags)) < len(flags):
         raise NotUnderstood
-    outer: list[tuple[Need, Need]] = []
-    arms: Need = NEVER
-    arm: Need = None
-    run, at, loops = "", 0, 0
-    while at < len(body):
-        part = _PART.match(body, at) or refuse()
-        at, char = part.end(), part["escaped"] or part["char"]
-        if char and not part["absent"]:
-            run += char
+    alternatives = _Alternatives()
+    outer: list[_Alternatives] = []
+    letters = ""
+    position = 0
+    loops = 0
+    while position < len(body):
+        part = _PART.match(body, position) or refuse()
+        position = part.end()
+        letter = part["escaped"] or part["char"]
+        if letter and not part["absent"]:
+            letters += letter
             continue
-        arm, run, loops = both(arm, word_need(run, window, glue)), "", loops + bool(part["many"])
-        if part["or"]:
-            arms, arm = either(arms, arm), None
+        alternatives.arm = both(alternatives.arm, word_need(letters, window, glue))
+        letters = ""
+        if part["many"]:
+            loops += 1
+        elif part["or"]:
+            alternatives.end_arm()
         elif part["open"]:
-            outer.append((arms, arm))
-            arms, arm = NEVER, None
+            outer.append(alternatives)
+            alternatives = _Alternatives()
         elif part["close"]:
-            inner = None if part["maybe"] else either(arms, arm)
-            arms, arm = outer.pop()
-            arm = both(arm, inner)
-    if outer or loops > 2:
+            group = alternatives
+            alternatives = outer.pop() if outer else refuse()
+            if not part["maybe"]:
+                alternatives.arm = both(alternatives.arm, group.need)
+    if outer or loops > _MOST_LOOPS:
         raise NotUnderstood
-    return either(arms, both(arm, word_need(run, window, glue)))
+    alternatives.arm = both(alternatives.arm, word_need(letters, window, glue))
+    return alternatives.need
 
 
 def refuse() -> NoReturn:

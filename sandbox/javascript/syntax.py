@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from languages import Sentence
 from sandbox.javascript import positions
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ FUNCTIONS = frozenset(
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
+USUAL_DEPTH = 4
+"""How many messages match_keys looks at where the trigger does not say it (worker/realm/keys.js)."""
 _MOST_NAMES = 8
 """How many aliases, as in `const a = b`, are followed."""
 _BINDERS = frozenset(
@@ -75,7 +78,8 @@ def parse(text: str) -> Source:
     """Never raises; `broken` is set if the parser finds that the text is not JavaScript."""
     content = text.encode("utf-8", "replace")
     root = parser().parse(content).root_node
-    return Source(text, content, root, root.has_error or content.decode("utf-8") != text)
+    was_encoded = content.decode("utf-8") == text
+    return Source(text, content, root, broken=root.has_error or not was_encoded)
 
 
 def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
@@ -83,9 +87,9 @@ def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
     recursive: the text may be nested deeply."""
     pending = [node]
     while pending:
-        one = pending.pop()
-        yield one
-        pending.extend(child for child in reversed(one.named_children) if child.type not in without)
+        current = pending.pop()
+        yield current
+        pending.extend(child for child in reversed(current.named_children) if child.type not in without)
 
 
 def bare(node: Node) -> Node:
@@ -98,81 +102,119 @@ def bare(node: Node) -> Node:
     return node
 
 
+def with_parentheses(node: Node) -> Node:
+    """The outermost parentheses that stand directly around an expression, or the expression itself if it has none."""
+    outermost = node
+    while outermost.parent is not None and outermost.parent.type == "parenthesized_expression":
+        outermost = outermost.parent
+    return outermost
+
+
 def operator_of(node: Node) -> str:
     """The operator of a binary or unary expression, else ''."""
     if node.type not in ("binary_expression", "unary_expression"):
         return ""
-    found = node.child_by_field_name("operator")
-    return found.type if found is not None else ""
+    operator = node.child_by_field_name("operator")
+    if operator is None:
+        return ""
+    return operator.type
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    return (left, right) if left is not None and right is not None else None
+    """The left and the right side of a node that has both."""
+    left = node.child_by_field_name("left")
+    right = node.child_by_field_name("right")
+    if left is None or right is None:
+        return None
+    return left, right
 
 
 def chain(node: Node, operator: str) -> list[Node]:
     """a, b and c of `a && b && c`, which is parsed as `(a && b) && c`; also with parentheses on the left."""
-    found: list[Node] = []
-    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
-        found.append(both[1])
-        node = both[0]
-    return [node, *reversed(found)]
+    operands_from_right: list[Node] = []
+    while operator_of(bare(node)) == operator:
+        operands = sides(bare(node))
+        if operands is None:
+            break
+        node, right = operands
+        operands_from_right.append(right)
+    return [node, *reversed(operands_from_right)]
 
 
 def called(node: Node) -> str | None:
     """The name of the function that a call expression calls, if it is a plain name."""
-    function = node.child_by_field_name("function") if node.type == "call_expression" else None
-    if function is None or function.type != "identifier" or any(c.type == "optional_chain" for c in node.children):
+    if node.type != "call_expression":
+        return None
+    function = node.child_by_field_name("function")
+    if function is None or function.type != "identifier":
+        return None
+    if any(child.type == "optional_chain" for child in node.children):
         return None
     return (function.text or b"").decode("utf-8", "replace")
 
 
 def arguments(node: Node) -> list[Node]:
     """The arguments of a call expression, without comments."""
-    found = node.child_by_field_name("arguments")
-    if found is None or found.type != "arguments":
+    list_node = node.child_by_field_name("arguments")
+    if list_node is None or list_node.type != "arguments":
         return []
-    return [child for child in found.named_children if child.type != "comment"]
+    return _without_comments(list_node)
+
+
+def _without_comments(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "comment"]
 
 
 def number_of(source: Source, node: Node) -> float | None:
     """The value of a number literal, with or without a sign."""
     sign = 1
     if node.type == "unary_expression" and operator_of(node) == "-":
-        sign, node = -1, node.child_by_field_name("argument") or node
+        sign = -1
+        node = node.child_by_field_name("argument") or node
     if node.type != "number":
         return None
     text = source.of(node).replace("_", "").lower()
+    has_prefix = text.startswith(("0x", "0b", "0o"))
     try:
-        number = float(int(text, 0)) if text.startswith(("0x", "0b", "0o")) else float(text)
+        number = float(int(text, base=0) if has_prefix else text)
     except (ValueError, OverflowError):
         return None
-    return sign * number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return sign * number
 
 
 def parameters(node: Node) -> list[Node]:
     """The parameters of a function, in order: names and patterns."""
-    if (single := node.child_by_field_name("parameter")) is not None:
-        return [single]
-    found = node.child_by_field_name("parameters")
-    return [child for child in found.named_children if child.type != "comment"] if found is not None else []
+    only_parameter = node.child_by_field_name("parameter")
+    if only_parameter is not None:
+        return [only_parameter]
+    all_parameters = node.child_by_field_name("parameters")
+    if all_parameters is None:
+        return []
+    return _without_comments(all_parameters)
 
 
 def member(source: Source, node: Node) -> tuple[Node | None, str]:
     """The owner and the name of `owner.name` or of a call `owner.name(...)`; (None, '') for anything else."""
     if node.type == "call_expression":
         node = node.child_by_field_name("function") or node
-    owner, name = node.child_by_field_name("object"), node.child_by_field_name("property")
-    return (owner, source.of(name)) if node.type == "member_expression" and name is not None else (None, "")
+    name = node.child_by_field_name("property")
+    if node.type != "member_expression" or name is None:
+        return None, ""
+    return node.child_by_field_name("object"), source.of(name)
 
 
 def call_with(function: Node) -> Node | None:
     """The call whose first argument is this function, as in `list.some((m) => ...)`."""
-    call = function.parent.parent if function.parent is not None else None
-    if function.type not in ("arrow_function", "function_expression") or call is None:
+    if function.type not in ("arrow_function", "function_expression") or function.parent is None:
         return None
-    return call if [one.id for one in arguments(call)][:1] == [function.id] else None
+    call = function.parent.parent
+    if call is None:
+        return None
+    call_arguments = arguments(call)
+    is_first_argument = bool(call_arguments) and call_arguments[0].id == function.id
+    return call if is_first_argument else None
 
 
 _NO_VALUE = frozenset(
@@ -188,9 +230,10 @@ def decisions(source: Source) -> Iterator[tuple[Node, str]]:
     """The expressions that decide outside of functions, each with its role: verdict (a last value), return, if, or the
     name that gets its value."""
     for node in walk(source.root, FUNCTIONS):
-        inside = [child for child in node.named_children if child.type != "comment"]
+        inside = _without_comments(node)
         condition = node.child_by_field_name("condition")
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        name = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
         if node.type == "return_statement" and len(inside) == 1:
             yield inside[0], "return"
         elif node.type == "expression_statement" and len(inside) == 1 and _is_last(node):
@@ -204,19 +247,25 @@ def decisions(source: Source) -> Iterator[tuple[Node, str]]:
 def _is_last(statement: Node) -> bool:
     """Whether the value of the statement can be that of the whole text."""
     node = statement
-    while (parent := node.parent) is not None:
-        if parent.type in ("program", "statement_block"):
-            after = node.next_named_sibling
-            while after is not None and not has_value(after):
-                after = after.next_named_sibling
-            if after is not None:
-                return False
+    parent = node.parent
+    while parent is not None:
+        if parent.type in ("program", "statement_block") and _has_value_after(node):
+            return False
         if parent.type in ("switch_case", "switch_default", "finally_clause"):
             return False
         if parent.type == "for_statement" and parent.child_by_field_name("body") != node:
             return False
         node = parent
+        parent = node.parent
     return True
+
+
+def _has_value_after(statement: Node) -> bool:
+    """Whether a later statement of the same block has a value."""
+    following = statement.next_named_sibling
+    while following is not None and not has_value(following):
+        following = following.next_named_sibling
+    return following is not None
 
 
 def has_value(node: Node) -> bool:
@@ -226,11 +275,14 @@ def has_value(node: Node) -> bool:
 
 def place_of_verdict(source: Source) -> tuple[int, int]:
     """Where `return` is missing: the last statement that has a value. Line and UTF-16 column, from 1."""
-    valued = [one for one in source.root.named_children if has_value(one)]
-    return source.place(valued[-1].start_byte if valued else 0)
+    statements = list(filter(has_value, source.root.named_children))
+    if not statements:
+        return source.place(0)
+    return source.place(statements[-1].start_byte)
 
 
 def is_condition(node: Node) -> bool:
+    """Whether the expression compares, negates or joins conditions."""
     operator = operator_of(bare(node))
     return operator in LOGICAL or operator in COMPARISONS or operator == "!"
 
@@ -240,11 +292,11 @@ class LintFinding:
     """`rule`: its name in docs/reference/lint-rules.md. `start`: byte offset in the source."""
 
     rule: str
-    message: str
+    message: Sentence
     start: int
 
 
-def at(rule: str, node: Node, message: str) -> LintFinding:
+def at(rule: str, node: Node, message: Sentence) -> LintFinding:
     """A finding that points at a node."""
     return LintFinding(rule, message, node.start_byte)
 
@@ -259,31 +311,30 @@ class Subject:
     @cached_property
     def constants(self) -> dict[str, Node]:
         """The values of names that are declared once, at the top level, and never assigned again."""
-        found: dict[str, Node] = {}
-        for node in self.source.root.named_children:
-            if node.type not in ("lexical_declaration", "variable_declaration"):
+        declared: dict[str, Node] = {}
+        for statement in self.source.root.named_children:
+            if statement.type not in ("lexical_declaration", "variable_declaration"):
                 continue
-            for one in node.named_children:
-                name, value = one.child_by_field_name("name"), one.child_by_field_name("value")
+            for declarator in statement.named_children:
+                name = declarator.child_by_field_name("name")
+                value = declarator.child_by_field_name("value")
                 if name is not None and value is not None and name.type == "identifier":
-                    found[self.source.of(name)] = bare(value)
-        if not found:
-            return found
-        bound = Counter(
-            self.source.of(node)
-            for node in walk(self.source.root)
-            if node.type == "shorthand_property_identifier_pattern" or (node.type == "identifier" and _is_bound(node))
-        )
-        return {name: value for name, value in found.items() if bound[name] == 1}
+                    declared[self.source.of(name)] = bare(value)
+        if not declared:
+            return declared
+        times_bound = Counter(map(self.source.of, filter(_is_binding, walk(self.source.root))))
+        return {name: value for name, value in declared.items() if times_bound[name] == 1}
 
     def value(self, node: Node) -> Node:
         """The expression that a name means, without parentheses; the node itself if it is not such a name."""
         node = bare(node)
         for _ in range(_MOST_NAMES):
-            meant = self.constants.get(self.source.of(node)) if node.type == "identifier" else None
-            if meant is None:
+            if node.type != "identifier":
                 break
-            node = meant
+            value = self.constants.get(self.source.of(node))
+            if value is None:
+                break
+            node = value
         return node
 
     def key(self, node: Node) -> str:
@@ -299,6 +350,13 @@ class Subject:
         return "".join(self.source.of(node).split())
 
 
+def _is_binding(node: Node) -> bool:
+    """Whether the node is a name that may get a value here."""
+    if node.type == "shorthand_property_identifier_pattern":
+        return True
+    return node.type == "identifier" and _is_bound(node)
+
+
 def _is_bound(node: Node) -> bool:
     """Whether the name may get a value here; if in doubt, True."""
     parent = node.parent
@@ -308,3 +366,8 @@ def _is_bound(node: Node) -> bool:
         return parent.child_by_field_name("parameter") == node
     value = parent.child_by_field_name("value") or parent.child_by_field_name("right")
     return value != node
+
+
+def without_comments(node: Node) -> list[Node]:
+    """All children of a node but comments."""
+    return [child for child in node.children if child.type != "comment"]

@@ -11,10 +11,11 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from sandbox.javascript import syntax
-from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
+from sandbox.javascript.syntax import COMPARISONS, LOGICAL, Node, Source, bare, operator_of, sides
 from sandbox.verdicts import MOST_OPERANDS, Operand, TracedCopy
 
 _MOST_DEPTH = 40
@@ -46,39 +47,65 @@ def _words_in(source: Source, node: Node) -> list[str]:
 
 
 def operands(source: Source) -> list[Operand]:
-    """A whole comes before its parts; empty for a text that cannot be parsed."""
+    """The first MOST_OPERANDS operands of the decisions of a trigger, in the order of the text. A whole comes before
+    its parts. A text that cannot be parsed has none."""
     if source.broken:
         return []
     traced = list[Operand]()
     for decision, role in syntax.decisions(source):
-        for node, depth, is_side in islice(_parts(decision), MOST_OPERANDS - len(traced)):
-            shown_role = role if depth == 0 and role != "verdict" else ""
-            text = " ".join(source.of(node).split())
-            traced.append(Operand(len(traced), depth, shown_role, text, node.start_byte, node.end_byte, is_side))
+        for part in islice(_parts(decision), MOST_OPERANDS - len(traced)):
+            is_decision = part.depth == 0
+            operand = Operand(
+                number=len(traced),
+                depth=part.depth,
+                role=role if is_decision and role != "verdict" else "",
+                text=" ".join(source.of(part.node).split()),
+                start=part.node.start_byte,
+                end=part.node.end_byte,
+                is_compared=part.is_compared,
+            )
+            traced.append(operand)
     return traced
 
 
-def _parts(decision: Node) -> Iterator[tuple[Node, int, bool]]:
-    """The decision, its operands, and the sides of comparisons; each with its depth, and whether it is such a side."""
-    pending = [(decision, 0, False)]
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a decision. `depth`: 0 for the whole decision. `is_compared`: it is a side of a comparison."""
+
+    node: Node
+    depth: int = 0
+    is_compared: bool = False
+
+
+def _parts(decision: Node) -> Iterator[_Part]:
+    """The decision, its operands, and the sides of its comparisons, without the parentheses around them."""
+    pending = [_Part(bare(decision))]
     while pending:
-        node, depth, is_side = pending.pop()
-        node = bare(node)
-        yield node, depth, is_side
-        if depth >= _MOST_DEPTH or node.type in FUNCTIONS or is_side:
+        part = pending.pop()
+        yield part
+        if part.depth >= _MOST_DEPTH or part.is_compared:
             continue
-        operator, both = operator_of(node), sides(node)
-        below: list[Node] = []
-        if operator in LOGICAL and both:
-            below = syntax.chain(node, operator)
-        elif operator == "!" and (argument := node.child_by_field_name("argument")):
-            below = [argument]
-        elif operator in COMPARISONS and both:
-            below = [one for one in both if bare(one).type not in _LITERALS]
-        elif node.type == "ternary_expression":
-            parts = (node.child_by_field_name(name) for name in ("condition", "consequence", "alternative"))
-            below = [one for one in parts if one is not None]
-        pending.extend((one, depth + 1, operator in COMPARISONS) for one in reversed(below))
+        is_comparison = operator_of(part.node) in COMPARISONS
+        operands = [_Part(bare(node), part.depth + 1, is_comparison) for node in _operands_of(part.node)]
+        pending += reversed(operands)
+
+
+def _operands_of(node: Node) -> list[Node]:
+    """The operands of a logical expression, a negation or a choice, and the sides of a comparison that are no literals;
+    none for other expressions."""
+    operator = operator_of(node)
+    operands = sides(node)
+    if operator in LOGICAL and operands is not None:
+        return syntax.chain(node, operator)
+    if operator in COMPARISONS and operands is not None:
+        return [operand for operand in operands if bare(operand).type not in _LITERALS]
+    names: tuple[str, ...] = ()
+    if operator == "!":
+        names = ("argument",)
+    elif node.type == "ternary_expression":
+        names = ("condition", "consequence", "alternative")
+    fields = [node.child_by_field_name(name) for name in names]
+    return [field for field in fields if field is not None]
 
 
 def copy_of(text: str) -> TracedCopy | None:

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from languages import _
 from sandbox.chats import chat
 from sandbox.chats.dates import instant
 from sandbox.host.search import Scene
-from sandbox.locale import _
 from sandbox.workbench.files import read_chat, zone_of
 from sandbox.workbench.terminal import UsageError
 
 DEFAULT_WINDOW = 20
 """Messages that a search gets, as companions send them; triggers look at the last 4 by default."""
+
+FIRING_EXAMPLE = '{"messages": 3, "ms": 60000}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +45,15 @@ class Replay:
     def moments(self) -> list[datetime]:
         """The time of each message; one without takes that of the message before it."""
         zone = zone_of(self.timezone)
-        found: list[datetime] = []
+        moments: list[datetime] = []
         last = self.now
         for message in self.messages:
             last = time_of(message, zone) or last
-            found.append(last)
-        return found
+            moments.append(last)
+        return moments
 
     def scenes(self) -> list[Scene]:
+        """The scene after each message."""
         return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
 
     def end(self) -> Scene:
@@ -60,40 +63,82 @@ class Replay:
 
 def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
     """The time of the message, None if it has none."""
-    stamp = message.get("timestamp")
-    return datetime.fromtimestamp(stamp / 1000, UTC).astimezone(zone) if isinstance(stamp, int) else None
+    time_ms = message.get("timestamp")
+    if not isinstance(time_ms, int):
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone)
 
 
 def replay_of(options: argparse.Namespace) -> Replay:
-    """From --chat, --window, --now, --tz, --seed, --participants, and for `run` --at and --conversation. With --at the
-    chat ends there, and `now` is the time of that message unless --now is given. Raises UsageError."""
+    """The chat of a command line with the circumstances of its searches: --chat, --window, --now, --tz, --seed,
+    --participants, and for `run`, which alone has them, --conversation and --at. Raises UsageError."""
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
+    replay = Replay(
+        participants=_participants(options.participants),
+        now=moment(options.now, options.tz),
+        messages=_messages(options),
+        timezone=options.tz,
+        window=options.window,
+        seed=options.seed,
+        conversation_id=getattr(options, "conversation", "default"),
+    )
+    last_number = getattr(options, "at", None)
+    if last_number is None:
+        return replay
+    return _until(replay, last_number, has_own_time=bool(options.now))
+
+
+def _messages(options: argparse.Namespace) -> list[chat.Message]:
+    """The messages of --chat, where --user and --assistant name speakers. Raises UsageError."""
+    if not options.chat:
+        return []
+    roles = dict.fromkeys(options.user or (), "user")
+    roles |= dict.fromkeys(options.assistant or (), "assistant")
+    return read_chat(options.chat, options.encoding, zone=zone_of(options.tz), roles=roles)
+
+
+def _until(replay: Replay, last_number: int, *, has_own_time: bool) -> Replay:
+    """The replay of a chat that ends with this message, from 1 (--at). Its `now` is the time of the message, unless it
+    has a time of its own (--now). Raises UsageError."""
+    count = len(replay.messages)
+    if not 1 <= last_number <= count:
+        hint = _("give a number from 1 to {number}", count) if count else _("there are no messages; add --chat")
+        raise UsageError("--at: there is no message {at}; {hint}", last_number, hint)
+    now = replay.now if has_own_time else replay.moments()[last_number - 1]
+    return replace(replay, messages=replay.messages[:last_number], now=now)
+
+
+def _participants(text: str) -> dict[str, Any]:
+    """What --participants says. Raises UsageError."""
     try:
-        participants = json.loads(options.participants)
+        participants = json.loads(text)
     except ValueError as error:
         raise UsageError("--participants is not JSON: {reason}", error) from error
     if not isinstance(participants, dict):
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
-    now = moment(options.now, options.tz)
-    roles = {**dict.fromkeys(options.user or (), "user"), **dict.fromkeys(options.assistant or (), "assistant")}
-    replay = Replay(
-        messages=read_chat(options.chat, options.encoding, zone_of(options.tz), roles) if options.chat else [],
-        now=now,
-        timezone=options.tz,
-        window=options.window,
-        seed=options.seed,
-        participants=participants,
-        conversation_id=getattr(options, "conversation", "default"),
-    )
-    at, count = getattr(options, "at", None), len(replay.messages)
-    if at is None:
-        return replay
-    if not 1 <= at <= count:
-        hint = _("give a number from 1 to {number}", count) if count else _("there are no messages; add --chat")
-        raise UsageError("--at: there is no message {at}; {hint}", at, hint)
-    now = now if options.now else replay.moments()[at - 1]
-    return replace(replay, messages=replay.messages[:at], now=now)
+    return participants
+
+
+def last_firing(text: str | None) -> Mapping[str, int] | None:
+    """What --last-fired says. Raises UsageError."""
+    if text is None or text == "null":
+        return None
+    try:
+        return firing_of(json.loads(text))
+    except ValueError as error:
+        raise UsageError("--last-fired: {reason}", _("it is not JSON such as {example}", FIRING_EXAMPLE)) from error
+    except UsageError as error:
+        raise UsageError("--last-fired: {reason}", error) from error
+
+
+def firing_of(value: Any) -> Mapping[str, int]:
+    """How many messages and milliseconds ago a memory last came: an object with both. Raises UsageError."""
+    is_object = isinstance(value, dict) and value.keys() == {"messages", "ms"}
+    if not is_object or not all(type(number) is int and number >= 0 for number in value.values()):
+        raise UsageError("it must have `messages` and `ms`, whole numbers from 0, such as {example}", FIRING_EXAMPLE)
+    firing: Mapping[str, int] = value
+    return firing
 
 
 def moment(text: str | None, timezone: str | None) -> datetime:

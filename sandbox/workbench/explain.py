@@ -7,12 +7,13 @@ realm/trace.js writes the notes of the second run and changes with this.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from languages import _
 from sandbox import protocol
 from sandbox.javascript import syntax
 from sandbox.javascript.tracing import operands
-from sandbox.locale import _, term, translated
 from sandbox.verdicts import Failed, Fired, Operand, Problem, RunReport, Verdict
 from sandbox.workbench.terminal import fit
 
@@ -27,61 +28,90 @@ def word(verdict: Verdict) -> str:
 
 def said(verdict: Verdict) -> str:
     """The verdict as the end of a sentence that begins with `it`."""
-    if not isinstance(verdict, Failed):
-        return _("fired") if isinstance(verdict, Fired) else _("was quiet")
-    return _("failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place_of(verdict))
+    if isinstance(verdict, Failed):
+        return _("failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place_of(verdict))
+    if isinstance(verdict, Fired):
+        return _("fired")
+    return _("was quiet")
 
 
-def place_of(found: Failed | Problem) -> str:
+def place_of(problem: Failed | Problem) -> str:
     """Where it is, as the end of a sentence; '' if that is not known."""
-    return _(" at line {line}, column {column}", found.line, found.column) if found.line is not None else ""
+    if problem.line is None:
+        return ""
+    return _(" at line {line}, column {column}", problem.line, problem.column)
 
 
 def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:
     """The operands with their values, and the calls of match_keys with what they found. `first`: of `messages`."""
-    found = operands(syntax.parse(source))
-    if report.traced is None or not found:
+    all_operands = operands(syntax.parse(source))
+    if report.traced is None or not all_operands:
         return []
     *calls, end = report.trace or [{}]
     if "operands" not in end or word(report.traced) != word(report.verdict):
-        return ["", term("no operands: the second run, which records them, was stopped or gave another verdict")]
-    lines = list(_operand_lines(found, end["operands"], isinstance(report.verdict, Failed)))
+        return ["", _("no operands: the second run, which records them, was stopped or gave another verdict")]
+    has_failed = isinstance(report.verdict, Failed)
+    lines = list(_operand_lines(all_operands, _values_in(end["operands"]), has_failed=has_failed))
     for call in calls:
         lines += _call_lines(call, messages, first)
     if end["calls"] > len(calls):
         lines += ["", _("and {calls} more calls", end["calls"] - len(calls))]
-    return [protocol.text(translated(line)) for line in lines]
+    return [protocol.text(line) for line in lines]
 
 
-def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) -> Iterator[str]:
-    """`rows`: number of an operand, how often it was evaluated, its last value: whether true, and as text."""
-    values = {row[0]: row[1:] for row in rows}
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What the second run noted of an operand: how often it was evaluated, and its last value."""
+
+    times: int = 0
+    is_true: bool = False
+    text: str = ""
+
+
+def _values_in(rows: Sequence[Any]) -> dict[int, _Value]:
+    """The values of operands by their numbers."""
+    return {number: _Value(times, is_true, text) for number, times, is_true, text in rows}
+
+
+def _operand_lines(all_operands: Sequence[Operand], values: Mapping[int, _Value], *, has_failed: bool) -> Iterator[str]:
     yield ""
     yield _("value  operand")
-    for one in sorted(found, key=lambda operand: (operand.start, -operand.end)):
-        times, last, value = values.get(one.number, (0, 0, ""))
-        sign = "-" if times == 0 else "true" if last else "false"
-        more = f" = {value}" if value not in ("", "true", "false") else ""
-        if one.is_compared and times and value:
-            sign, more = "", f" = {value}"
-        if times > 1:
-            more += _(" ({times} times, the last)", times)
-        role = f"{one.role}: " if one.role else ""
-        indent = "  " * one.depth
-        yield f"{sign:<5}  {indent}{fit(role + one.text, WIDTH - len(indent)).rstrip()}" + more
-    if len(values) < len(found):
-        yield _("-      gave no value before it failed") if failed else _("-      was never reached")
+    for operand in sorted(all_operands, key=lambda operand: (operand.start, -operand.end)):
+        yield _operand_line(operand, values.get(operand.number, _Value()))
+    if len(values) < len(all_operands):
+        yield _("-      had no value before the trigger failed") if has_failed else _("-      was not evaluated")
+
+
+def _operand_line(operand: Operand, value: _Value) -> str:
+    sign = "true" if value.is_true else "false"
+    if not value.times:
+        sign = "-"
+    more = ""
+    if operand.is_compared and value.times and value.text:
+        sign = ""
+        more = f" = {value.text}"
+    elif value.text not in ("", "true", "false"):
+        more = f" = {value.text}"
+    if value.times > 1:
+        more += _(" ({times} times, the last)", value.times)
+    role = f"{operand.role}: " if operand.role else ""
+    indent = "  " * operand.depth
+    text = fit(role + operand.text, WIDTH - len(indent)).rstrip()
+    return f"{sign:<5}  {indent}{text}" + more
 
 
 def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
-    """`keys`: each with the places of messages in which it was found, -1 unknown, the text there, and how it is spelled
-    there, if otherwise."""
+    """The lines about a call of match_keys. `call["keys"]`: each key with its hits. A hit has the position of the
+    message in which the key was found (-1: it is unknown), the text there, and how the key is spelled there, if
+    otherwise."""
 
-    def named(place: int) -> str:
-        return f"#{first + place}" if place >= 0 else _("its own text")
+    def named(position: int) -> str:
+        if position < 0:
+            return _("its own text")
+        return f"#{first + position}"
 
     yield ""
-    keys = fit(", ".join(key for key, _ in call["keys"]), WIDTH).rstrip()
+    keys = fit(", ".join(key for key, _hits in call["keys"]), WIDTH).rstrip()
     yield _(
         "{trace} of {keys}; scope {scope}, depth {depth}: {result}",
         call["trace"],
@@ -90,12 +120,23 @@ def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], 
         call["depth"],
         call["result"],
     )
-    places = fit(", ".join(translated(named(place)) for place in call["places"]), WIDTH).rstrip()
+    places = fit(", ".join(named(position) for position in call["places"]), WIDTH).rstrip()
     yield _("  looked at {places}", places or _("nothing: no message has this scope within this depth"))
-    for given, hits in call["keys"]:
-        for place, text, spelled in hits:
-            key = _("{key} (as {spelled})", given, spelled) if spelled else given
-            who = f" {messages[place].get('name') or messages[place]['role']}" if 0 <= place < len(messages) else ""
-            yield _("  {key} in {named}{who}: {fit}", key, named(place), who, fit(text, WIDTH).rstrip())
-    if missing := [key for key, hits in call["keys"] if not hits]:
+    missing: list[str] = []
+    for key, hits in call["keys"]:
+        if not hits:
+            missing.append(key)
+        for position, text, spelled in hits:
+            shown_key = _("{key} (as {spelled})", key, spelled) if spelled else key
+            who = _speaker(messages, position)
+            yield _("  {key} in {named}{who}: {fit}", shown_key, named(position), who, fit(text, WIDTH).rstrip())
+    if missing:
         yield _("  not found: {fit}", fit(", ".join(missing), WIDTH).rstrip())
+
+
+def _speaker(messages: Sequence[Mapping[str, Any]], position: int) -> str:
+    """Who said the message, behind a blank; empty if that is not known."""
+    if not 0 <= position < len(messages):
+        return ""
+    message = messages[position]
+    return f" {message.get('name') or message['role']}"

@@ -17,9 +17,10 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from languages import _
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
-from sandbox.locale import _, term
+from sandbox.firing.rule_fields import RULE_FIELDS
 from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
@@ -95,12 +96,12 @@ class PackMemory:
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
     """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
-        found, wrong = usable(read_json(name, encoding))
+        memories, faults = usable(read_json(name, encoding))
     except ValueError as error:
         raise UsageError("{about}: {what}", name, error) from error
-    if wrong and not found:
-        raise UsageError("{about}: {what}", name, wrong[0])
-    return found, wrong
+    if faults and not memories:
+        raise UsageError("{about}: {what}", name, faults[0])
+    return memories, faults
 
 
 def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
@@ -109,22 +110,25 @@ def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
         if isinstance(document, dict) and "entries" in document:
             raise ValueError(_("is a lorebook; `memory-server convert` makes a pack of it"))
         raise ValueError(_("a pack is a JSON array of memories with name, prompt and trigger"))
-    found: dict[str, PackMemory] = {}
-    wrong: list[str] = []
+    memories: dict[str, PackMemory] = {}
+    faults: list[str] = []
     for number, row in enumerate(document, start=1):
         try:
             memory = _memory(number, row)
-            if memory.name in found:
-                raise ValueError(
-                    _("memory {number}: two memories are called {name!r}; give each its own name", number, memory.name)
-                )
-            found[memory.name] = memory
         except ValueError as error:
-            wrong.append(str(error))
-    return tuple(found.values()), tuple(wrong)
+            faults.append(str(error))
+            continue
+        if memory.name in memories:
+            faults.append(
+                _("memory {number}: two memories are called {name!r}; give each its own name", number, memory.name)
+            )
+        else:
+            memories[memory.name] = memory
+    return tuple(memories.values()), tuple(faults)
 
 
 def _memory(number: int, row: Any) -> PackMemory:
+    """The memory of a row. Raises ValueError: it has not all that a memory must have."""
     if not isinstance(row, dict):
         raise ValueError(_("memory {number} is not an object with name, prompt and trigger", number))
     for key in _TEXTS:
@@ -135,36 +139,52 @@ def _memory(number: int, row: Any) -> PackMemory:
     context = row.get("createdContext")
     if context is not None and not isinstance(context, str):
         raise ValueError(_("memory {number} ({name!r}): `createdContext` must be text", number, row["name"]))
-    extra = {key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")}
-    return PackMemory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
+    return PackMemory(
+        name=row["name"],
+        prompt=row["prompt"],
+        trigger=row["trigger"],
+        created_context=context or "",
+        extra={key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")},
+        number=number,
+    )
 
 
-def pack_text(found: Iterable[PackMemory]) -> str:
+def pack_text(memories: Iterable[PackMemory]) -> str:
     """The text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
     rows = [
-        {**{key: getattr(one, key) for key in _TEXTS}, "createdContext": one.created_context, **one.extra}
-        for one in found
+        {
+            "name": memory.name,
+            "prompt": memory.prompt,
+            "trigger": memory.trigger,
+            "createdContext": memory.created_context,
+            **memory.extra,
+        }
+        for memory in memories
     ]
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
-def memory_named(pack: str, found: Sequence[PackMemory], name: str) -> PackMemory:
+def memory_named(pack: str, memories: Sequence[PackMemory], name: str) -> PackMemory:
     """The memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
-    known = {**{str(memory.number): memory for memory in found}, **{memory.name: memory for memory in found}}
-    if name in known:
-        return known[name]
-    holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
-    near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
+    by_number = {str(memory.number): memory for memory in memories}
+    by_name = {memory.name: memory for memory in memories}
+    memory = by_name.get(name) or by_number.get(name)
+    if memory is not None:
+        return memory
+    near = [memory_name for memory_name in by_name if name.casefold() in memory_name.casefold()][:1]
+    if not near:
+        near = difflib.get_close_matches(name, list(by_name), n=1)
     hint = _("did you mean {near!r}?", near[0]) if near else _("`trigger-sandbox pack show` shows all memories")
     raise UsageError("{pack}: no memory is called {name!r}; {hint}", pack, name, hint)
 
 
 class NamedTrigger(NamedTuple):
-    """One trigger. `file`: where it is; the same as the name if the file has nothing else."""
+    """One trigger. `file`: where it is; the same as the name if the file has nothing else. `memory`: of a pack."""
 
     name: str
     source: str
     file: str
+    memory: PackMemory | None = None
 
 
 def triggers_of(
@@ -178,44 +198,62 @@ def triggers_of(
         return [NamedTrigger("-e", code, "-e")], []
     if not names:
         raise UsageError("there is no trigger; name a file, or give the trigger with -e")
-    found: list[NamedTrigger] = []
+    triggers: list[NamedTrigger] = []
     unusable: list[tuple[str, str]] = []
     for name in names:
         if packs or name.endswith(".json"):
-            memories, wrong = read_usable(name, encoding)
-            found += [NamedTrigger(memory.name, memory.trigger, name) for memory in memories]
-            unusable += [(name, sentence) for sentence in wrong]
+            memories, faults = read_usable(name, encoding)
+            triggers += [NamedTrigger(memory.name, memory.trigger, file=name, memory=memory) for memory in memories]
+            unusable += [(name, sentence) for sentence in faults]
         else:
-            found.append(NamedTrigger(name, read_text(name, encoding), name))
-    return found, unusable
+            triggers.append(NamedTrigger(name, read_text(name, encoding), name))
+    return triggers, unusable
 
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
+    """Show the sentence about each memory that cannot be used, with its pack."""
     for name, sentence in unusable:
-        terminal.show(f"{name}: {term('error')}: " + sentence, "red")
+        terminal.show(f"{name}: {_('error')}: " + sentence, "red")
+
+
+def rules_line(fields: Mapping[str, Any]) -> str:
+    """The rules of a memory as its file has them, on one line; "": it has none."""
+    rules = (f"{name} {json.dumps(fields[name], ensure_ascii=False)}" for name in RULE_FIELDS if name in fields)
+    return ", ".join(rules)
 
 
 def show_pack(options: argparse.Namespace) -> int:
     """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
     terminal = Terminal(sys.stdout)
-    found: Sequence[PackMemory]
-    found, wrong = read_usable(options.pack)
+    memories, faults = read_usable(options.pack)
+    unusable = [(options.pack, sentence) for sentence in faults]
     if options.memory is not None:
         try:
-            found, wrong = [memory_named(options.pack, found, options.memory)], ()
+            memory = memory_named(options.pack, memories, options.memory)
         except UsageError:
-            say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+            say_unusable(Terminal(sys.stderr), unusable)
             raise
-    for position, memory in enumerate(found):
+        _show_memory(terminal, memory)
+        return 0
+    for position, memory in enumerate(memories):
         if position:
             terminal.show()
-        terminal.rule(memory.name, "bold", "-")
-        terminal.show(memory.prompt)
-        terminal.show(f"\n{term('trigger')}", "dim")
-        for line in memory.trigger.splitlines():
-            terminal.show(f"    {line}")
-        for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
-            for line in text if isinstance(text, list) else [text] if text else []:
-                terminal.show(_("{about}: {what}", label, line), "dim")
-    say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
-    return 2 if wrong else 0
+        _show_memory(terminal, memory)
+    say_unusable(Terminal(sys.stderr), unusable)
+    return 2 if unusable else 0
+
+
+def _show_memory(terminal: Terminal, memory: PackMemory) -> None:
+    terminal.rule(memory.name, "bold", "-")
+    terminal.show(memory.prompt)
+    terminal.show(f"\n{_('trigger')}", "dim")
+    for line in memory.trigger.splitlines():
+        terminal.show(f"    {line}")
+    rules = rules_line(memory.extra)
+    if rules:
+        terminal.show(_("rules: {rules}", rules), "dim")
+    other_fields = {name: value for name, value in memory.extra.items() if name not in RULE_FIELDS}
+    for label, value in {"createdContext": memory.created_context, **other_fields}.items():
+        lines = value if isinstance(value, list) else [value]
+        for line in lines if value else ():
+            terminal.show(_("{about}: {what}", label, line), "dim")

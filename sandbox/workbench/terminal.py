@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
+from languages import MessageError
 from sandbox.errors import SandboxError
-from sandbox.locale import MessageError, translated
 
 PIPE_WIDTH = 80
 """Cells of a line where the width is not known."""
@@ -37,25 +37,28 @@ class Terminal:
     def __init__(self, out: TextIO, width: int | None = None) -> None:
         from rich.console import Console
 
-        self._console = Console(file=out, width=width or (None if out.isatty() else PIPE_WIDTH))
+        if not width and not out.isatty():
+            width = PIPE_WIDTH
+        self._console = Console(file=out, width=width or None)
         self._encoding = out.encoding or "utf-8"
         self.width = self._console.width
 
     def show(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
-        """Writes a line, in the reader's language if it is a message. A character that the terminal cannot show becomes
+        """Writes a line. A character that the terminal cannot show becomes
         `?`, one for each of its cells."""
-        text = translated(text)
-        if text.encode(self._encoding, "ignore").decode(self._encoding) != text:
-            text = "".join(char if char.encode(self._encoding, "ignore") else "?" * cells(char) for char in text)
+        if not self._can_show(text):
+            text = "".join(char if self._can_show(char) else "?" * cells(char) for char in text)
         self._console.out(text, style=style, highlight=False, end=end)
         self._console.file.flush()
 
+    def _can_show(self, text: str) -> bool:
+        return text.encode(self._encoding, "ignore").decode(self._encoding) == text
+
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """A line of `mark` with a title in its middle."""
-        title = translated(title)
-        room = max(6, min(self.width, 100) - cells(title) - 2)
-        left = room // 2
-        self.show(f"{mark * left} {title} {mark * (room - left)}", style)
+        marks = max(6, min(self.width, 100) - cells(title) - 2)
+        marks_before = marks // 2
+        self.show(f"{mark * marks_before} {title} {mark * (marks - marks_before)}", style)
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     console = Console(file=out or sys.stderr)
-    noun = translated(noun)
+    noun = noun
     columns = BarColumn(), MofNCompleteColumn(), TextColumn(noun)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(noun, total=total)

@@ -9,26 +9,31 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from languages import N_, _, counted, joined, spoken
+from languages.command_line import padded
+from sandbox.firing.chat_state import ChatState
+from sandbox.firing.reasons import reason_text
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import literals
 from sandbox.javascript.positions import caret
-from sandbox.language import padded
-from sandbox.locale import N_, _, counted, joined, spoken
-from sandbox.verdicts import Failed, Fired, Verdict
+from sandbox.verdicts import Failed, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
 from sandbox.workbench.files import memory_named, read_usable, zone_of
+from sandbox.workbench.firing_replay import Circumstances, Outcome, outcomes_along, state_after, verdicts_along
 from sandbox.workbench.fixtures import Case, Unusable, fixture_files, fixtures_beside, read_fixture
 from sandbox.workbench.terminal import Terminal, UsageError, settled
-from sandbox.workbench.timeline import verdicts_along
 
-EXIT_PASSED, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
+EXIT_PASSED = 0
+EXIT_FAILED = 1
+EXIT_MISUSE = 2
 _MOST_MESSAGES = 3
 _MOST_DIFFERENCES = 10
 
@@ -42,42 +47,98 @@ class CaseResult(NamedTuple):
     @property
     def sign(self) -> str:
         """`.` passed, `F` failed, `E` could not be run."""
-        return "." if not self.reasons else "E" if isinstance(self.case, Unusable) else "F"
+        if not self.reasons:
+            return "."
+        if isinstance(self.case, Unusable):
+            return "E"
+        return "F"
 
 
-async def _tried(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a trigger, or of its memory, in one search. `word`: fired, quiet, failed or held back. `detail`:
+    the kind of a failure, or why it was held back. `sentence`: the end of one that begins with `it`."""
+
+    word: str
+    detail: str
+    sentence: str
+    verdict: Verdict
+
+    @staticmethod
+    def of(verdict: Verdict) -> Judged:
+        detail = verdict.kind if isinstance(verdict, Failed) else ""
+        return Judged(word(verdict), detail, said(verdict), verdict)
+
+    @staticmethod
+    def of_memory(outcome: Outcome, number: int) -> Judged:
+        """The memory with this number, by its rules and the room."""
+        verdict = outcome.verdicts[number]
+        reasons: Mapping[int, str] = {**outcome.held_back, **outcome.without_room}
+        if number in reasons:
+            reason = reasons[number]
+            sentence = _("was held back ({reason}): {meaning}", reason, reason_text(reason))
+            return Judged("held back", reason, sentence, verdict)
+        if number in outcome.activated:
+            return Judged("fired", "", _("fired and came"), verdict)
+        return Judged.of(verdict)
+
+
+async def _reasons_of_failure(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
     """Why the case fails, and what its trigger wrote; empty if it passes."""
     if isinstance(case.expected, tuple):
-        rows = await verdicts_along(sandbox, [case.source], case.scenes())
-        return tuple(_wrong_firings(case, case.expected, [verdict for (verdict,) in rows]))
+        searches = await _judged_along(case, sandbox)
+        return tuple(_wrong_firings(case, case.expected, searches))
     end = case.end()
-    report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed)
-    lines = list(_wrong_verdict(case, case.expected, report.verdict))
-    return (*lines, *(f"{padded('console', 9)}{line}" for line in report.console if lines))
+    report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed, last_fired=case.last_fired)
+    judged = Judged.of(report.verdict)
+    if case.is_by_rules:
+        searches = await _judged_along(case, sandbox)
+        judged = searches[-1]
+    lines = list(_wrong_verdict(case, case.expected, judged))
+    if not lines:
+        return ()
+    console = [f"{padded('console', 9)}{line}" for line in report.console]
+    return (*lines, *console)
+
+
+async def _judged_along(case: Case, sandbox: TriggerSandbox) -> list[Judged]:
+    """What becomes of the memory in each search of the case."""
+    steps = case.steps()
+    if not case.is_by_rules:
+        rows = await verdicts_along(sandbox, [case.source], [step.scene for step in steps])
+        return [Judged.of(verdict) for (verdict,) in rows]
+    state = ChatState()
+    if case.last_fired is not None:
+        state = state_after(case.entry, steps[0], **case.last_fired)
+    circumstances = Circumstances(case.max_chars, state, case.conversation_id)
+    outcomes = await outcomes_along(sandbox, case.entries, steps, circumstances)
+    return [Judged.of_memory(outcome, case.entry.number) for outcome in outcomes]
 
 
 def test(options: argparse.Namespace) -> int:
     """Returns 0 when all cases pass, 1 when one fails, 2 when one cannot be run. Raises UsageError."""
-    found = collect(fixture_files(options.paths), options.encoding)
-    return run(found, Terminal(sys.stdout), options.k or "", first_only=options.x)
+    cases = collect(fixture_files(options.paths), options.encoding)
+    return run(cases, Terminal(sys.stdout), options.k or "", first_only=options.x)
 
 
 def test_pack(options: argparse.Namespace) -> int:
     """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
-    found, _unusable = read_usable(options.pack)
-    beside = [case for case in collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
-    if not beside:
+    memories, _unusable = read_usable(options.pack)
+    cases = [case for case in collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
+    if not cases:
         raise UsageError(
             "no fixture beside {pack} names it; write one with `pack: {name}`, see docs/how-to/test-triggers.md",
             options.pack,
             Path(options.pack).name,
         )
     terminal = Terminal(sys.stdout)
-    code = run(beside, terminal)
-    tested = {
-        memory_named(options.pack, found, case.memory).name for case in beside if isinstance(case, Case) and case.memory
-    }
-    if untested := [memory.name for memory in found if memory.name not in tested]:
+    code = run(cases, terminal)
+    tested: set[str] = set()
+    for case in cases:
+        if isinstance(case, Case) and case.memory:
+            tested.add(memory_named(options.pack, memories, case.memory).name)
+    untested = [memory.name for memory in memories if memory.name not in tested]
+    if untested:
         terminal.show(_("without a case: {untested}", ", ".join(untested)), "yellow")
     return code
 
@@ -90,21 +151,21 @@ def _is_of(case: Case | Unusable, pack: str) -> bool:
 
 def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | Unusable]:
     """The cases of all files; a file that cannot be read counts as an unusable case."""
-    found: list[Case | Unusable] = []
+    cases: list[Case | Unusable] = []
     for path in files:
         try:
-            found += read_fixture(path, encoding)
+            cases += read_fixture(path, encoding)
         except UsageError as error:
-            found.append(Unusable(str(path), None, path.name, str(error)))
-    return found
+            cases.append(Unusable(str(path), None, name=path.name, reason=str(error)))
+    return cases
 
 
-def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *, first_only: bool = False) -> int:
+def run(all_cases: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *, first_only: bool = False) -> int:
     """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code. Raises
     UsageError."""
-    cases = [case for case in found if words.casefold() in f"{case.file} {case.name}".casefold()]
+    cases = [case for case in all_cases if words.casefold() in f"{case.file} {case.name}".casefold()]
     if not cases:
-        raise UsageError("-k matches none of the {found} cases; give a part of a case's name", len(found))
+        raise UsageError("-k matches none of the {found} cases; give a part of a case's name", len(all_cases))
     terminal.show(
         _(
             "collected {cases} in {files}",
@@ -114,24 +175,8 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
     )
     started = time.perf_counter()
     results: list[CaseResult] = []
-
-    async def perform() -> None:
-        file = None
-        # A case of another time zone than the one before gets a new sandbox, since V8 keeps its first zone.
-        for zone, group in groupby(cases, lambda case: case.timezone if isinstance(case, Case) else None):
-            async with TriggerSandbox(timezone=zone) as sandbox:
-                for case in group:
-                    reasons = (case.reason,) if isinstance(case, Unusable) else await _tried(case, sandbox)
-                    results.append(CaseResult(case, reasons))
-                    if case.file != file:
-                        file = case.file
-                        terminal.show(f"\n{file} ", end="")
-                    terminal.show(results[-1].sign, "red" if reasons else "green", end="")
-                    if first_only and reasons:
-                        return
-
     try:
-        settled(perform())
+        settled(_run_cases(cases, terminal, results, first_only=first_only))
     finally:
         terminal.show()
     for result in results:
@@ -140,26 +185,73 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
     if len(results) < len(cases):
         terminal.show(_("stopped at the first failure (-x)"))
     signs = Counter(result.sign for result in results)
-    errors = counted(signs["E"], "error") if signs["E"] else ""
-    failed = _("{count} failed", signs["F"]) if signs["F"] else ""
-    passed = _("{count} passed", signs["."]) if signs["."] else ""
-    left_out = _("{found} not chosen", len(found) - len(cases)) if len(found) > len(cases) else ""
-    summary = joined(", ", filter(None, (failed, passed, errors, left_out)))
+    summary = _summary(signs, not_chosen=len(all_cases) - len(cases))
     color = "red" if signs["F"] or signs["E"] else "green"
     terminal.rule(_("{summary} in {seconds:.2f} s", summary, time.perf_counter() - started), color)
     if signs.keys() == {"."}:
         for path in dict.fromkeys(map(_tested, cases)):
             if path is not None:
-                terminal.show(_("into the memory: {adding}", adding(path)))
-    return EXIT_MISUSE if signs["E"] else EXIT_FAILED if signs["F"] else EXIT_PASSED
+                terminal.show(_("to store it: {adding}", adding(path)))
+    if signs["E"]:
+        return EXIT_MISUSE
+    return EXIT_FAILED if signs["F"] else EXIT_PASSED
+
+
+async def _run_cases(
+    cases: Sequence[Case | Unusable], terminal: Terminal, results: list[CaseResult], *, first_only: bool
+) -> None:
+    """Run the cases, show a sign for each, in a line for each file, and append what became of them to `results`, which
+    has the cases that were run even if a later one raises. `first_only`: stop after the first that does not pass."""
+    file_of_line = None
+    # Neighbours of one time zone share a sandbox; another zone needs a new one, since V8 keeps its first zone.
+    for zone, cases_of_zone in groupby(cases, _zone_of_case):
+        async with TriggerSandbox(timezone=zone) as sandbox:
+            for case in cases_of_zone:
+                result = await _result_of(case, sandbox)
+                results.append(result)
+                if case.file != file_of_line:
+                    file_of_line = case.file
+                    terminal.show(f"\n{case.file} ", end="")
+                terminal.show(result.sign, "red" if result.reasons else "green", end="")
+                if first_only and result.reasons:
+                    return
+
+
+async def _result_of(case: Case | Unusable, sandbox: TriggerSandbox) -> CaseResult:
+    if isinstance(case, Unusable):
+        return CaseResult(case, reasons=(case.reason,))
+    return CaseResult(case, reasons=await _reasons_of_failure(case, sandbox))
+
+
+def _zone_of_case(case: Case | Unusable) -> str | None:
+    if isinstance(case, Unusable):
+        return None
+    return case.timezone
+
+
+def _summary(signs: Mapping[str, int], *, not_chosen: int) -> str:
+    """How many cases have each sign."""
+    parts: list[str] = []
+    if signs["F"]:
+        parts.append(_("{count} failed", signs["F"]))
+    if signs["."]:
+        parts.append(_("{count} passed", signs["."]))
+    if signs["E"]:
+        parts.append(counted(signs["E"], "error"))
+    if not_chosen:
+        parts.append(_("{found} not selected", not_chosen))
+    return joined(", ", parts)
 
 
 def _tested(case: Case | Unusable) -> Path | None:
     """The file of the trigger that a case tests: its pack, or the file beside the fixture with the same name."""
     fixture = Path(case.file)
-    beside = fixture.with_name(fixture.name.removesuffix(".trigger.yaml") + ".js")
-    path = beside if case.pack is None else fixture.parent / case.pack
-    return path if path.is_file() else None
+    path = fixture.with_name(fixture.name.removesuffix(".trigger.yaml") + ".js")
+    if case.pack is not None:
+        path = fixture.parent / case.pack
+    if not path.is_file():
+        return None
+    return path
 
 
 def adding(path: Path) -> str:
@@ -175,45 +267,57 @@ def new(options: argparse.Namespace) -> int:
     source, _line, cases = _named(template, options.kind, options.name).partition("---\n")
     path = Path(options.folder) / f"{options.name or options.kind}.js"
     fixture = path.with_name(f"{path.stem}.trigger.yaml")
-    named = json.dumps(path.name, ensure_ascii=False)
-    head = f"trigger_file: {named}\ntz: UTC  # write the time zone of your server here\ncases:\n"
-    files = {path: source, fixture: f"# When {named} fires and when it stays quiet.\n{head}{cases}"}
-    if not options.force and (taken := [one for one in files if os.path.lexists(one)]):
-        raise UsageError("{taken} exists already; add --force to replace it, or choose another name", taken[0])
-    for place in files:
-        if os.path.lexists(place) and not (place.is_symlink() or place.is_file()):
-            raise UsageError("{file} is not a file; choose another name", place)
+    quoted_name = json.dumps(path.name, ensure_ascii=False)
+    head = f"trigger_file: {quoted_name}\ntz: UTC  # write the time zone of your server here\ncases:\n"
+    files = {path: source, fixture: f"# When {quoted_name} fires and when it stays quiet.\n{head}{cases}"}
+    _refuse_existing(files, force=options.force)
     if not path.parent.is_dir():
         raise UsageError("the folder {parent} does not exist; make it first", path.parent)
-    for one, text in files.items():
-        try:
-            one.unlink(missing_ok=True)
-            with one.open("x", encoding="utf-8", newline="\n") as file:  # a link is replaced, never followed
-                file.write(text)
-        except OSError as error:
-            raise UsageError("{value} cannot be written: {reason}", one, error.strerror) from error
+    for file_path, text in files.items():
+        _write_new(file_path, text)
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.show(f"    {line}")
     terminal.show()
-    terminal.show(_("written: {path} and, beside it, {name}", path, fixture.name), "green")
-    terminal.show(_("next: edit both, then: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
-    terminal.show(_("and into the memory: {adding}", adding(path)))
+    terminal.show(_("written: {path}, and {name} beside it", path, fixture.name), "green")
+    terminal.show(_("next: edit both files, then run: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
+    terminal.show(_("to store it, run: {adding}", adding(path)))
     return 0
+
+
+def _refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
+    """Raises UsageError: something is there that may not be replaced."""
+    existing = [path for path in paths if os.path.lexists(path)]
+    if existing and not force:
+        raise UsageError("{taken} exists already; add --force to replace it, or choose another name", existing[0])
+    for path in existing:
+        if not (path.is_symlink() or path.is_file()):
+            raise UsageError("{file} is not a file; choose another name", path)
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file in the place of what is there. A link is replaced, never followed. Raises UsageError."""
+    try:
+        path.unlink(missing_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError("{value} cannot be written: {reason}", path, error.strerror) from error
 
 
 def _named(template: str, kind: str, name: str | None) -> str:
     """A template with the name that the author gives in its places: in a comment, as keys, and in a message."""
     person = name or ("小满" if spoken() == "zh" else "Ann")
-    places = {
-        "{subject}": " ".join((name or f"The {kind}").split()),
+    subject = name or f"The {kind}"
+    texts = {
+        "{subject}": " ".join(subject.split()),
         "{person}": " ".join(person.split()),
         "{key}": f"{literals.string(name)}, " if name else "",
         "{name}": literals.string(person),
         "{said}": json.dumps(f"{person}: 生日 birthday", ensure_ascii=False),
     }
-    for place, text in places.items():
-        template = template.replace(place, text)
+    for placeholder, text in texts.items():
+        template = template.replace(placeholder, text)
     return template
 
 
@@ -228,48 +332,62 @@ def _show_failure(terminal: Terminal, result: CaseResult) -> None:
         terminal.show("    " + line)
 
 
-def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
-    if expected == word(verdict) or (isinstance(verdict, Failed) and expected == f"failed ({verdict.kind})"):
+def _wrong_verdict(case: Case, expected: str, judged: Judged) -> Iterator[str]:
+    """The lines about a case whose verdict is another one; none if it is the expected one."""
+    if expected in (judged.word, f"{judged.word} ({judged.detail})"):
         return
-    yield _("expected {expected}, but it {said}", _(expected), said(verdict))
-    if isinstance(verdict, Failed) and (pointer := caret(case.source, verdict.line, verdict.column)):
+    yield _("expected {expected}, but it {said}", _(expected), judged.sentence)
+    verdict = judged.verdict
+    if isinstance(verdict, Failed):
+        pointer = caret(case.source, verdict.line, verdict.column) or ""
         yield from pointer.splitlines()
     yield padded(N_("now"), 9) + f"{_local(case, case.now)} ({case.timezone})"
     if not case.messages:
         yield _("chat     no messages")
-    shown = range(max(0, len(case.messages) - _MOST_MESSAGES), len(case.messages))
-    yield from (f"{padded('chat', 9)}{message_line(case, index + 1)}" for index in shown)
-    yield from (f"{padded('trigger', 9)}{line}" for line in _clipped(case.source))
+    first_shown = max(0, len(case.messages) - _MOST_MESSAGES)
+    for index in range(first_shown, len(case.messages)):
+        yield f"{padded('chat', 9)}{message_line(case, index + 1)}"
+    for line in _clipped(case.source):
+        yield f"{padded('trigger', 9)}{line}"
 
 
-def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdict]) -> Iterator[str]:
-    fired = [number for number, verdict in enumerate(verdicts, start=1) if isinstance(verdict, Fired)]
-    failed = any(isinstance(verdict, Failed) for verdict in verdicts)
-    if fired == list(numbers) and not failed:
+def _wrong_firings(case: Case, numbers: Sequence[int], searches: Sequence[Judged]) -> Iterator[str]:
+    """The lines about a case that fires at other messages than these; none if it fires just at them."""
+    fired: list[int] = []
+    wrong: list[int] = []
+    for number, judged in enumerate(searches, start=1):
+        has_fired = judged.word == "fired"
+        if has_fired:
+            fired.append(number)
+        if has_fired != (number in numbers) or judged.word == "failed":
+            wrong.append(number)
+    if not wrong and fired == list(numbers):
         return
     yield _("expected to fire {at}, but it fired {at2}", _at(numbers), _at(fired))
-    wrong = [
-        n for n, verdict in enumerate(verdicts, 1) if (n in fired) != (n in numbers) or isinstance(verdict, Failed)
-    ]
     for number in wrong[:_MOST_DIFFERENCES]:
         wanted = _("fired") if number in numbers else _("quiet")
         yield f"{message_line(case, number)}"
-        yield _("         expected {wanted}, but it {said}", wanted, said(verdicts[number - 1]))
+        yield _("         expected {wanted}, but it {said}", wanted, searches[number - 1].sentence)
     if len(wrong) > _MOST_DIFFERENCES:
         yield _("and {messages}", counted(len(wrong) - _MOST_DIFFERENCES, "more message"))
 
 
 def _at(numbers: Sequence[int]) -> str:
-    return _("at {numbers}", ", ".join(map(str, numbers))) if numbers else _("never")
+    if not numbers:
+        return _("never")
+    return _("at {numbers}", ", ".join(map(str, numbers)))
 
 
 def message_line(case: Case, number: int) -> str:
     """Message `number` (from 1) on one line: its number, its time if it has one, who and what."""
     message = case.messages[number - 1]
     time = time_of(message, UTC)
-    said_at = f"{_local(case, time)} " if time else ""
+    said_at = ""
+    if time is not None:
+        said_at = f"{_local(case, time)} "
     who = message.get("name") or message["role"]
-    return f"#{number} {said_at}{who}: {' '.join(str(message['content']).split())}"
+    text = " ".join(str(message["content"]).split())
+    return f"#{number} {said_at}{who}: {text}"
 
 
 def _local(case: Case, moment: datetime) -> str:
@@ -277,5 +395,8 @@ def _local(case: Case, moment: datetime) -> str:
 
 
 def _clipped(source: str, most: int = 8) -> list[str]:
+    """The first lines of a trigger, and how many more it has."""
     lines = source.rstrip().splitlines()
-    return lines if len(lines) <= most else [*lines[:most], _("... {lines} more lines", len(lines) - most)]
+    if len(lines) <= most:
+        return lines
+    return [*lines[:most], _("... {lines} more lines", len(lines) - most)]

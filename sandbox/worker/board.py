@@ -8,14 +8,23 @@ in UTF-16. realm/board.js changes with this file.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-QUIET, FIRED, FAILED = 1, 2, 3
+QUIET = 1
+FIRED = 2
+FAILED = 3
 HEADER_BYTES = 64
 _HEADER = struct.Struct("=iii")
+_END_BYTES = 8
+"""Bytes of the time at which a trigger ended, a double; the times begin at a multiple of them."""
+_UNIT_BYTES = 2
+"""Bytes of a UTF-16 unit."""
+_TICK_US = 1_000
+"""Microseconds of the clock of the board, which counts milliseconds."""
 NOTE_UNITS_PER_TRIGGER = 420
 """Characters kept free for the failure of each trigger: 300 of message, JSON around it. realm/board.js knows it."""
 NOTE_UNITS_BASE = 8_192
@@ -26,9 +35,14 @@ NOTE_UNITS_TRACED = 400_000
 
 
 def note_units(triggers: int, *, console: bool, traced: bool = False) -> int:
-    return (
-        NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER + console * NOTE_UNITS_CONSOLE + traced * NOTE_UNITS_TRACED
-    )
+    """The UTF-16 units that the notes of so many triggers may have. `console`: console lines are kept; `traced`: the
+    trigger is a traced copy."""
+    units = NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER
+    if console:
+        units += NOTE_UNITS_CONSOLE
+    if traced:
+        units += NOTE_UNITS_TRACED
+    return units
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +58,39 @@ class BoardState:
     noted: int
 
 
-def state(memory: memoryview) -> tuple[int, bool]:
-    """The index of the trigger that runs, and whether V8 runs only jobs that earlier triggers may have left."""
-    index, _, jobs = _HEADER.unpack_from(memory)
-    return index, jobs != 0
+class Running(NamedTuple):
+    """What runs in V8. `trigger`: its index. `only_jobs_run`: only jobs run that earlier triggers may have left."""
+
+    trigger: int
+    only_jobs_run: bool
+
+
+def state(memory: memoryview) -> Running:
+    """What runs at the moment."""
+    trigger, _note_units, jobs = _HEADER.unpack_from(memory)
+    return Running(trigger, only_jobs_run=jobs != 0)
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> BoardState:
     """Copies what was not read before; the memory is freed when the isolate is closed."""
-    index, used, _ = _HEADER.unpack_from(memory)
-    ends_at = HEADER_BYTES + (count + 7) // 8 * 8
-    notes_at = ends_at + count * 8
-    used = max(noted, used)
-    text = bytes(memory[notes_at + noted * 2 : notes_at + used * 2]).decode("utf-16-le", "replace")
+    index, note_units, _jobs = _HEADER.unpack_from(memory)
+    note_units = max(noted, note_units)
+    verdict_bytes = math.ceil(count / _END_BYTES) * _END_BYTES
+    ends_offset = HEADER_BYTES + verdict_bytes
+    notes_offset = ends_offset + count * _END_BYTES
+    new_notes = memory[notes_offset + noted * _UNIT_BYTES : notes_offset + note_units * _UNIT_BYTES]
     return BoardState(
         first=first,
         index=max(first, min(index, count)),
         verdicts=bytes(memory[HEADER_BYTES + first : HEADER_BYTES + count]),
-        ends_ms=struct.unpack_from(f"={count - first}d", memory, ends_at + first * 8),
-        notes=tuple(_notes(text)),
-        noted=used,
+        ends_ms=struct.unpack_from(f"={count - first}d", memory, ends_offset + first * _END_BYTES),
+        notes=tuple(_notes(bytes(new_notes).decode("utf-16-le", "replace"))),
+        noted=note_units,
     )
 
 
 def _notes(text: str) -> Iterator[dict[str, Any]]:
+    """The notes of a text, one from each line."""
     for line in text.split("\n"):
         try:
             value = json.loads(line)
@@ -81,10 +104,13 @@ def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list
     """Microseconds per trigger, from end times that are known to 1 ms only. A trigger that crossed a millisecond has
     its difference; the others share what remains of the total evenly. At least 1 each, and together the total, as far
     as that can be."""
-    before = [start_ms, *ends_ms][:-1] if ends_ms else []
-    spans = [max(0, int(end - start)) * 1000 for start, end in zip(before, ends_ms, strict=True)]
-    known, short = sum(spans), spans.count(0)
-    if known >= total_us > 0:  # the first began late in its millisecond
-        return [max(1, span * total_us // known) for span in spans]
-    share = max(1, (total_us - known) // short) if short else 0
-    return [span or share for span in spans]
+    starts_ms = [start_ms, *ends_ms]
+    spans_us = [max(0, int(end - start)) * _TICK_US for start, end in zip(starts_ms, ends_ms, strict=False)]
+    counted_us = sum(spans_us)
+    if counted_us >= total_us > 0:  # the first began late in its millisecond
+        return [max(1, span * total_us // counted_us) for span in spans_us]
+    short_count = spans_us.count(0)
+    if not short_count:
+        return spans_us
+    share_us = max(1, (total_us - counted_us) // short_count)
+    return [span or share_us for span in spans_us]

@@ -23,16 +23,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from languages import _
 from sandbox.javascript.positions import lines_of
 from sandbox.javascript.spelling import UNSEEN, ideographs
-from sandbox.locale import _
 from sandbox.protocol import LATER
 from sandbox.worker import board
 
 if TYPE_CHECKING:
     from py_mini_racer import MiniRacer
 
-REALM_FILES = ("lock.js", "clock.js", "keys.js", "trace.js", "forms.js", "board.js")
+REALM_FILES = ("lock.js", "clock.js", "calendar.js", "keys.js", "trace.js", "forms.js", "board.js")
 V8_FLAGS = ("--single-threaded", "--jitless")
 POLL_SECONDS = 0.01
 POLLS_PER_LIMIT = 5
@@ -44,11 +44,15 @@ STARVED_SECONDS = 0.3
 SKIP_SECONDS = 0.03
 """V8 stops within 5 ms, rarely 30, if it can be interrupted at all."""
 SKIP_BYTES = 8 * 2**20
-"""Of heap, garbage included: with more, the next triggers could be stopped for what others left."""
+"""Bytes of the heap, garbage included: with more, the next triggers could be stopped for what others left."""
 COMPILE_SECONDS = 0.25
 """For compiling a text of the greatest length once more: some ms."""
-REST, RESTED = 1, -1
-"""The answers of board.js when promise jobs must run first, and of the empty call after that."""
+MOST_MESSAGE = 300
+"""Characters of a message of V8, as realm/board.js cuts those of triggers."""
+REST = 1
+"""The answer of board.js when promise jobs must run first."""
+RESTED = -1
+"""The answer of the empty call after that."""
 HARD_HEAP_FACTOR = 2
 """V8's own heap limit over heap_mb: the gentle limit is seen only after a garbage collection."""
 
@@ -67,6 +71,8 @@ Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
 Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "broken", "stray"]
 """stray: stopped in jobs that belong to no trigger, before the next trigger began."""
+_FAILURES = ("timeout", "out_of_memory", "broken")
+"""Endings that are the failure of the trigger that ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,7 @@ class Deadlines:
 
 
 def initialise(heap_mb: int) -> None:
+    """Starts V8 for this process; before the first isolate."""
     from py_mini_racer import _mini_racer, init_mini_racer
 
     # The binding's own setTimeout would leave a class as a global lexical, which no freezing reaches.
@@ -103,9 +110,9 @@ def initialise(heap_mb: int) -> None:
 def realm_source() -> str:
     """The realm's files as one function body (they share names, see realm/)."""
     folder = Path(__file__).parent / "realm"  # not importlib.resources, which costs 10 ms of each start
-    parts = [(folder / name).read_text(encoding="utf-8") for name in REALM_FILES]
+    body = "\n".join((folder / name).read_text(encoding="utf-8") for name in REALM_FILES)
     constants = f"const IDEOGRAPHS = '{ideographs()}';\nconst UNSEEN_SIGNS = /{UNSEEN}/g;\n"
-    return f"(() => {{'use strict';\n{constants}" + "\n".join(parts) + "\n})()"
+    return f"(() => {{'use strict';\n{constants}{body}\n}})()"
 
 
 class _Watch:
@@ -114,86 +121,154 @@ class _Watch:
     def __init__(self, memory: memoryview, count: int) -> None:
         self._memory = memory
         self._count = count
-        self._told = 0
+        self._reported = 0
+        """How many verdicts were reported."""
         self._noted = 0
+        """How many characters of notes were read."""
         self._named = -1
         self.notes: list[dict[str, Any]] = []
         self.failures: dict[int, Mapping[str, Any]] = {}
 
     def skip(self) -> None:
         """Passes over the trigger that was stopped: its verdict was reported and is not on the board."""
-        self._told += 1
+        self._reported += 1
 
     def begin(self, until: int, deadlines: Deadlines) -> None:
+        """Begins to watch a run to trigger `until`."""
         self._until = until
         self._deadlines = deadlines
         self._started_ms = float(int(time.time() * 1000))
-        self._began = self._since = time.monotonic()
-        self._worked = time.process_time()
-        self._index = board.state(self._memory)
+        self._began = time.monotonic()
+        """When the time began that no outcome has reported yet."""
+        self._running_since = self._began
+        """When the trigger that runs was first seen to run."""
+        self._processor_seconds_then = time.process_time()
+        self._running = board.state(self._memory)
+        """What ran at the last look."""
 
     def limit(self) -> float:
         """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
-        limit = min(self._deadlines.trigger, STRAY_SECONDS) if self._index[1] else self._deadlines.trigger
+        limit = self._deadlines.trigger
+        if self._running.only_jobs_run:
+            limit = min(limit, STRAY_SECONDS)
         if self._deadlines.parts is not None:
-            limit = min(limit, max(0.0, self._deadlines.over_at - self._since) / self._deadlines.parts)
+            seconds_left = max(0.0, self._deadlines.over_at - self._running_since)
+            limit = min(limit, seconds_left / self._deadlines.parts)
         return limit
 
     def look(self) -> Ending | None:
         """Why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got less than
         half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
-        now, worked, index = time.monotonic(), time.process_time(), board.state(self._memory)
-        self._slow = index == self._index
+        now = time.monotonic()
+        processor_seconds = time.process_time()
+        running = board.state(self._memory)
+        self._slow = running == self._running
         if not self._slow:
-            self._index, self._since, self._worked = index, now, worked
-        ran, limit = now - self._since, self.limit()
-        over = now >= self._deadlines.over_at
-        starved = worked - self._worked < limit / 2 and ran < limit + min(limit, STARVED_SECONDS)
-        if ran >= limit and (over or not starved):
+            self._running = running
+            self._running_since = now
+            self._processor_seconds_then = processor_seconds
+        limit = self.limit()
+        wall_seconds = now - self._running_since
+        got_little_time = processor_seconds - self._processor_seconds_then < limit / 2
+        is_starved = got_little_time and wall_seconds < limit + min(limit, STARVED_SECONDS)
+        is_over = now >= self._deadlines.over_at
+        if wall_seconds >= limit and (is_over or not is_starved):
             return "timeout"
-        return "budget" if over else None
+        return "budget" if is_over else None
 
     def has_news(self) -> bool:
         """Whether to report: after REPORT_SECONDS, and when a trigger that was not named yet takes long."""
-        running = self._index[0]
-        if self._slow and running != self._named:
-            self._named = running
+        index = self._running.trigger
+        if self._slow and index != self._named:
+            self._named = index
             return True
-        return running > self._told and time.monotonic() - self._began >= REPORT_SECONDS
+        return index > self._reported and time.monotonic() - self._began >= REPORT_SECONDS
 
     def outcome(self, ending: Ending, message: str = "") -> EngineOutcome:
+        """What happened since the last outcome, for V8 that stopped with this ending, or still runs. An ending that is
+        a failure adds the verdict on the trigger that ran, unless no trigger ran; `message`: what V8 said of it."""
         now = time.monotonic()
-        self.look()
-        _, strays = board.state(self._memory)
-        shot = board.read(self._memory, self._count, self._told, self._noted)
-        self.notes += shot.notes
-        self.failures |= {int(note["i"]): note for note in shot.notes if "k" in note}
-        running = 0.0 if strays else max(0.0, now - self._since)
-        running_us = int(running * 1e6)
-        if ending in ("timeout", "out_of_memory", "broken"):
-            # No trigger is to blame for jobs of others, and no trigger runs when the last has just ended.
-            ending = "stray" if strays else "finished" if shot.index >= self._until else ending
-        total_us = int((now - self._began) * 1e6) - (0 if ending == "finished" else running_us)
-        rows = self._rows(shot, total_us)
+        self.look()  # it notices a trigger that began after the last look
+        only_jobs_run = board.state(self._memory).only_jobs_run
+        state = board.read(self._memory, self._count, self._reported, self._noted)
+        self.notes += state.notes
+        for note in state.notes:
+            if "k" in note:
+                self.failures[int(note["i"])] = note
+        if ending in _FAILURES:
+            if only_jobs_run:
+                ending = "stray"  # no trigger is to blame for jobs of others
+            elif state.index >= self._until:
+                ending = "finished"  # the last trigger has just ended, so none is to blame
+        running_seconds = 0.0 if only_jobs_run else max(0.0, now - self._running_since)
+        running_us = int(running_seconds * 1e6)
+        spent_us = int((now - self._began) * 1e6)
+        if ending != "finished":
+            spent_us -= running_us
+        rows = self._rows(state, spent_us)
         if rows:
-            self._started_ms = shot.ends_ms[len(rows) - 1]
-        self._told, self._noted, self._began = shot.index, shot.noted, now - running
-        if ending in ("timeout", "out_of_memory", "broken"):
-            # LATER: others ran before it and may have left the memory full.
-            said = LATER if ending == "out_of_memory" and shot.index > 0 else message
+            self._started_ms = state.ends_ms[len(rows) - 1]
+        self._reported = state.index
+        self._noted = state.noted
+        self._began = now - running_seconds
+        if ending in _FAILURES:
+            others_ran_before = state.index > 0  # and may have left the memory full
+            said = LATER if ending == "out_of_memory" and others_ran_before else message
             rows.append([board.FAILED, running_us, ending, said, None, None])
-        return EngineOutcome(ending, rows, shot.first + len(rows), running_us, message)
+        return EngineOutcome(ending, rows, done=state.first + len(rows), running_us=running_us, message=message)
 
-    def _rows(self, shot: board.BoardState, total_us: int) -> list[Row]:
-        count = shot.index - shot.first
+    def _rows(self, state: board.BoardState, total_us: int) -> list[Row]:
+        """The verdicts on the triggers that ended since the last outcome, which took `total_us` together."""
+        count = state.index - state.first
         rows: list[Row] = []
-        for place, span in enumerate(board.elapsed_us(shot.ends_ms[:count], self._started_ms, total_us)):
-            rows.append([shot.verdicts[place], span])
-            if shot.verdicts[place] == board.FAILED:
-                note = self.failures.get(shot.first + place, {"k": "thrown", "m": "failed; its message had no room"})
-                # A text that does not compile has its form in place of the line, which is found later.
-                rows[-1] += [note["k"], note["m"], *(note.get("p") or (note.get("f"), None))]
+        for offset, elapsed_us in enumerate(board.elapsed_us(state.ends_ms[:count], self._started_ms, total_us)):
+            verdict = state.verdicts[offset]
+            row: Row = [verdict, elapsed_us]
+            if verdict == board.FAILED:
+                row += self._failure(state.first + offset)
+            rows.append(row)
         return rows
+
+    def _failure(self, index: int) -> Row:
+        """The kind, message, line and column of a failure. A text that does not compile has its form in place of the
+        line, which is found later."""
+        note = self.failures.get(index)
+        if note is None:
+            return ["thrown", "failed; its message had no room", None, None]
+        line_and_column = note.get("p") or (note.get("f"), None)
+        return [note["k"], note["m"], *line_and_column]
+
+
+async def _stopped(
+    call: asyncio.Future[Any], watch: _Watch, tell: Callable[[EngineOutcome], None] | None
+) -> Ending | None:
+    """Waits for a call of V8 and looks at the board meanwhile. Stops the call when it has to be stopped, and gives the
+    reason; None: the call has ended."""
+    while True:
+        seconds = min(POLL_SECONDS, watch.limit() / POLLS_PER_LIMIT)
+        done, _pending = await asyncio.wait({call}, timeout=seconds)
+        if done:
+            return None
+        ending = watch.look()
+        if ending is not None:
+            call.cancel()
+            await asyncio.wait({call})
+            return ending
+        if tell is not None and watch.has_news():
+            tell(watch.outcome("running"))
+
+
+def _place_in_text(report: re.Match[str], text: str, head_length: int) -> tuple[int, int]:
+    """The line and column of a compile error. `report`: what V8 says of the text with a head of so many characters in
+    its first line."""
+    line = int(report[1])
+    column = len(report["caret"]) + 1
+    lines = lines_of(text)
+    if line > len(lines):  # the closing brace after the text: the text ended too early
+        return len(lines), len(lines[-1]) + 1
+    if line == 1:
+        column = max(1, column - head_length)
+    return line, column
 
 
 class Isolate:
@@ -212,22 +287,28 @@ class Isolate:
 
     async def describe(self, timezone: str | None) -> dict[str, Any]:
         """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
-        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
-        if timezone is not None and await self._racer.eval_cancelable(code) != 1:
+        if timezone is not None and not await self._has_zone(timezone):
             raise ValueError(_("there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai", timezone))
-        names = str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split()
-        return {"v8": self._racer.v8_version, "globals": names, "timezone": timezone}
+        names = await self._racer.eval_cancelable(f"{self._door}('globals')")
+        return {"v8": self._racer.v8_version, "globals": str(names).split(), "timezone": timezone}
+
+    async def _has_zone(self, timezone: str) -> bool:
+        """Whether V8 knows a time zone."""
+        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
+        return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
         """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy also
         `original`, the text whose random numbers it gets, and `probe`, the name that it calls."""
         count = len(job["triggers"])
         units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
-        if probe := job.get("probe"):
+        probe = job.get("probe")
+        if probe:
             # Like the entry point: a global lexical that cannot be guessed, and is different in each isolate.
             await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
-        text = json.dumps(json.dumps({**job, "noteUnits": units}, ensure_ascii=True), ensure_ascii=True)
-        memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {text})"))
+        job_json = json.dumps({**job, "noteUnits": units}, ensure_ascii=True)
+        literal = json.dumps(job_json, ensure_ascii=True)  # JSON of a text in ASCII is a literal of JavaScript too
+        memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {literal})"))
         self._watch = _Watch(memory, count)
 
     async def run(
@@ -240,23 +321,21 @@ class Isolate:
         watch = self._watch
         assert watch is not None, "load() comes first"
         watch.begin(until, deadlines)
-        go = code = f"{self._door}('go', {until})"
+        go = f"{self._door}('go', {until})"
+        code = go
         while True:
             call = asyncio.ensure_future(self._racer.eval_cancelable(code))
-            while not (await asyncio.wait({call}, timeout=min(POLL_SECONDS, watch.limit() / POLLS_PER_LIMIT)))[0]:
-                if (ending := watch.look()) is not None:
-                    call.cancel()
-                    await asyncio.wait({call})
-                    return watch.outcome(ending)
-                if tell is not None and watch.has_news():
-                    tell(watch.outcome("running"))
+            ending = await _stopped(call, watch, tell)
+            if ending is not None:
+                return watch.outcome(ending)
             if self._racer.was_hard_memory_limit_reached():
-                call.exception()
+                call.exception()  # fetched, or asyncio complains that nobody did
                 return watch.outcome("out_of_memory")
             try:
                 answer = call.result()
             except Exception as error:
-                return watch.outcome("broken", _("{about}: {what}", type(error).__name__, error)[:300])
+                message = _("{about}: {what}", type(error).__name__, error)
+                return watch.outcome("broken", message[:MOST_MESSAGE])
             if answer == REST:
                 # V8 answers it after the promise jobs: the time and the memory until then are theirs.
                 code = "-1"
@@ -289,18 +368,17 @@ class Isolate:
         except TimeoutError:
             raise
         except Exception as error:
-            if (found := _REPORT.match(str(error))) is not None:
-                line, column = int(found[1]), len(found["caret"]) + 1
-                lines = lines_of(text)
-                if line > len(lines):  # the wrapper's own closing brace: the text ended too early
-                    return len(lines), len(lines[-1]) + 1
-                return line, max(1, column - len(head)) if line == 1 else column
+            report = _REPORT.match(str(error))
+            if report is not None:
+                return _place_in_text(report, text, len(head))
         return None
 
     @property
     def notes(self) -> Sequence[Mapping[str, Any]]:
         """All notes of the board so far: failures (`k`), console (`c`), `trace`."""
-        return self._watch.notes if self._watch is not None else ()
+        if self._watch is None:
+            return ()
+        return self._watch.notes
 
     def close(self) -> threading.Thread:
         """Frees the isolate in a thread. The thread does not end when V8 does not stop (worker/main.py)."""

@@ -13,14 +13,15 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from languages import Sentence
 from sandbox.errors import LayerMissing
-from sandbox.locale import _, packed
+from sandbox.protocol import packed
 
 # At import, while files can still be opened: landlock comes before this layer.
 pyseccomp: Any = None
@@ -72,7 +73,7 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
     """Gives up all powers that this system lets it give up, for ever. Returns whether each layer `holds`, and a
     `detail`. `without`: layers to leave out, as on a system that lacks them (for tests)."""
     # In this order: a filter must not forbid what a later layer needs.
-    layers: dict[str, Callable[[], str]] = {
+    layers: dict[str, Callable[[], Sentence]] = {
         "parent": lambda: die_with_parent(parent),
         "files": limit_files,
         "memory": lambda: limit_memory(data_mb),
@@ -80,30 +81,30 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
         "landlock": forbid_files,
         "seccomp": allow_calls,
     }
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as given:  # afterwards no socket can be made
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as open_socket:  # afterwards no socket can be made
         states = {name: _state(name, apply, without) for name, apply in layers.items()}
         # A refused write must be an error and not a signal, also when the limit for files refuses it.
         if hasattr(signal, "SIGXFSZ"):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        for name, attempt in _attempts(given).items():
-            refused = _is_refused(attempt)
-            states[_("no {name}", name)] = {
-                "holds": refused,
-                "detail": packed(_("tried and refused") if refused else _("tried: it works")),
-            }
+        for name, attempt in _attempts(open_socket).items():
+            is_refused = _is_refused(attempt)
+            detail = Sentence("tried, and the sandbox refused it") if is_refused else Sentence("tried, and it works")
+            states[f"no {name}"] = {"holds": is_refused, "detail": packed(detail)}
     return states
 
 
-def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> dict[str, Any]:
+def _state(name: str, apply: Callable[[], Sentence], without: Collection[str]) -> dict[str, Any]:
+    """Applies a layer, and says whether it holds."""
     if name in without:
-        return {"holds": False, "detail": packed(_("left out on request"))}
+        return {"holds": False, "detail": packed(Sentence("switched off on request"))}
     try:
         return {"holds": True, "detail": packed(apply())}
     except LayerMissing as missing:
-        return {"holds": False, "detail": packed(str(missing))}
+        return {"holds": False, "detail": packed(missing.sentence)}
 
 
 def _write() -> None:
+    """Writes a file in the folder for temporary ones."""
     # Not from tempfile: importing it takes 10 ms of each start.
     scratch = os.environ.get("TMPDIR") or os.environ.get("TEMP") or f"{os.sep}tmp"
     path = Path(scratch) / f"trigger-sandbox-{os.getpid()}"
@@ -111,35 +112,36 @@ def _write() -> None:
     path.unlink()
 
 
-def _limits() -> None:
+def _set_limits_of_parent() -> None:
     import resource
 
     # What is there is set again, so that nothing is changed where it works.
-    held = resource.prlimit(os.getppid(), resource.RLIMIT_CORE)
-    resource.prlimit(os.getppid(), resource.RLIMIT_CORE, held)
+    limits = resource.prlimit(os.getppid(), resource.RLIMIT_CORE)
+    resource.prlimit(os.getppid(), resource.RLIMIT_CORE, limits)
 
 
-def _attempts(given: socket.socket) -> dict[str, Callable[[], object]]:
-    """What a trigger must never be able to do. `given`: a socket to connect."""
+def _attempts(open_socket: socket.socket) -> dict[str, Callable[[], object]]:
+    """What a trigger must never be able to do."""
     # Refused calls never look at the path; an allowed one finds nothing there.
     nowhere = os.path.join(os.sep, "no-such-folder", "no-such-program")  # noqa: PTH118
-    made: dict[str, Callable[[], object]] = {
+    attempts: dict[str, Callable[[], object]] = {
         "open": lambda: os.close(os.open(sys.executable, os.O_RDONLY)),
         "write": _write,
         "list a folder": lambda: os.listdir(os.sep),
         "socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close(),
-        "connect": lambda: given.connect(("127.0.0.1", 9)),
+        "connect": lambda: open_socket.connect(("127.0.0.1", 9)),
         "exec": lambda: os.execv(nowhere, ["x"]),
         "kill": lambda: os.kill(os.getppid(), 0),
     }
     if hasattr(os, "fork"):
-        made["fork"] = lambda: os.fork() or os._exit(0)
+        attempts["fork"] = lambda: os.fork() or os._exit(0)  # a child ends at once
     if sys.platform == "linux":
-        made["limits of the parent"] = _limits
-    return made
+        attempts["limits of the parent"] = _set_limits_of_parent
+    return attempts
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
+    """Whether the system does not permit it."""
     try:
         attempt()
     except OSError as error:
@@ -160,24 +162,24 @@ def _failure() -> str:
     return os.strerror(ctypes.get_errno())
 
 
-def die_with_parent(parent: int) -> str:
+def die_with_parent(parent: int) -> Sentence:
     """The kernel kills this process when the thread that started it ends. Raises LayerMissing; ProcessLookupError when
     the parent has already ended."""
     if _libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise LayerMissing(_failure())
     if os.getppid() != parent:
-        raise ProcessLookupError(_("the parent ended before the worker was ready"))
-    return _("killed by the kernel when the parent ends")
+        raise ProcessLookupError("the parent ended before the worker was ready")
+    return Sentence("the kernel kills it when the parent ends")
 
 
-def no_new_privileges() -> str:
+def no_new_privileges() -> Sentence:
     """No program this process could start would have more rights than it. Needed for the next two layers."""
     if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise LayerMissing(_failure())
-    return _("no set-uid program helps it")
+    return Sentence("set-uid programs give it no rights")
 
 
-def forbid_files() -> str:
+def forbid_files() -> Sentence:
     """Landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASK_VERSION)
@@ -188,7 +190,7 @@ def forbid_files() -> str:
         network=_NETWORK_RIGHTS if version >= 4 else 0,
         scopes=_SCOPES if version >= 6 else 0,
     )
-    size = 24 if version >= 6 else 16 if version >= 4 else 8  # an older kernel refuses fields it does not know
+    size = _rule_set_bytes(version)
     descriptor = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), size, 0)
     if descriptor < 0:
         raise LayerMissing(_failure())
@@ -197,21 +199,30 @@ def forbid_files() -> str:
             raise LayerMissing(_failure())
     finally:
         os.close(descriptor)
-    return _("landlock ABI {version}: no files{version2}", version, _(", no TCP") if version >= 4 else "")
+    network = Sentence(" or TCP") if version >= 4 else ""
+    return Sentence("landlock ABI {version}: no access to files{version2}", version, network)
 
 
-def limit_memory(data_mb: int) -> str:
+def _rule_set_bytes(version: int) -> int:
+    """The bytes of a rule set of this ABI version; an older kernel refuses fields that it does not know."""
+    if version >= 6:
+        return 24
+    return 16 if version >= 4 else 8
+
+
+def limit_memory(data_mb: int) -> Sentence:
     """RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8 heap. RLIMIT_AS cannot
     be used: V8 reserves more than 1 TB of addresses for its own memory cage."""
     if sys.platform != "linux":
         raise LayerMissing("RLIMIT_DATA covers all private memory on Linux only; the parent watches the memory instead")
     import resource
 
-    resource.setrlimit(resource.RLIMIT_DATA, (data_mb * 2**20, data_mb * 2**20))
-    return _("at most {data_mb} MB of private memory", data_mb)
+    data_bytes = data_mb * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes))
+    return Sentence("at most {data_mb} MB of private memory", data_mb)
 
 
-def limit_files() -> str:
+def limit_files() -> Sentence:
     """No file may grow, no core is dumped, few descriptors can be open."""
     if sys.platform == "win32":
         raise LayerMissing("Windows has no such limits")
@@ -220,26 +231,29 @@ def limit_files() -> str:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    return _("no file grows, no core dump, at most {open_files} descriptors", OPEN_FILES)
+    return Sentence("files cannot grow, no core dump, at most {open_files} descriptors", OPEN_FILES)
 
 
-def allow_calls() -> str:
-    """Refuses all other calls, to this thread and to those that it starts."""
+def allow_calls() -> Sentence:
+    """Allows this thread, and those that it starts, only the system calls that a worker needs. Raises LayerMissing."""
     if sys.platform != "linux":
         raise LayerMissing("only Linux has it")
     if pyseccomp is None:
         raise LayerMissing("pyseccomp or libseccomp.so.2 is not installed ({why})", _WHY)
     try:
-        _filter().load()
+        conditions = _allowed_calls()
+        _filter(conditions).load()
     except (OSError, RuntimeError, ValueError) as error:
         raise LayerMissing("the filter could not be made or loaded ({reason})", error) from error
-    return _("{allowed} system calls allowed, the others refused", len(ALLOWED) + 6)
+    return Sentence("{allowed} system calls allowed, the others blocked", len(conditions))
 
 
-def _filter() -> Any:
-    arg, equal, masked = pyseccomp.Arg, pyseccomp.EQ, pyseccomp.MASKED_EQ
-    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
-    allowed: dict[str, tuple[object, ...]] = {
+def _allowed_calls() -> dict[str, tuple[object, ...]]:
+    """The system calls that a worker may make, each with the conditions on its arguments; most have none."""
+    arg = pyseccomp.Arg
+    equal = pyseccomp.EQ
+    masked = pyseccomp.MASKED_EQ
+    return {
         **dict.fromkeys(ALLOWED, ()),
         **dict.fromkeys(("mmap", "mprotect"), (arg(2, masked, mmap.PROT_EXEC, 0),)),
         "sendto": (arg(4, equal, 0),),
@@ -250,10 +264,15 @@ def _filter() -> Any:
         # thread), but changes nothing.
         "prlimit64": (arg(0, equal, 0), arg(2, equal, 0)),
     }
-    for name, arguments in allowed.items():
+
+
+def _filter(allowed_calls: Mapping[str, tuple[object, ...]]) -> Any:
+    """A filter of libseccomp that lets these calls through, and fails all others with EPERM."""
+    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    for name, conditions in allowed_calls.items():
         # Not every architecture has every call; one that is missing is one less to allow.
         with suppress(OSError, RuntimeError, ValueError):
-            rules.add_rule(pyseccomp.ALLOW, name, *arguments)
+            rules.add_rule(pyseccomp.ALLOW, name, *conditions)
     # A filter cannot read its flags; with this answer libc uses clone.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     return rules

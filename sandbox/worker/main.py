@@ -15,15 +15,28 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, assert_never
 
+from languages import _
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.javascript.tracing import copy_of, key_words, operands
-from sandbox.locale import _, packed
-from sandbox.protocol import MOST_FINDINGS, MOST_TEXT, MOST_WORDS, READ_BYTES, Decoder, Frame, Kind, Wanted, encode
+from sandbox.protocol import (
+    MOST_FINDINGS,
+    MOST_TEXT,
+    MOST_WORDS,
+    READ_BYTES,
+    Decoder,
+    Frame,
+    Kind,
+    Wanted,
+    encode,
+    packed,
+    prospect_form,
+)
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
 
@@ -33,6 +46,9 @@ REHEARSAL = (
     "if (",
     "await 1",
 )
+"""Triggers that need all that a trigger may need."""
+REHEARSAL_SECONDS = 5
+"""Seconds that these may take, also on a busy machine."""
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
 ROOM_MB = 64
@@ -41,6 +57,10 @@ MOST_CLOSING = 3
 """Isolates of earlier requests that may still run: each takes processor time and memory from the next ones."""
 NAMED_US = 1_000
 """Microseconds that a trigger has run: then the supervisor gets its number, in case it kills the worker."""
+_LOADED = ("triggers", "original", "context", "now", "seed", "console", "probe", "apart", "names", "lastFired")
+"""The fields of a frame EVALUATE that the isolate gets."""
+_LINE = 4
+"""The index of the line in the row of a failure (`Row` in engine.py)."""
 NO_VERDICT = "none"
 """The form of several statements with `await` and without `return`, in realm/forms.js."""
 
@@ -65,9 +85,22 @@ class Channel:
         return self._frames.popleft()
 
     def send(self, kind: Kind, **body: Any) -> None:
-        left = memoryview(encode(Frame(kind, body | {"id": self.request})))
-        while left:
-            left = left[os.write(self._writing, left) :]
+        """Writes a frame that answers the request."""
+        frame = Frame(kind, body | {"id": self.request})
+        unsent = memoryview(encode(frame))
+        while unsent:
+            written = os.write(self._writing, unsent)
+            unsent = unsent[written:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one isolate did with the triggers of a request. `last`: its last outcome; `rows`: all verdicts;
+    `unsent_rows`: those of them that the supervisor does not have yet."""
+
+    last: EngineOutcome
+    rows: Sequence[Row]
+    unsent_rows: Sequence[Row]
 
 
 class Worker:
@@ -81,21 +114,34 @@ class Worker:
         self._closing: list[threading.Thread] = []
         self.had_room = True
 
-    async def rehearse(self, timezone: str | None) -> dict[str, Any]:
+    async def rehearse(self, timezone: str | None, *, reads_needs: bool) -> dict[str, Any]:
         """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones. Returns what
-        `describe` shows. Raises ValueError for a time zone that V8 does not know."""
+        `describe` shows. `reads_needs`: whether this worker may be asked what triggers need. Raises ValueError for a
+        time zone that V8 does not know."""
         about = await self.prepare().describe(timezone)
         self._globals = about["globals"]
-        job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "singly": 0, "stride": len(REHEARSAL)}
-        await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
+        job = {
+            "triggers": REHEARSAL,
+            "context": "null",
+            "now": 0,
+            "seed": 0,
+            "singly": 0,
+            "stride": len(REHEARSAL),
+            "trigger_seconds": REHEARSAL_SECONDS,
+            "parts": None,
+            "search_seconds": REHEARSAL_SECONDS,
+        }
+        await self.evaluate(job)
         for wanted in Wanted:
-            self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
+            if reads_needs or wanted is not Wanted.NEEDS:
+                self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
         self.discard()
         for thread in self._closing:
             thread.join()  # before the powers are given up: a thread that still runs would keep its powers
         return about
 
     def prepare(self) -> Isolate:
+        """The isolate of the next search; it is made if there is none."""
         if self._ready is None:
             self._ready = Isolate(self._heap_mb)
         return self._ready
@@ -116,7 +162,7 @@ class Worker:
         """The next request, or None at the end of input. Raises ProtocolError. Blocks on purpose: there is no other
         work between two requests. When an isolate does not end, the process continues only while requests come at once;
         else it ends itself."""
-        timer = threading.Timer(CLOSE_SECONDS, lambda: self.clean or leave(0))
+        timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
         timer.daemon = True
         if not self.clean:
             timer.start()
@@ -124,7 +170,12 @@ class Worker:
         timer.cancel()
         return frame
 
+    def _leave_unless_clean(self) -> None:
+        if not self.clean:
+            leave(0)
+
     async def answer(self, frame: Frame) -> None:
+        """Answers a request and prepares for the next one. May end the process instead."""
         self.channel.request = frame.body.get("id")
         match frame.kind:
             case Kind.EVALUATE:
@@ -146,16 +197,33 @@ class Worker:
         """Runs the triggers, up to the first one after which the isolate must end. Answers the first `singly` one by
         one, the others `stride` by `stride`."""
         over_at = time.monotonic() + float(job["search_seconds"])
-        deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         count = len(job["triggers"])
         isolate = self.prepare()
-        given = ("triggers", "original", "context", "now", "seed", "console", "probe", "apart")
-        await isolate.load({key: job[key] for key in given if key in job})
+        await isolate.load({key: job[key] for key in _LOADED if key in job})
+        run = await self._run(isolate, job, over_at)
+        unsent_rows = run.unsent_rows
+        details: dict[str, Any] = {}
+        if run.last.ending == "budget" and run.last.done < count:
+            details = {"over": True, "running": run.last.running_us}
+        console = [note["c"] for note in isolate.notes if "c" in note]
+        trace = [note for note in isolate.notes if "trace" in note]
+        broken = _broken_texts(job["triggers"], run.rows)
+        if broken:
+            self.channel.send(Kind.PART, rows=unsent_rows)  # the process may die of a text that it compiles again
+            unsent_rows = []
+            if run.last.ending != "finished":
+                self.discard()  # it was stopped
+            details["places"] = await _places(self.prepare(), broken, over_at)
+        self.channel.send(Kind.DONE, rows=unsent_rows, console=console, trace=trace, **details)
 
-        all_rows: list[Row] = []
+    async def _run(self, isolate: Isolate, job: Mapping[str, Any], over_at: float) -> _Run:
+        """Runs the triggers stride by stride and sends the verdicts meanwhile."""
+        deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
+        count = len(job["triggers"])
+        rows: list[Row] = []
 
         def tell(outcome: EngineOutcome) -> None:
-            all_rows.extend(outcome.rows)
+            rows.extend(outcome.rows)
             if outcome.rows:
                 self.channel.send(Kind.PART, rows=outcome.rows)
             if outcome.ending == "running" and outcome.running_us >= NAMED_US:
@@ -163,32 +231,18 @@ class Worker:
 
         done = 0
         while True:
-            until = min(done + (1 if done < job["singly"] else job["stride"]), count)
-            outcome = await isolate.run(until, deadlines, tell=tell)
-            rows, done = outcome.rows, outcome.done
-            all_rows += rows
+            stride = 1 if done < job["singly"] else job["stride"]
+            outcome = await isolate.run(min(done + stride, count), deadlines, tell=tell)
+            done = outcome.done
+            rows += outcome.rows
             if done == count or outcome.ending not in ("finished", "timeout"):
-                break
+                return _Run(outcome, rows, unsent_rows=outcome.rows)
             # Sent before the next attempt: the process may die in it.
-            self.channel.send(Kind.PART, rows=rows)
-            rows = []
-            if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
-                break
-        more: dict[str, Any] = {}
-        if outcome.ending == "budget" and done < count:
-            more = {"over": True, "running": outcome.running_us}
-        console = [note["c"] for note in isolate.notes if "c" in note]
-        trace = [note for note in isolate.notes if "trace" in note]
-        # A text that does not compile has its form in place of the line.
-        forms = {index: row[4] for index, row in enumerate(all_rows) if len(row) > 4 and isinstance(row[4], str)}
-        if forms:
-            self.channel.send(Kind.PART, rows=rows)  # the process may die of a text that it compiles again
-            rows = []
-            broken = [(index, job["triggers"][index], form) for index, form in forms.items()]
-            if outcome.ending != "finished":
-                self.discard()  # it was stopped
-            more["places"] = await _places(self.prepare(), broken, over_at)
-        self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
+            self.channel.send(Kind.PART, rows=outcome.rows)
+            if outcome.ending == "timeout":
+                may_go_on = deadlines.parts is not None and await isolate.skip()
+                if not may_go_on:
+                    return _Run(outcome, rows, unsent_rows=[])
 
     def read(self, job: Mapping[str, Any]) -> None:
         """What is wanted of each of `sources`, which are not run."""
@@ -197,8 +251,10 @@ class Worker:
         match wanted:
             case Wanted.FINDINGS:
                 answers: list[Any] = self._findings(sources, job)
+            case Wanted.NEEDS:
+                answers = [_need(source) for source in sources]
             case Wanted.WORDS:
-                answers = [[word[:MOST_TEXT] for word in key_words(source)[:MOST_WORDS]] for source in sources]
+                answers = [_words(source) for source in sources]
             case Wanted.READING:
                 answers = [_reading(source) for source in sources]
             case _:
@@ -208,50 +264,89 @@ class Worker:
     def _findings(self, sources: Sequence[str], job: Mapping[str, Any]) -> list[list[Row]]:
         """Unknown names in each source, and what lint rules find."""
         now = datetime.fromtimestamp(job["now"] / 1000, UTC)
-        findings: list[list[Row]] = []
+        answers: list[list[Row]] = []
         for text in sources:
             source = parse(text)
-            found = unknown_names(source, self._globals)
+            findings = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
-                found += lint(source, now)[:MOST_FINDINGS]
-            findings.append([[one.rule, packed(one.message), *source.place(one.start)] for one in found])
-        return findings
+                findings += lint(source, now)[:MOST_FINDINGS]
+            rows = [[finding.rule, packed(finding.message), *source.place(finding.start)] for finding in findings]
+            answers.append(rows)
+        return answers
+
+
+def _words(text: str) -> list[str]:
+    """The key words of a trigger, as protocol.py reads them."""
+    return [word[:MOST_TEXT] for word in key_words(text)[:MOST_WORDS]]
+
+
+def _need(text: str) -> object:
+    """What the trigger needs, as protocol.py reads it."""
+    from sandbox.javascript.needs import prospect_of  # here: it takes a tenth of the start, and few workers read needs
+
+    with suppress(Exception):  # a text that cannot be read must not keep others from being read
+        return prospect_form(prospect_of(text))
+    return None
 
 
 def _reading(text: str) -> list[Any]:
     """The operands of a trigger and its traced copy, as protocol.py reads them."""
-    rows = []
+    rows: list[Row] = []
     for operand in operands(parse(text)):
-        shown = operand.role[:MOST_TEXT], operand.text[:MOST_TEXT]
-        rows.append([operand.number, operand.depth, *shown, operand.start, operand.end, operand.is_compared])
+        row: Row = [operand.number, operand.depth, operand.role[:MOST_TEXT], operand.text[:MOST_TEXT]]
+        row += [operand.start, operand.end, operand.is_compared]
+        rows.append(row)
     copy = copy_of(text)
-    return [rows, None if copy is None else [copy.source, copy.probe]]
+    if copy is None:
+        return [rows, None]
+    return [rows, [copy.source, copy.probe]]
 
 
-async def _places(isolate: Isolate, broken: Sequence[tuple[int, str, str]], over_at: float) -> list[list[int]]:
-    """Where texts fail to compile, as index, line and column, as far as the time goes. `broken`: index, text, form."""
-    found: list[list[int]] = []
-    for index, source, form in broken:
+@dataclass(frozen=True, slots=True)
+class _BrokenText:
+    """A trigger that does not compile. `form`: the form in which it was compiled (realm/forms.js)."""
+
+    index: int
+    source: str
+    form: str
+
+
+def _broken_texts(triggers: Sequence[str], rows: Sequence[Row]) -> list[_BrokenText]:
+    """The triggers that do not compile: their rows have the form in place of the line."""
+    broken: list[_BrokenText] = []
+    for index, row in enumerate(rows):
+        line = row[_LINE] if len(row) > _LINE else None
+        if isinstance(line, str):
+            broken.append(_BrokenText(index, triggers[index], form=line))
+    return broken
+
+
+async def _places(isolate: Isolate, broken: Sequence[_BrokenText], over_at: float) -> list[list[int]]:
+    """Where texts fail to compile, as index, line and column, as far as the time goes."""
+    places: list[list[int]] = []
+    for text in broken:
         if time.monotonic() >= over_at:
             break
-        if form == NO_VERDICT:  # not an error of V8: only the `return` is missing
-            found.append([index, *place_of_verdict(parse(source))])
+        if text.form == NO_VERDICT:  # not an error of V8: only the `return` is missing
+            places.append([text.index, *place_of_verdict(parse(text.source))])
             continue
         try:
-            place = await isolate.position(source, form)
+            place = await isolate.position(text.source, text.form)
         except TimeoutError:  # jobs that triggers left do not end
             break
         if place is not None:
-            found.append([index, *place])
-    return found
+            places.append([text.index, *place])
+    return places
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
+    """Rehearses, gives up the powers of the process, and answers requests until the end of input. Raises
+    PermissionError: a layer of protection is missing and was demanded."""
     heap_mb = int(settings["heap_mb"])
     initialise(heap_mb)
     null = os.open(os.devnull, os.O_WRONLY)
     worker = Worker(Channel(null, null), heap_mb)
-    about = await worker.rehearse(settings["timezone"])
+    about = await worker.rehearse(settings["timezone"], reads_needs=settings["reads_needs"])
     os.close(null)
     worker.channel = channel
     layers = hardening.give_up(

@@ -16,13 +16,14 @@ import pytest
 from settings_environment import as_environment
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import App, sandbox_of
+from memory_server.app import App
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput, MemoryClosed, TriggersUnavailable
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
+from memory_server.runtime import Runtime, sandbox_of
 from nlp import Enrichment, QueryWeights
 from nlp.normal_forms import can_simplify
 
@@ -77,8 +78,8 @@ DISTINCT: dict[str, Any] = {
 def test_every_setting_of_recall_arrives_where_it_counts() -> None:
     settings = Settings.model_validate({"short_term": DISTINCT, "triggers": {"random_count": 24}})
     assert set(DISTINCT) == set(type(settings.short_term).model_fields), "a new setting belongs into this table"
-    made = parameters(settings)
-    recall = dataclasses.asdict(made.recall)
+    applied = parameters(settings)
+    recall = dataclasses.asdict(applied.recall)
     assert recall.pop("decay_per_ms") == pytest.approx(4.0113e-9, rel=1e-4)  # ln 2 over two days
     assert recall == {
         **ADVANCED,
@@ -97,7 +98,7 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
     node = parameters(settings.model_copy(update={"compat": "node"})).recall
     assert (node.threshold, node.least_match, node.neighbour_share, node.spacing_ms) == (3.5, 0.0, 0.0, 9)
     assert parameters(Settings(compat="node")).recall == RecallParameters(sessions=False)
-    assert dataclasses.asdict(made.retention) == {
+    assert dataclasses.asdict(applied.retention) == {
         "max_age_ms": 365 * DAY_MS,
         "min_relevance": -5.0,
         "always_kept": 22,
@@ -105,13 +106,13 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "age_counts_alone": False,
         "most_at_once": 23,
     }
-    assert made.random_long_term == 24
+    assert applied.random_long_term == 24
 
 
 def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
-    made = parameters(Settings())
-    assert dataclasses.replace(made, wording=KeywordOptions()) == Parameters(recall=USUAL)
-    assert made.wording.enrichment == Enrichment(
+    applied = parameters(Settings())
+    assert dataclasses.replace(applied, wording=KeywordOptions()) == Parameters(recall=USUAL)
+    assert applied.wording.enrichment == Enrichment(
         simplified=can_simplify(),
         normal_forms=True,
         scripts=True,
@@ -120,7 +121,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         speakers=True,
         long_texts=True,
     )
-    assert made.wording.emphasis == QueryWeights(
+    assert applied.wording.emphasis == QueryWeights(
         earlier=0.7,
         before_question=0.1,
         function_words=0.5,
@@ -130,7 +131,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         given_for_question=0.15,
         kept=0.7,
     )
-    assert made.wording.grams
+    assert applied.wording.grams
 
 
 def test_every_setting_of_words_arrives_where_it_counts() -> None:
@@ -148,16 +149,17 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
     assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
     off: dict[str, Any] = dict.fromkeys(switches, False)
     for name in switches:
-        made = parameters(Settings.model_validate({"words": off | {name: True}}))
-        found = made.wording.enrichment
+        applied = parameters(Settings.model_validate({"words": off | {name: True}}))
+        enrichment = applied.wording.enrichment
         if name == "rarity":
-            assert made.recall.rarity
+            assert applied.recall.rarity
         else:
-            assert found == Enrichment(**{name: True if name != "simplified" else can_simplify()})
+            is_on = name != "simplified" or can_simplify()
+            assert enrichment == Enrichment(**{name: is_on})
     words = {"words": {**off, **factors, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"}, "timezone": "Asia/Shanghai"}
-    made = parameters(Settings.model_validate(words))
-    wording = made.wording
-    assert (made.recall.rarity, wording.grams) == (False, False)
+    applied = parameters(Settings.model_validate(words))
+    wording = applied.wording
+    assert (applied.recall.rarity, wording.grams) == (False, False)
     assert wording.emphasis == QueryWeights(
         earlier=0.26,
         before_question=0.16,
@@ -185,11 +187,11 @@ def test_names_count_in_the_conversations_that_their_pattern_means() -> None:
 async def test_a_name_of_one_conversation_is_whole_there_and_only_there(tmp_path: Path) -> None:
     settings = Settings.model_validate({"names_of": {"小明": ["龙胆阿芙"]}})
     async with open_memory(tmp_path, settings=settings) as memory:
-        for name, found in (("小明", True), ("小红", False)):
+        for name, is_whole in (("小明", True), ("小红", False)):
             chat = memory.conversation(name)
             stored = await chat.short_term.add([Message("user", "龙胆阿芙来了")])
-            assert ("龙胆阿芙" in stored.memory.words) == found
-            assert ("龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words) == found
+            assert ("龙胆阿芙" in stored.memory.words) == is_whole
+            assert ("龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words) == is_whole
             assert await chat.short_term.outdated() == 0
 
 
@@ -204,9 +206,9 @@ async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_
             if not any(message.content.strip() for message in messages):
                 continue
             weights = {role: float(weight) for role, weight in case["roleWeights"].items()}
-            kept = (await memory.conversation().short_term.add(messages, role_weights=weights)).memory
+            stored = (await memory.conversation().short_term.add(messages, role_weights=weights)).memory
             expected = [(entry["word"], entry["weight"]) for entry in case["keywords"]]
-            assert list(zip(kept.words, kept.weights, strict=True)) == expected, case["name"]
+            assert list(zip(stored.words, stored.weights, strict=True)) == expected, case["name"]
             compared += len(expected)
     assert compared > 100
 
@@ -256,14 +258,13 @@ def test_the_limits_of_the_sandbox_and_of_the_store_are_settings(tmp_path: Path)
 def test_all_layers_of_protection_can_be_demanded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demanded: bool
 ) -> None:
-    made: list[dict[str, Any]] = []
-    monkeypatch.setattr("memory_server.app.TriggerSandbox", lambda _limits, **options: made.append(options))
-    App(
-        Settings.model_validate(
-            {"data_dir": tmp_path, "triggers": {"require_all_layers": demanded} if demanded else {}}
-        )
+    sandbox_options: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "memory_server.runtime.TriggerSandbox", lambda _limits, **options: sandbox_options.append(options)
     )
-    assert [options["require_all_layers"] for options in made] == [demanded]
+    triggers = {"require_all_layers": True} if demanded else {}
+    App(Settings.model_validate({"data_dir": tmp_path, "triggers": triggers}))
+    assert [options["require_all_layers"] for options in sandbox_options] == [demanded]
 
 
 @pytest.mark.anyio
@@ -306,7 +307,7 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
     monkeypatch.setattr("memory_server.upkeep.Jobs", Recorded)
     monkeypatch.setattr(App, "warm", warm)
     app = App(Settings.model_validate({"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}))
-    settling = asyncio.create_task(app._settle())
+    settling = asyncio.create_task(app.settle())
     async with asyncio.timeout(10):
         await started.wait()
     settling.cancel()
@@ -320,7 +321,7 @@ async def test_a_server_that_started_without_collecting_garbage_collects_again(t
     gc.disable()
     try:
         async with App(settings.model_copy(update={"data_dir": tmp_path})) as app:
-            await app._settle()
+            await app.settle()
         assert gc.isenabled()
     finally:
         gc.enable()
@@ -334,13 +335,14 @@ async def test_apps_share_a_sandbox_that_its_owner_closes(tmp_path: Path) -> Non
     try:
         for name in ("one", "two"):
             own = settings.model_copy(update={"data_dir": tmp_path / name})
-            async with App(own, sandbox=sandbox) as app:
+            async with App(own, runtime=Runtime(own, lent_sandbox=sandbox)) as app:
                 chat = app.conversation()
                 await chat.long_term.add("cake", "bake one", "true")
-                found = await chat.long_term.search([Message("user", "hello")])
-                assert [item.memory.name for item in found.activated] == ["cake"]
+                activation = await chat.long_term.search([Message("user", "hello")])
+                assert [item.memory.name for item in activation.activated] == ["cake"]
             assert sandbox.pids, "still running for the next app"
-        assert sandbox.workers_started <= 2
+        # One runs triggers, one is a spare, and one that has run no trigger reads what they need.
+        assert sandbox.workers_started <= 3
     finally:
         await sandbox.aclose()
 
@@ -351,8 +353,8 @@ async def test_a_companion_names_its_time_zone(tmp_path: Path) -> None:
     breakfast = datetime(2026, 3, 11, 8, 30, tzinfo=ZoneInfo("Asia/Shanghai"))
     settings = Settings(now=datetime(2026, 3, 18, 12, tzinfo=UTC), timezone="UTC", language="zh")
     async with open_memory(tmp_path, settings=settings) as memory:
-        said = Message("user", "早餐吃了小笼包", round(breakfast.timestamp() * 1000))
-        await memory.conversation().short_term.add([said])
+        message = Message("user", "早餐吃了小笼包", round(breakfast.timestamp() * 1000))
+        await memory.conversation().short_term.add([message])
     shown = {}
     for zone in (None, "Asia/Shanghai"):
         async with open_memory(tmp_path, timezone=zone, settings=settings) as memory:

@@ -54,10 +54,10 @@ def test_later_sources_win_setting_by_setting(file: Path) -> None:
 def test_the_file_is_the_named_one_else_that_of_the_environment_else_the_usual_one(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = tmp_path / "other.toml"
-    other.write_bytes(b'\xef\xbb\xbfconversation = "other"\n')
-    assert load({"MEMORY_SERVER_CONFIG": str(other)}).conversation == "other"
-    assert load({"MEMORY_SERVER_CONFIG": str(other)}, None, file).conversation == "小满"
+    other_file = tmp_path / "other.toml"
+    other_file.write_bytes(b'\xef\xbb\xbfconversation = "other"\n')
+    assert load({"MEMORY_SERVER_CONFIG": str(other_file)}).conversation == "other"
+    assert load({"MEMORY_SERVER_CONFIG": str(other_file)}, None, file).conversation == "小满"
     monkeypatch.setattr("memory_server.config.default_config_file", lambda: file)
     assert load({}).conversation == "小满"
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -97,7 +97,7 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "place", "why"),
+    ("variable", "value", "setting", "reason"),
     [
         ("SHORT_TERM__THRESHOLD", "high", "short_term.threshold", "valid number"),
         ("SHORT_TERM__THRESHOLD", "nan", "short_term.threshold", "finite number"),
@@ -123,15 +123,17 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("COMPAT", "python", "compat", "'none' or 'node'"),
         ("CONVERSATION__NAME", "x", "conversation", "valid string"),
         ("RECALL_SCOPE", "family", "recall_scope", "a group that `groups` names"),
-        ("GROUPS", '{"all": ["a"]}', "groups", "`all` is a scope of its own"),
+        ("GROUPS", '{"all": ["a"]}', "groups", "`all` is the name of a scope"),
         ("GROUPS", "小明", "groups", "write it as JSON"),
         ("GROUPS", "[1]", "groups", "valid dictionary"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_source_and_reason(variable: str, value: str, place: str, why: str) -> None:
+def test_a_wrong_value_is_named_with_its_source_and_reason(
+    variable: str, value: str, setting: str, reason: str
+) -> None:
     text = sentence({f"MEMORY_SERVER_{variable}": value})
-    assert text.startswith(f"The setting `{place}` (from the environment) cannot be ")
-    assert why in text
+    assert text.startswith(f"The setting `{setting}` (from the environment) cannot be ")
+    assert reason in text
 
 
 def test_the_source_named_is_the_one_that_won(file: Path) -> None:
@@ -144,9 +146,9 @@ def test_the_source_named_is_the_one_that_won(file: Path) -> None:
 def test_groups_of_conversations_come_from_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "groups.toml"
     path.write_text('recall_scope = "Family"\n[groups]\nFamily = ["小明", "小红*"]\nwork = "a, b"\n', encoding="utf-8")
-    wanted = {"Family": ("小明", "小红*"), "work": ("a", "b")}
+    groups = {"Family": ("小明", "小红*"), "work": ("a", "b")}
     settings = load({}, None, path)
-    assert (settings.groups, settings.recall_scope) == (wanted, "Family")
+    assert (settings.groups, settings.recall_scope) == (groups, "Family")
     assert load({"MEMORY_SERVER_GROUPS": '{"家": ["小明"]}', "MEMORY_SERVER_RECALL_SCOPE": "家"}).groups == {
         "家": ("小明",)
     }

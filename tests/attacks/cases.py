@@ -101,10 +101,11 @@ def _from_file(path: Path) -> list[Attack]:
 
 
 def every_attack() -> list[Attack]:
-    files = sorted((Path(__file__).parent / "cases").glob("*.txt"))
-    return [attack for path in files for attack in _from_file(path)] + [
-        Attack("texts", name, source) for name, source in TEXTS.items()
-    ]
+    attacks: list[Attack] = []
+    for path in sorted((Path(__file__).parent / "cases").glob("*.txt")):
+        attacks.extend(_from_file(path))
+    attacks.extend(Attack("texts", name, source) for name, source in TEXTS.items())
+    return attacks
 
 
 def sample(attacks: list[Attack], every: int) -> list[Attack]:

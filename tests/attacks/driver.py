@@ -23,6 +23,7 @@ CONTEXT: dict[str, Any] = {
 CLEAN = """
   typeof leaked === 'undefined' && !('leaked' in Object.prototype) && !('leaked' in Array.prototype)
   && !['leaked', 'stored'].some((n) => n in match_keys || n in Math || n in JSON || n in console || n in Intl)
+  && !('leaked' in on_day) && !('leaked' in lunar) && on_day(7, 17) && lunar().month === 6
   && !('leaked' in String.prototype) && !('leaked' in Symbol.prototype) && !('leaked' in Promise.prototype)
   && !('leaked' in Number.prototype) && !('leaked' in (async () => {})) && !('leaked' in TypeError.prototype)
   && [1, 2].includes(3) === false && [3][0] === 3 && [...[1, 2]].length === 2 && [...'ab'].length === 2

@@ -42,25 +42,28 @@ def peak_mb(pid: int) -> float:
     that has just ended and waits to be replaced: it has no memory any more, and its status tells none."""
     status = Path(f"/proc/{pid}/status")
     if status.exists():
-        told = status.read_text().partition("VmHWM:")[2].split()
-        return int(told[0]) / 1024 if told else 0.0
+        peak = status.read_text().partition("VmHWM:")[2].split()
+        if not peak:
+            return 0.0
+        return int(peak[0]) / 1024
     return resident_mb(pid)
 
 
 def crowded() -> bool:
     """Whether this process gets clearly less than a processor: seconds of a limit then say nothing of a trigger."""
-    wall, worked = time.monotonic(), time.process_time()
+    began = time.monotonic()
+    worked = time.process_time()
     while time.process_time() - worked < 0.05:
         pass
-    return time.monotonic() - wall > 0.05 * 1.25
+    return time.monotonic() - began > 0.05 * 1.25
 
 
-def late(verdicts: Sequence[Verdict], took: float, limits: SandboxLimits) -> bool:
+def late(verdicts: Sequence[Verdict], seconds: float, limits: SandboxLimits) -> bool:
     """Whether a time limit was met by more than the attack itself."""
     middle = len(INNOCENT)
     others = (*verdicts[:middle], *verdicts[middle + 1 :])
-    stopped = any(isinstance(one, Failed) and one.kind in ("not_evaluated", "timeout") for one in others)
-    return stopped or took >= limits.search_seconds + 1.5
+    stopped = any(isinstance(verdict, Failed) and verdict.kind in ("not_evaluated", "timeout") for verdict in others)
+    return stopped or seconds >= limits.search_seconds + 1.5
 
 
 def check(driver: Driver, attack: Attack, limits: SandboxLimits) -> None:
@@ -69,16 +72,18 @@ def check(driver: Driver, attack: Attack, limits: SandboxLimits) -> None:
     """
     middle = len(INNOCENT)
     for again in range(CROWDED_TRIES):
-        source = f"/* {again} */ {attack.source}" if again else attack.source
+        source = attack.source
+        if again:
+            source = f"/* {again} */ {attack.source}"
         driver.run(driver.sandbox.warm())
         began = time.monotonic()
         verdicts = driver.evaluate(*INNOCENT, source, *INNOCENT)
-        took = time.monotonic() - began
-        if not (late(verdicts, took, limits) and crowded()):
+        seconds = time.monotonic() - began
+        if not (late(verdicts, seconds, limits) and crowded()):
             break
     assert kinds(verdicts[:middle]) + kinds(verdicts[middle + 1 :]) == EXPECTED * 2, verdicts
     assert outcome(verdicts[middle]) in ALLOWED[attack.category], verdicts[middle]
-    assert took < limits.search_seconds + 1.5, "a search is bounded by its budget"
+    assert seconds < limits.search_seconds + 1.5, "a search is bounded by its budget"
     after = driver.evaluate(*INNOCENT)
     assert kinds(after) == EXPECTED, after
     assert max(map(peak_mb, driver.sandbox.pids)) < MOST_MB

@@ -37,13 +37,14 @@ async def search(triggers):
     async with TriggerSandbox(workers=1, spare=False) as sandbox:
         return await sandbox.evaluate(triggers, CONTEXT, now=NOW, seed=7)
 
-print(json.dumps([(outcome(one), str(one)) for one in asyncio.run(search(json.load(sys.stdin)))]))
+verdicts = asyncio.run(search(json.load(sys.stdin)))
+print(json.dumps([(outcome(verdict), str(verdict)) for verdict in verdicts]))
 """
 
 
 def verdicts_of(triggers: Sequence[str]) -> list[tuple[str, str]]:
-    """Of a search in a new process: each as one word and in full."""
-    done = subprocess.run(
+    """The verdicts of a search in a new process, each as one word and in full."""
+    process = subprocess.run(
         [sys.executable, "-c", SEARCH],
         input=json.dumps(triggers),
         capture_output=True,
@@ -53,16 +54,16 @@ def verdicts_of(triggers: Sequence[str]) -> list[tuple[str, str]]:
         timeout=60,
         check=True,
     )
-    return [(word, whole) for word, whole in json.loads(done.stdout)]
+    return [(word, whole) for word, whole in json.loads(process.stdout)]
 
 
 def check(triggers: Sequence[str]) -> None:
     """Seconds of a search are those of a clock on the wall: where others crowd the processors, it may be repeated."""
-    places = [place for place, trigger in enumerate(triggers) if trigger in INNOCENTS]
-    expected = [outcome(INNOCENTS[triggers[place]](1)) for place in places]
+    indices = [index for index, trigger in enumerate(triggers) if trigger in INNOCENTS]
+    expected = [outcome(INNOCENTS[triggers[index]](1)) for index in indices]
     for _ in range(CROWDED_TRIES):
         verdicts = verdicts_of(triggers)
-        innocent = [verdicts[place] for place in places]
+        innocent = [verdicts[index] for index in indices]
         if [word for word, _ in innocent] == expected or not crowded():
             break
     assert [word for word, _ in innocent] == expected, innocent
@@ -83,20 +84,17 @@ def mixed(seed: int, count: int) -> list[str]:
     return [attack.source for attack in random.Random(seed).sample(STARVING, count)]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 23))])
 def test_several_hostile_triggers_take_no_verdict_from_the_others(seed: int) -> None:
     check([*mixed(seed, 5), *INNOCENTS])
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(3, 23))
-def test_no_mixture_of_hostile_triggers_takes_a_verdict_from_the_others(seed: int) -> None:
-    check([*mixed(seed, 5), *INNOCENTS])
-
-
 def test_hostile_triggers_between_the_others_take_no_verdict_from_them() -> None:
-    hostile = [BURNING.format(number, 15e6) for number in range(len(INNOCENTS))]
-    check([trigger for pair in zip(hostile, INNOCENTS, strict=True) for trigger in pair])
+    triggers: list[str] = []
+    for number, innocent in enumerate(INNOCENTS):
+        triggers.append(BURNING.format(number, 15e6))
+        triggers.append(innocent)
+    check(triggers)
 
 
 @pytest.mark.parametrize(

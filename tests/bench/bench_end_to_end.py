@@ -101,13 +101,13 @@ def milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def line(what: str, ours: list[float], other: str = "", theirs: list[float] | None = None) -> None:
+def line(label: str, ours: list[float], other_name: str = "", theirs: list[float] | None = None) -> None:
     """Median and 95th percentile of our figures, and the ratio to what ran beside them."""
     ordered = sorted(ours)
-    text = f"{what:<52} p50 {statistics.median(ours):8.2f} ms   p95 {ordered[int(len(ordered) * 0.95)]:8.2f} ms"
+    text = f"{label:<52} p50 {statistics.median(ours):8.2f} ms   p95 {ordered[int(len(ordered) * 0.95)]:8.2f} ms"
     if theirs:
         ratio = statistics.median(ours) / statistics.median(theirs)
-        text += f"   = {ratio:.2f} x {other} ({statistics.median(theirs):.2f} ms)"
+        text += f"   = {ratio:.2f} x {other_name} ({statistics.median(theirs):.2f} ms)"
     print(text, flush=True)
 
 
@@ -121,15 +121,15 @@ def cold_start(runs: int) -> None:
                 (ours, memory_server(Path(folder))),
             ):
                 clients: list[LineClient] = []
-                figures.append(milliseconds(lambda c=command, made=clients: made.append(LineClient(*c))))  # type: ignore[misc]
+                figures.append(milliseconds(lambda c=command, started=clients: started.append(LineClient(*c))))  # type: ignore[misc]
                 clients[0].close()
     line("start to the answer of initialize", ours, "an empty MCPServer", theirs)
 
 
 def words(rng: random.Random) -> list[str]:
     """A vocabulary of real two-character words, so that a query of some of them meets its memories."""
-    known = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()]
-    return rng.sample(known, VOCABULARY)
+    vocabulary = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()]
+    return rng.sample(vocabulary, VOCABULARY)
 
 
 def write_memories(data_dir: Path, count: int, vocabulary: list[str], rng: random.Random) -> None:
@@ -170,15 +170,16 @@ def short_term(count: int, runs: int) -> None:
         return [{"role": "user", "content": content, "timestamp": NOW_MS - DAY_MS}]
 
     with tempfile.TemporaryDirectory() as name:
-        large, small = Path(name) / "large", Path(name) / "small"
+        large = Path(name) / "large"
+        small = Path(name) / "small"
         write_memories(large, count, vocabulary, rng)
         write_memories(small, 100, vocabulary, rng)
         with connected(*memory_server(large)) as at_large, connected(*memory_server(small)) as at_small:
             figures: dict[str, list[float]] = {"search": [], "search 100": [], "add": [], "add 100": []}
             common = {"conversation_id": "bench"}
             for client in (at_large, at_small):
-                found = client.call("search_short_term_memories", recentMessages=query, **common)["structuredContent"]
-                assert len(found["topRelevant"]) == 2, "the query meets memories"
+                result = client.call("search_short_term_memories", recentMessages=query, **common)["structuredContent"]
+                assert len(result["topRelevant"]) == 2, "the query meets memories"
             for _ in range(runs):
                 for client, suffix in ((at_large, ""), (at_small, " 100")):
                     figures["search" + suffix].append(
@@ -219,8 +220,8 @@ def triggers(count: int, runs: int) -> None:
         with connected(*memory_server(Path(name))) as client, connected(sys.executable, "-c", EMPTY_SERVER) as empty:
             arguments = {"messages": messages, "conversation_id": "bench"}
             for _ in range(3):
-                found = client.call("search_long_term_memories", **arguments)["structuredContent"]
-            assert found["failed"] == []
+                result = client.call("search_long_term_memories", **arguments)["structuredContent"]
+            assert result["failed"] == []
             ours = [milliseconds(lambda: client.call("search_long_term_memories", **arguments)) for _ in range(runs)]
             theirs = [milliseconds(lambda: empty.call("echo", text=json.dumps(messages))) for _ in range(runs)]
     line(f"search_long_term_memories with {count} triggers", ours, "an empty tool", theirs)

@@ -28,7 +28,8 @@ from bench_http import Client, milliseconds, quantile
 from http_server import HANDSHAKE, MODERN, Asker, give, said, serving
 from stdio_process import command, running
 
-CALLS, PAUSE = 200, 0.01
+CALLS = 200
+PAUSE = 0.01
 AT_ONCE = 16
 BOUND = 3.0
 
@@ -77,8 +78,8 @@ def beside(work: Callable[..., None], *arguments: Any) -> Iterator[None]:
 def _loaded(work: Callable[..., None], *arguments: Any) -> None:
     os.nice(19)
     threads = [threading.Thread(target=work, args=arguments, daemon=True) for _ in range(AT_ONCE)]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     threads[0].join()
 
 
@@ -93,19 +94,20 @@ def asks(url: str, era: str | None, tool: str, token: str, arguments: dict[str, 
 
 
 def times(ask: Callable[[], object]) -> list[float]:
-    found = []
+    milliseconds_of_calls = []
     for _ in range(CALLS):
-        found.append(milliseconds(ask))
+        milliseconds_of_calls.append(milliseconds(ask))
         time.sleep(PAUSE)
-    return found
+    return milliseconds_of_calls
 
 
 def row(name: str, alone: list[float], meanwhile: list[float]) -> None:
-    p50, p99 = (quantile(meanwhile, each) / quantile(alone, each) for each in (50, 99))
+    p50 = quantile(meanwhile, 50) / quantile(alone, 50)
+    p99 = quantile(meanwhile, 99) / quantile(alone, 99)
     print(
         f"{name:52} alone p50 {quantile(alone, 50):6.1f} p99 {quantile(alone, 99):6.1f} ms   meanwhile "
         f"{quantile(meanwhile, 50):6.1f} {quantile(meanwhile, 99):6.1f} ms   {p50:5.2f} x {p99:6.2f} x"
-        f"{'' if p99 <= BOUND else '   ABOVE THE BOUND'}",
+        f"{'   ABOVE THE BOUND' * (p99 > BOUND)}",
         flush=True,
     )
 
@@ -126,7 +128,8 @@ def tenants(folder: Path, chosen: str) -> None:
                 continue
             client = Client(server.url, None, "recall_turn", calm, **said("what does Miso eat?"))
             times(ask)
-            alone, healthy = times(ask), times(lambda: asker.http.get("/healthz"))
+            alone = times(ask)
+            healthy = times(lambda: asker.http.get("/healthz"))
             with beside(asks, server.url, load[0], load[1], noisy, load[2]):
                 row(f"tenant: {name}", alone, times(ask))
                 row("   /healthz", healthy, times(lambda: asker.http.get("/healthz")))
@@ -137,11 +140,11 @@ def tenants(folder: Path, chosen: str) -> None:
 def silent(url: str, port: int, token: str) -> None:
     client = Client(url, None, "recall_turn", token, **said("what does Miso eat?"))
     alone = times(client.done)
-    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(1_000)]
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(1_000)]
     client.connect()
     row("tenant: 1,000 silent connections of nobody", alone, times(client.done))
-    for each in held:
-        each.close()
+    for connection in connections:
+        connection.close()
 
 
 def windows(folder: Path) -> None:
@@ -155,14 +158,14 @@ def windows(folder: Path) -> None:
 
     def hook() -> None:
         """A session each: one session is given a line once."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "memory_server", "hook", "--data-dir", str(folder / "data")],
             input=json.dumps(event | {"session_id": f"s{next(sessions)}"}).encode(),
             capture_output=True,
             env=environment,
             check=True,
         )
-        assert b"vacuum" in done.stdout, done
+        assert b"vacuum" in process.stdout, process
 
     start = command(folder / "data")
     with running(start, environment) as calm, running(start, environment) as noisy:
@@ -174,7 +177,8 @@ def windows(folder: Path) -> None:
             calm.call("recall_turn", messages=[{"role": "user", "content": "what does Miso eat?"}])
 
         times(ask)
-        alone, hooks = times(ask), [milliseconds(hook) for _ in range(30)]
+        alone = times(ask)
+        hooks = [milliseconds(hook) for _ in range(30)]
         stop = threading.Event()
 
         def load() -> None:
@@ -192,7 +196,7 @@ def windows(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        tenants(Path(place) / "tenants", " ".join(sys.argv[1:]))
+    with tempfile.TemporaryDirectory() as root:
+        tenants(Path(root) / "tenants", " ".join(sys.argv[1:]))
         if len(sys.argv) == 1 or "window" in sys.argv:
-            windows(Path(place) / "windows")
+            windows(Path(root) / "windows")

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from memory_server.app import open_memory
-from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.changes import Added, Change, TriggerSet
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.kernel.messages import Message, context_text
 from nlp.lexicon.idf import idf_table
@@ -35,45 +35,48 @@ PROMPT = "下周三是我的生日，我们晚上去吃披萨，还是去看电�
 async def fill(folder: Path, memories: int, triggers: int) -> None:
     chance = random.Random(7)
     now_ms = time.time_ns() // 1_000_000
-    known = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()][:5_000]
-    known += ["生日", "披萨", "电影", "晚上"]
-    made = []
+    vocabulary = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()][:5_000]
+    vocabulary += ["生日", "披萨", "电影", "晚上"]
+    memories_to_add = []
     for number in range(memories):
-        words = tuple(dict.fromkeys(chance.choices(known, k=KEYWORDS)))
+        words = tuple(dict.fromkeys(chance.choices(vocabulary, k=KEYWORDS)))
         messages = (Message("user", "".join(words), name="小明"),)
         at_ms = now_ms - chance.randrange(DAY_MS, 300 * DAY_MS)
         weights = tuple(chance.uniform(1, 20) for _ in words)
-        made.append(
+        memories_to_add.append(
             ShortTermMemory(f"{number:016x}", at_ms, context_text(messages), words, weights, 0.0, "default", messages)
         )
     conditions = [
         f"match_keys(context.messages, ['{word}'], 'user', 3) > 0 && new Date().getFullYear() > 2000"
-        for word in chance.choices(known, k=triggers - 1)
+        for word in chance.choices(vocabulary, k=triggers - 1)
     ]
     conditions.append("match_keys(context.messages, ['生日'], 'user') > 0")
-    kept = [LongTermMemory(f"记忆{n}", f"第 {n} 件事", trigger, now_ms) for n, trigger in enumerate(conditions)]
+    changes: list[Change] = list(map(Added, memories_to_add))
+    for number, trigger in enumerate(conditions):
+        changes.append(TriggerSet(LongTermMemory(f"记忆{number}", f"第 {number} 件事", trigger, now_ms), None))
     async with open_memory(folder) as memory:
-        changes = [*map(Added, made), *(TriggerSet(one, None) for one in kept)]
         await memory.store.update("default", lambda state: (changes, None), by="bench")
         await memory.store.compact("default")
 
 
-def ran(command: list[str], given: bytes) -> tuple[float, float, bytes]:
+def ran(command: list[str], stdin: bytes) -> tuple[float, float, bytes]:
     """Milliseconds by the wall and of processor time, and what was printed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_SERVER_")}
-    before, began = os.times(), time.perf_counter()
-    done = subprocess.run(command, input=given, capture_output=True, check=True, env=environment)
-    wall, after = time.perf_counter() - began, os.times()
+    before = os.times()
+    began = time.perf_counter()
+    process = subprocess.run(command, input=stdin, capture_output=True, check=True, env=environment)
+    wall = time.perf_counter() - began
+    after = os.times()
     spent = after.children_user - before.children_user + after.children_system - before.children_system
-    return wall * 1000, spent * 1000, done.stdout
+    return wall * 1000, spent * 1000, process.stdout
 
 
 def main() -> None:
-    given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("--memories", type=int, default=1_000)
-    given.add_argument("--triggers", type=int, nargs="+", default=[1, 50])
-    given.add_argument("--runs", type=int, default=15)
-    flags = given.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memories", type=int, default=1_000)
+    parser.add_argument("--triggers", type=int, nargs="+", default=[1, 50])
+    parser.add_argument("--runs", type=int, default=15)
+    flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         for count in flags.triggers:
             asyncio.run(fill(Path(home, str(count)), flags.memories, count))
@@ -100,7 +103,8 @@ def main() -> None:
     print(f"{'':44} {'p50 ms':>8} {'p95 ms':>8} {'x pass':>7} {'cpu ms':>8}")
     for name, runs in figures.items():
         walls = sorted(wall for wall, _ in runs)
-        middle, late = statistics.median(walls), walls[min(len(walls) - 1, round(0.95 * len(walls)))]
+        middle = statistics.median(walls)
+        late = walls[min(len(walls) - 1, round(0.95 * len(walls)))]
         spent = statistics.median(spent for _, spent in runs)
         print(f"{name:44} {middle:8.0f} {late:8.0f} {middle / base:7.1f} {spent:8.0f}")
 

@@ -36,7 +36,8 @@ app = server.streamable_http_app(stateless_http=True, json_response=True)
 uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
 """
 CLIENTS = 8
-SLICES, SLICE_SECONDS = 8, 0.5
+SLICES = 8
+SLICE_SECONDS = 0.5
 
 
 class Client:
@@ -51,7 +52,10 @@ class Client:
 
         asker = Asker(url, token)
         asker.http = httpx.Client(base_url=url, transport=httpx.MockTransport(catch), headers=asker.http.headers)
-        asker.call(tool, arguments) if era is None else asker.tool(era, tool, **arguments)
+        if era is None:
+            asker.call(tool, arguments)
+        else:
+            asker.tool(era, tool, **arguments)
         lines = [f"{name}: {value}" for name, value in sent[0].headers.items()]
         head = "\r\n".join([f"POST {sent[0].url.path} HTTP/1.1", *lines, "", ""])
         self.request = head.encode() + sent[0].content
@@ -91,15 +95,15 @@ def milliseconds(ask: Callable[[], object]) -> float:
 
 
 def times(ask: Callable[[], object], count: int, pause: float = 0.0) -> list[float]:
-    found = []
+    milliseconds_of_calls = []
     for _ in range(count):
-        found.append(milliseconds(ask))
+        milliseconds_of_calls.append(milliseconds(ask))
         time.sleep(pause)
-    return found
+    return milliseconds_of_calls
 
 
-def quantile(found: list[float], percent: int) -> float:
-    return statistics.quantiles(found, n=100)[percent - 1]
+def quantile(figures: list[float], percent: int) -> float:
+    return statistics.quantiles(figures, n=100)[percent - 1]
 
 
 def rate(clients: list[Client]) -> float:
@@ -107,7 +111,8 @@ def rate(clients: list[Client]) -> float:
         client.connect()
 
     def work(client: Client) -> int:
-        count, until = 0, time.perf_counter() + SLICE_SECONDS
+        count = 0
+        until = time.perf_counter() + SLICE_SECONDS
         while time.perf_counter() < until:
             client.done()
             count += 1
@@ -119,21 +124,23 @@ def rate(clients: list[Client]) -> float:
 
 def compared(cases: Mapping[str, Callable[[], Client]]) -> None:
     """Each case beside the first one: p50 of one client, and calls per second of several."""
-    made = {name: [make() for _ in range(CLIENTS)] for name, make in cases.items()}
-    for clients in made.values():
+    clients_of: dict[str, list[Client]] = {}
+    for name, make in cases.items():
+        clients_of[name] = [make() for _ in range(CLIENTS)]
+    for clients in clients_of.values():
         times(clients[0].done, 50)
-    alone: dict[str, list[float]] = {name: [] for name in made}
+    alone: dict[str, list[float]] = {name: [] for name in clients_of}
     for _ in range(400):
-        for name, clients in made.items():
+        for name, clients in clients_of.items():
             alone[name].append(milliseconds(clients[0].done))
-    rates: dict[str, list[float]] = {name: [] for name in made}
+    rates: dict[str, list[float]] = {name: [] for name in clients_of}
     for _ in range(SLICES):
-        for name, clients in made.items():
+        for name, clients in clients_of.items():
             rates[name].append(rate(clients))
-    first = next(iter(made))
-    p50 = {name: statistics.median(found) for name, found in alone.items()}
-    middle = {name: statistics.median(found) for name, found in rates.items()}
-    for name in made:
+    first = next(iter(clients_of))
+    p50 = {name: statistics.median(figures) for name, figures in alone.items()}
+    middle = {name: statistics.median(figures) for name, figures in rates.items()}
+    for name in clients_of:
         print(
             f"{name:38} p50 {p50[name]:5.2f} ms ({p50[name] / p50[first]:.2f} x)   "
             f"{CLIENTS} clients {middle[name]:5.0f} calls/s ({middle[name] / middle[first]:.2f} x)"
@@ -179,7 +186,8 @@ def calls(folder: Path) -> None:
 
 
 def asks_without_pause(url: str, token: str, seconds: float) -> None:
-    client, until = Client(url, None, "get_memory_stats", token), time.monotonic() + seconds
+    client = Client(url, None, "get_memory_stats", token)
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         client.ask()
 
@@ -201,7 +209,7 @@ def flood(folder: Path) -> None:
         beside = times(client.done, 300, 0.03)
         for process in processes:
             process.join()
-    told("beside a flooding tenant", alone, beside)
+    print_ratios("beside a flooding tenant", alone, beside)
 
 
 def slow(folder: Path) -> None:
@@ -212,13 +220,13 @@ def slow(folder: Path) -> None:
         times(client.done, 20)
         alone = times(client.done, 300, 0.005)
         for data in (head, half_body) * 100:
-            held = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
-            held.sendall(data)
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            connection.sendall(data)
         client.connect()
-        told("beside 200 clients that send half", alone, times(client.done, 300, 0.005))
+        print_ratios("beside 200 clients that send half", alone, times(client.done, 300, 0.005))
 
 
-def told(name: str, alone: list[float], beside: list[float]) -> None:
+def print_ratios(name: str, alone: list[float], beside: list[float]) -> None:
     ratios = (
         f"p{percent} {quantile(beside, percent):.2f} ms, alone {quantile(alone, percent):.2f} ms "
         f"({quantile(beside, percent) / quantile(alone, percent):.2f} x)"
@@ -229,17 +237,17 @@ def told(name: str, alone: list[float], beside: list[float]) -> None:
 
 def tenants(folder: Path, count: int) -> None:
     file = TokenFile(folder / ".memory-server" / "tokens.jsonl")
-    given = [file.add(f"t{number}", f"t{number}", ["read", "write"], None) for number in range(count)]
+    tokens = [file.add(f"t{number}", f"t{number}", ["read", "write"], None) for number in range(count)]
     with serving(folder, **OFTEN) as server:
         process = psutil.Process(server.process.pid)
         before = process.memory_info().rss
         asker = Asker(server.url)
         first = []
-        for token in given:
+        for token in tokens:
             asker.http.headers["authorization"] = f"Bearer {token}"
             first.append(milliseconds(lambda: asker.done("remember_turn", **said("hello"))))
         grown = (process.memory_info().rss - before) / 1e6
-        again = Client(server.url, None, "get_memory_stats", given[0])
+        again = Client(server.url, None, "get_memory_stats", tokens[0])
         print(
             f"{count} tenants touched once: +{grown:.0f} MB, p50 of the first call {statistics.median(first):.1f} ms, "
             f"of a call then {statistics.median(times(again.done, 200)):.2f} ms"
@@ -247,8 +255,11 @@ def tenants(folder: Path, count: int) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as place:
-        calls(Path(place) / "calls")
-        slow(Path(place) / "slow")
-        flood(Path(place) / "flood")
-        tenants(Path(place) / "tenants", int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    tenant_count = 1000
+    if len(sys.argv) > 1:
+        tenant_count = int(sys.argv[1])
+    with tempfile.TemporaryDirectory() as root:
+        calls(Path(root) / "calls")
+        slow(Path(root) / "slow")
+        flood(Path(root) / "flood")
+        tenants(Path(root) / "tenants", tenant_count)

@@ -42,21 +42,21 @@ missed = 0
 FILL = Operation("fill")
 
 
-def say(what: str, value: float, unit: str, goal: float, more: str = "") -> None:
+def say(label: str, value: float, unit: str, goal: float, more: str = "") -> None:
     global missed
     missed += value > goal
-    wanted = f" goal < {goal:g} {unit}" if goal < inf else ""
-    print(f"{what:<42}{value:>9.2f} {unit:<3} {more:<34}{wanted}{'  MISSED' * (value > goal)}")
+    goal_text = f" goal < {goal:g} {unit}" * (goal < inf)
+    print(f"{label:<42}{value:>9.2f} {unit:<3} {more:<34}{goal_text}{'  MISSED' * (value > goal)}")
 
 
 async def timed(calls: int, call: Callable[[int], Awaitable[object]]) -> list[float]:
     """Milliseconds of each call."""
-    took = []
+    milliseconds = []
     for number in range(calls):
         began = time.perf_counter()
         await call(number)
-        took.append((time.perf_counter() - began) * 1000)
-    return took
+        milliseconds.append((time.perf_counter() - began) * 1000)
+    return milliseconds
 
 
 def bare(folder: Path, calls: int) -> float:
@@ -75,8 +75,9 @@ def bare(folder: Path, calls: int) -> float:
 async def measure(folder: Path, count: int, calls: int) -> None:
     few = count <= 1_000
     store = SqliteStore(folder / str(count) / "k.sqlite3", lambda: NOW)
-    notes, made = Notes(store, lambda: NOW), mixed_notes(count)
-    await store.commit(NOTES, lambda held: (made, None), Operation("fill"))
+    notes = Notes(store, lambda: NOW)
+    entries = mixed_notes(count)
+    await store.commit(NOTES, lambda _: (entries, None), Operation("fill"))
     floor = bare(folder, calls)
     print(f"\n{count:,} notes of 300 characters; a bare insert and commit takes {floor:.2f} ms")
     fresh = mixed_notes(calls, seed=99)
@@ -84,12 +85,12 @@ async def measure(folder: Path, count: int, calls: int) -> None:
     async def remember(number: int) -> None:
         await notes.remember("tech", f"fresh {number}", fresh[number].body, tags=["bench"])
 
-    def quantiles(took: list[float]) -> str:
-        p99 = statistics.quantiles(took, n=100)[98]
-        return f"p99 {p99:.1f} ms, {statistics.median(took) / floor:.1f} x bare"
+    def quantiles(milliseconds: list[float]) -> str:
+        p99 = statistics.quantiles(milliseconds, n=100)[98]
+        return f"p99 {p99:.1f} ms, {statistics.median(milliseconds) / floor:.1f} x bare"
 
-    took = await timed(calls, remember)
-    say("remember, p50", statistics.median(took), "ms", 50 if few else inf, quantiles(took))
+    milliseconds = await timed(calls, remember)
+    say("remember, p50", statistics.median(milliseconds), "ms", 50 if few else inf, quantiles(milliseconds))
     queries = [
         "数据库 读写分离",
         "the cache validates session tokens",
@@ -102,11 +103,11 @@ async def measure(folder: Path, count: int, calls: int) -> None:
     async def recall(number: int) -> None:
         await notes.recall(queries[number % len(queries)])
 
-    took = await timed(calls, recall)
-    say("recall, p50", statistics.median(took), "ms", 100 if few else 500, quantiles(took))
-    long = " ".join(entry.body for entry in made[:2])[:600]
-    took = await timed(5, lambda _: notes.recall(long))
-    say("recall of 600 characters", statistics.median(took), "ms", 500)
+    milliseconds = await timed(calls, recall)
+    say("recall, p50", statistics.median(milliseconds), "ms", 100 if few else 500, quantiles(milliseconds))
+    long = " ".join(entry.body for entry in entries[:2])[:600]
+    milliseconds = await timed(5, lambda _: notes.recall(long))
+    say("recall of 600 characters", statistics.median(milliseconds), "ms", 500)
     began = time.perf_counter()
     await asyncio.gather(*(notes.recall(queries[number % len(queries)]) for number in range(100)))
     say("100 recalls at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
@@ -144,24 +145,28 @@ def resident_mb() -> float:
 async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
     """One user with `count` memories that have vectors, beside nine others with a tenth of it."""
     store = SqliteStore(folder / f"sessions{dimensions}.sqlite3", lambda: NOW, embeds="bench")
-    sessions, made, model = Sessions(store, lambda: NOW), mixed_notes(count), Vectors(dimensions)
+    sessions = Sessions(store, lambda: NOW)
+    entries = mixed_notes(count)
+    model = Vectors(dimensions)
     callers = [SessionIds(f"user {number}") for number in range(10)]
     for caller in callers:
-        texts = [replace(entry, key=None, ref="", kind="", project="") for entry in made]
-        texts = texts if caller is callers[0] else texts[: count // 10]
-        await store.commit(Scope("sessions", caller.user_id), lambda _, texts=texts: (texts, None), FILL)
-    texts = [entry.body for entry in made]
+        memories = [replace(entry, key=None, ref="", kind="", project="") for entry in entries]
+        if caller is not callers[0]:
+            memories = memories[: count // 10]
+        await store.commit(Scope("sessions", caller.user_id), lambda _, memories=memories: (memories, None), FILL)
+    texts = [entry.body for entry in entries]
     pairs = [(Scope("sessions", callers[0].user_id), text) for text in texts]
     await store.keep_vectors(dict(zip(pairs, (await model.vectors(texts, 0)).value, strict=True)))
     sessions.meaning.embeddings = model
     print(f"\n{count:,} memories of a user, vectors of {dimensions:,} numbers")
-    before, calls = resident_mb(), 100
-    took = await timed(calls, lambda number: sessions.add(callers[0], f"fresh {number}", mode="direct"))
-    say("add, direct, p50", statistics.median(took), "ms", 1_000, f"p99 {max(took):.1f} ms")
+    before = resident_mb()
+    calls = 100
+    milliseconds = await timed(calls, lambda number: sessions.add(callers[0], f"fresh {number}", mode="direct"))
+    say("add, direct, p50", statistics.median(milliseconds), "ms", 1_000, f"p99 {max(milliseconds):.1f} ms")
     for kind in ("text", "vector", "hybrid"):
         by_kind = partial(sessions.search, callers[0], limit=10, search_type=kind)
-        took = await timed(calls, lambda n, search=by_kind: search(made[n].body[:12]))
-        say(f"search, {kind}, p50", statistics.median(took), "ms", 500, f"p99 {max(took):.1f} ms")
+        milliseconds = await timed(calls, lambda n, search=by_kind: search(texts[n][:12]))
+        say(f"search, {kind}, p50", statistics.median(milliseconds), "ms", 500, f"p99 {max(milliseconds):.1f} ms")
     began = time.perf_counter()
     await asyncio.gather(*(sessions.add(callers[n % 10], f"at once {n}", mode="direct") for n in range(100)))
     say("100 adds at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
@@ -174,27 +179,29 @@ async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
 
 async def measure_layers(folder: Path, count: int) -> None:
     """A folder of `count` entries, as another process finds it."""
-    place, store = folder / "layer", SqliteStore(folder / "uses.sqlite3", lambda: NOW)
+    layer_folder = folder / "layer"
+    store = SqliteStore(folder / "uses.sqlite3", lambda: NOW)
 
     def opened() -> Layer:
-        return Layer("project", MarkdownFolder(place, locks=folder / "locks"), store, lambda: NOW)
+        return Layer("project", MarkdownFolder(layer_folder, locks=folder / "locks"), store, lambda: NOW)
 
-    layer, made = opened(), mixed_notes(count)
+    layer = opened()
+    entries = [replace(entry, key=f"k{number}") for number, entry in enumerate(mixed_notes(count))]
     print(f"\n{count:,} entries of a layer, of 300 characters")
-    await layer.folder.commit(LAYER, lambda _: ([replace(e, key=f"k{n}") for n, e in enumerate(made)], None), FILL)
-    for path in place.iterdir():
+    await layer.folder.commit(LAYER, lambda _: (entries, None), FILL)
+    for path in layer_folder.iterdir():
         os.utime(path, (1_000_000_000, 1_000_000_000))
     await layer.folder.aclose()
     layer = opened()
     began = time.perf_counter()
     await layer.page(limit=1)
     say("first look, with the index", time.perf_counter() - began, "s", 1)
-    took = await timed(50, lambda _: layer.page(limit=1))
-    say("look where nothing changed, p50", statistics.median(took), "ms", 20)
-    took = await timed(50, lambda number: layer.retrieve(made[number].body[:20]))
-    say("retrieve, p50", statistics.median(took), "ms", 100)
-    took = await timed(50, lambda number: layer.save(f"k{number}", f"new text {number}"))
-    say("save, p50", statistics.median(took), "ms", 50)
+    milliseconds = await timed(50, lambda _: layer.page(limit=1))
+    say("look where nothing changed, p50", statistics.median(milliseconds), "ms", 20)
+    milliseconds = await timed(50, lambda number: layer.retrieve(entries[number].body[:20]))
+    say("retrieve, p50", statistics.median(milliseconds), "ms", 100)
+    milliseconds = await timed(50, lambda number: layer.save(f"k{number}", f"new text {number}"))
+    say("save, p50", statistics.median(milliseconds), "ms", 50)
     await layer.folder.aclose()
     await store.aclose()
 
@@ -202,15 +209,16 @@ async def measure_layers(folder: Path, count: int) -> None:
 async def measure_refs(folder: Path, count: int) -> None:
     """`count` texts of 3,000 characters in each namespace."""
     store = SqliteStore(folder / "refs.sqlite3", lambda: NOW)
-    refs, made = Refs(store, lambda: NOW), mixed_notes(count)
+    refs = Refs(store, lambda: NOW)
+    entries = mixed_notes(count)
     print(f"\n{2 * count:,} refs of 3,000 characters")
     for name in NAMESPACES:
-        texts = [replace(entry, body=entry.body * 10, key=None, ref="") for entry in made]
+        texts = [replace(entry, body=entry.body * 10, key=None, ref="") for entry in entries]
         await store.commit(Scope("refs", name), lambda _, texts=texts: (texts, None), FILL)
-    took = await timed(50, lambda number: refs.add(made[number].body * 10))
-    say("add, p50", statistics.median(took), "ms", 50)
-    took = await timed(50, lambda number: refs.search(made[number].body[:12]))
-    say("search, p50", statistics.median(took), "ms", 200, f"p99 {max(took):.1f} ms")
+    milliseconds = await timed(50, lambda number: refs.add(entries[number].body * 10))
+    say("add, p50", statistics.median(milliseconds), "ms", 50)
+    milliseconds = await timed(50, lambda number: refs.search(entries[number].body[:12]))
+    say("search, p50", statistics.median(milliseconds), "ms", 200, f"p99 {max(milliseconds):.1f} ms")
     began = time.perf_counter()
     await refs.clear("short-term")
     say(f"clear {count:,}", time.perf_counter() - began, "s", inf)

@@ -32,7 +32,8 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import ConversationStore
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.postgres.connection import Database
-from memory_server.storage.postgres.conversations import PostgresStore, packed
+from memory_server.storage.postgres.conversations import PostgresStore
+from memory_server.storage.postgres.forms import packed
 from memory_server.storage.postgres.log import place_of
 
 QUICK = "--quick" in sys.argv
@@ -41,10 +42,10 @@ USERS = 16
 missed: list[str] = []
 
 
-def line(what: str, figure: str, goal: str, good: bool = True) -> None:
-    print(f"{what:<58} {figure:<34} {goal}{'' if good else '   MISSED'}", flush=True)
-    if not good:
-        missed.append(what)
+def line(label: str, figure: str, goal: str, is_met: bool = True) -> None:
+    print(f"{label:<58} {figure:<34} {goal}{'   MISSED' * (not is_met)}", flush=True)
+    if not is_met:
+        missed.append(label)
 
 
 async def timed(act: Callable[[], Awaitable[Any]]) -> float:
@@ -72,8 +73,11 @@ async def beside_files(url: str, folder: Path, rounds: int) -> None:
         "files": JsonFileStore(folder, lambda: NOW, QUIET),
         "database": PostgresStore(database, "beside", lambda: NOW, QUIET),
     }
-    rng, adds, reads = Random(1), {name: list[float]() for name in stores}, {name: list[float]() for name in stores}
-    connection, bare = psycopg.connect(url, autocommit=True), list[float]()
+    rng = Random(1)
+    adds: dict[str, list[float]] = {name: [] for name in stores}
+    reads: dict[str, list[float]] = {name: [] for name in stores}
+    connection = psycopg.connect(url, autocommit=True)
+    bare: list[float] = []
     for number in range(rounds):
         new = memory(rng, f"m{number}")
         for name, store in stores.items():
@@ -83,11 +87,11 @@ async def beside_files(url: str, folder: Path, rounds: int) -> None:
         for name, store in stores.items():
             reads[name].append(await timed(lambda s=store: s.read("chat")))  # type: ignore[misc]
     ratio = p50(adds["database"]) / p50(adds["files"])
-    told = f"{p50(adds['database']):.2f} ms, {ratio:.2f} x files"
-    line("durable add, p50", told, "goal: at most 2 x", ratio <= 2)
+    figure = f"{p50(adds['database']):.2f} ms, {ratio:.2f} x files"
+    line("durable add, p50", figure, "goal: at most 2 x", ratio <= 2)
     ratio = p50(reads["database"]) / p50(bare)
-    told = f"{p50(reads['database']):.2f} ms, {ratio:.1f} x a bare `select 1`"
-    line("warm read, p50", told, "goal: at most 0.5 ms", p50(reads["database"]) <= 0.5)
+    figure = f"{p50(reads['database']):.2f} ms, {ratio:.1f} x a bare `select 1`"
+    line("warm read, p50", figure, "goal: at most 0.5 ms", p50(reads["database"]) <= 0.5)
     for store in stores.values():
         await store.aclose()
     connection.close()
@@ -104,8 +108,8 @@ def fill(url: str, tenant: str, count: int) -> None:
         with cursor.copy(f"copy memory_server.partitions ({columns}) from stdin") as copy:
             for number in range(count):
                 name = f"c{number}"
-                place = place_of(tenant, "conversation", name)
-                copy.write_row((place, tenant, "conversation", name, MEMORIES, MEMORIES, snapshot, MEMORIES))
+                location = place_of(tenant, "conversation", name)
+                copy.write_row((location, tenant, "conversation", name, MEMORIES, MEMORIES, snapshot, MEMORIES))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("vacuum analyze memory_server.partitions")
 
@@ -118,7 +122,9 @@ async def many(url: str, small: int, large: int) -> None:
         await asyncio.to_thread(fill, url, f"of{count}", count)
         stores[count] = PostgresStore(database, f"of{count}", lambda: NOW, replace(QUIET, open_conversations=2000))
     rng = Random(3)
-    adds, reads, cold = ({count: list[float]() for count in stores} for _ in range(3))
+    adds: dict[int, list[float]] = {count: [] for count in stores}
+    reads: dict[int, list[float]] = {count: [] for count in stores}
+    cold: dict[int, list[float]] = {count: [] for count in stores}
     for number in range(60 if QUICK else 200):
         for count, store in stores.items():
             chat = f"c{rng.randrange(count)}"
@@ -126,10 +132,10 @@ async def many(url: str, small: int, large: int) -> None:
             new = memory(rng, f"n{number}")
             adds[count].append(await timed(lambda s=store, c=chat, n=new: add(s, c, n)))  # type: ignore[misc]
             reads[count].append(await timed(lambda s=store, c=chat: s.read(c)))  # type: ignore[misc]
-    for what, times in (("durable add", adds), ("warm read", reads)):
+    for act, times in (("durable add", adds), ("warm read", reads)):
         ratio = p50(times[large]) / p50(times[small])
-        told = f"{p50(times[large]):.2f} ms, {ratio:.2f} x"
-        line(f"{what} among {large:,} beside {small:,} conversations", told, "goal: at most 1.5 x", ratio <= 1.5)
+        figure = f"{p50(times[large]):.2f} ms, {ratio:.2f} x"
+        line(f"{act} among {large:,} beside {small:,} conversations", figure, "goal: at most 1.5 x", ratio <= 1.5)
     line("cold open of 30 memories, p50", f"{p50(cold[large]):.1f} ms", "goal: at most 10 ms", p50(cold[large]) <= 10)
     ids = PostgresStore(database, f"of{large}", lambda: NOW, QUIET)
     await asyncio.to_thread(fill, url, "ids", 10_000)
@@ -150,14 +156,15 @@ async def room(url: str, count: int) -> None:
 
         def size(table: str) -> int:
             connection.execute(f"vacuum full memory_server.{table}")
-            [[found]] = connection.execute("select pg_total_relation_size(%s)", [f"memory_server.{table}"]).fetchall()
-            return int(found)
+            query = "select pg_total_relation_size(%s)"
+            [[size_bytes]] = connection.execute(query, [f"memory_server.{table}"]).fetchall()
+            return int(size_bytes)
 
         before = size("partitions"), size("commits")
         rng = Random(4)
         for number in range(count):
-            for each in range(MEMORIES):
-                await add(store, f"c{number}", memory(rng, f"m{each}"))
+            for memory_number in range(MEMORIES):
+                await add(store, f"c{number}", memory(rng, f"m{memory_number}"))
             await store.compact(f"c{number}")
         kb, commits = (
             (size(table) - was) / count / 1000 for table, was in zip(("partitions", "commits"), before, strict=True)
@@ -173,23 +180,26 @@ async def room(url: str, count: int) -> None:
 
 def nodes(url: str, folder: Path) -> None:
     seconds = 6.0 if QUICK else 20.0
-    given = {"http__token": TOKEN, "store": url, "http__requests_per_minute": "1000000", "http__concurrent": "64"}
+    options = {"http__token": TOKEN, "store": url, "http__requests_per_minute": "1000000", "http__concurrent": "64"}
     with ExitStack() as stack:
-        both = [stack.enter_context(serving(folder / name, **given)) for name in "ab"]
+        both = [stack.enter_context(serving(folder / name, **options)) for name in "ab"]
         use(both, 2.0, USERS)  # warm
-        files = stack.enter_context(serving(folder / "c", **{**given, "store": ""}))
+        files = stack.enter_context(serving(folder / "c", **{**options, "store": ""}))
         use([files], 2.0, USERS)
         of_files, turns_of_files, _lost = use([files], seconds, USERS)
         recalls, turns, lost = use(both[:1], seconds, USERS)
-        alone, ratio = turns / seconds, p95(recalls) / p95(of_files)
-        told = f"{p95(recalls):.0f} ms, {ratio:.2f} x a node on files"
-        line(f"recall on one node, {USERS} users at once, p95", told, "peers: 150 to 200 ms")
-        told = f"{alone:.1f} a second, {alone * seconds / turns_of_files:.2f} x files, {lost} lost"
-        line("turns told to one node", told, "goal: 0 lost", lost == 0)
+        alone = turns / seconds
+        ratio = p95(recalls) / p95(of_files)
+        figure = f"{p95(recalls):.0f} ms, {ratio:.2f} x a node on files"
+        line(f"recall on one node, {USERS} users at once, p95", figure, "peers: 150 to 200 ms")
+        figure = f"{alone:.1f} a second, {alone * seconds / turns_of_files:.2f} x files, {lost} lost"
+        line("turns told to one node", figure, "goal: 0 lost", lost == 0)
         recalls, turns, lost = use(both, seconds, 2 * USERS)
         ratio = turns / seconds / alone
         cores = os.cpu_count() or 1
-        goal = "goal: 1.7 x" if cores >= 8 else f"(1.7 x needs more than {cores} cores)"
+        goal = "goal: 1.7 x"
+        if cores < 8:
+            goal = f"(1.7 x needs more than {cores} cores)"
         line(
             "turns told to two nodes",
             f"{turns / seconds:.0f} a second, {ratio:.2f} x one",

@@ -17,7 +17,7 @@ import sys
 import time
 import tracemalloc
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -30,7 +30,7 @@ from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
-from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.selection import Recall, Recalled
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
 
@@ -42,15 +42,15 @@ BEFORE = 3
 KEYWORDS = 23
 """Keywords of a memory: the mean of real companion chats (22.6)."""
 LEAST_CHARS = 15
-"""Of a message: with this bound a memory has some 75 pairs and single characters, 3.6 times as many as real chats have
-words."""
+"""Characters of a message: with this bound a memory has some 75 pairs and single characters, 3.6 times as many as real
+chats have words."""
 JUMPS = 0.1
 """Share of the characters that do not follow the one before in the sample: what makes pairs that few memories hold."""
 RARE_WORDS = 31_000
 """As many words as 10,000 such memories have; the sample alone has 1,000."""
 
 GOAL_MS = {10_000: 1.2, 100_000: 7.0}
-"""Of a question alone."""
+"""Goals of a question alone."""
 GOAL_TIMES = 3.0
 """Times that with the messages before it: they bring four times as many words and pairs."""
 GOAL_RATIO = 20.0
@@ -77,7 +77,7 @@ class Chat:
     def memory(self, number: int) -> ShortTermMemory:
         """A question and an answer, with the words of their text and so many rare ones that it has `KEYWORDS`."""
         rng = self._rng
-        one = IN_USE.wording.of_text(
+        spoken = IN_USE.wording.of_text(
             ShortTermMemory(
                 id=f"{number:016x}",
                 time_ms=NOW_MS - rng.randrange(200 * DAY_MS),
@@ -90,9 +90,11 @@ class Chat:
             )
         )
         # Log-uniform, as words are in texts: few that are common, many that are rare.
-        rare = {f"词{int(RARE_WORDS ** rng.random() * (1 + rng.random()))}" for _ in range(KEYWORDS - len(one.words))}
-        weights = (*one.weights, *(rng.uniform(0.8, 40.0) for _ in rare))
-        return replace(one, words=(*one.words, *rare), weights=weights)
+        rare = {
+            f"词{int(RARE_WORDS ** rng.random() * (1 + rng.random()))}" for _ in range(KEYWORDS - len(spoken.words))
+        }
+        weights = (*spoken.weights, *(rng.uniform(0.8, 40.0) for _ in rare))
+        return replace(spoken, words=(*spoken.words, *rare), weights=weights)
 
     def query(self, before: int = 0) -> RecallQuery:
         """A message of the sample with so many before it."""
@@ -100,24 +102,32 @@ class Chat:
         return IN_USE.wording.of_query(self.said[last - before : last + 1], NOW_MS)
 
     def _text(self) -> str:
-        text, char = "", "\n"
+        text = ""
+        char = "\n"
         while True:
-            char = self._rng.choice(self._chars if self._rng.random() < JUMPS else self._after[char])
+            following: Sequence[str] = self._after[char]
+            if self._rng.random() < JUMPS:
+                following = self._chars
+            char = self._rng.choice(following)
             if char != "\n":
                 text += char
             elif len(text) >= LEAST_CHARS:
                 return text
 
 
-def agree(one: Recall, other: Recall) -> bool:
+def agree(first: Recall, second: Recall) -> bool:
     """Whether both forms decided the same; sums in another order may differ in their last bits."""
-    if (one.held_back, one.searched) != (other.held_back, other.searched):
+    if (first.held_back, first.searched) != (second.held_back, second.searched):
         return False
-    return all(
-        [r.memory.id for r in tier] == [r.memory.id for r in same]
-        and all(abs(r.receipt.relevance - s.receipt.relevance) <= 1e-9 for r, s in zip(tier, same, strict=True))
-        for tier, same in ((one.top, other.top), (one.next, other.next), (one.flashback, other.flashback))
-    )
+    tiers = ((first.top, second.top), (first.next, second.next), (first.flashback, second.flashback))
+    return all(_tiers_agree(ours, theirs) for ours, theirs in tiers)
+
+
+def _tiers_agree(ours: Sequence[Recalled], theirs: Sequence[Recalled]) -> bool:
+    if [recalled.memory.id for recalled in ours] != [recalled.memory.id for recalled in theirs]:
+        return False
+    pairs = zip(ours, theirs, strict=True)
+    return all(abs(first.receipt.relevance - second.receipt.relevance) <= 1e-9 for first, second in pairs)
 
 
 def spent_ms(act: Callable[[], object]) -> float:
@@ -132,16 +142,19 @@ class Report:
     def __init__(self) -> None:
         self.missed = False
 
-    def line(self, what: str, figure: float, goal: float, unit: str, *, at_least: bool = False) -> None:
-        good = figure >= goal if at_least else figure <= goal
-        self.missed |= not good
-        sign = ">=" if at_least else "<="
-        print(f"{what:<58} {figure:10.3f} {unit:<4} goal {sign} {goal:g} {'' if good else '  MISSED'}", flush=True)
+    def line(self, label: str, figure: float, goal: float, unit: str, *, at_least: bool = False) -> None:
+        sign = "<="
+        is_missed = figure > goal
+        if at_least:
+            sign = ">="
+            is_missed = figure < goal
+        self.missed |= is_missed
+        print(f"{label:<58} {figure:10.3f} {unit:<4} goal {sign} {goal:g} {'  MISSED' * is_missed}", flush=True)
 
 
 def measure(count: int, runs: int, report: Report) -> None:
     chat = Chat(Random(1))
-    memories = {one.id: one for one in map(chat.memory, range(count))}
+    memories = {memory.id: memory for memory in map(chat.memory, range(count))}
     queries = [chat.query() for _ in range(runs)]
     longer = [chat.query(BEFORE) for _ in range(runs)]
 
@@ -169,14 +182,17 @@ def measure(count: int, runs: int, report: Report) -> None:
             wording=IN_USE.wording,
         )
 
-    few = 3 if count > 10_000 else 5
+    few = 5
+    if count > 10_000:
+        few = 3
     beside = queries[:few] + longer[:few]
     assert all(agree(fast(query), naive(query)) for query in beside)
 
-    def p50(decide: Callable[[RecallQuery], Recall], asked: list[RecallQuery]) -> float:
-        return statistics.median(spent_ms(lambda query=query: decide(query)) for query in asked)
+    def p50(decide: Callable[[RecallQuery], Recall], queries_of_run: list[RecallQuery]) -> float:
+        return statistics.median(spent_ms(lambda query=query: decide(query)) for query in queries_of_run)
 
-    decided, with_more = p50(fast, queries), p50(fast, longer)
+    decided = p50(fast, queries)
+    with_more = p50(fast, longer)
     report.line(f"{count:,} memories: a search decision, p50", decided, GOAL_MS.get(count, float("inf")), "ms")
     report.line(f"{count:,} memories: times that with {BEFORE} more messages", with_more / decided, GOAL_TIMES, "x")
     faster = p50(naive, beside[:few]) / decided
@@ -190,7 +206,9 @@ def measure(count: int, runs: int, report: Report) -> None:
         grown.oldest_first()  # as after a search
     cost = {}
     for name, grown in (("small", small), ("large", index)):
-        cost[name] = statistics.median(spent_ms(lambda one=one, grown=grown: grown.follow(Added(one))) for one in added)
+        cost[name] = statistics.median(
+            spent_ms(lambda memory=memory, grown=grown: grown.follow(Added(memory))) for memory in added
+        )
     report.line(
         f"{count:,} memories: an add, times that of {count // 100:,}", cost["large"] / cost["small"], GOAL_ADD, "x"
     )
@@ -200,11 +218,11 @@ def main() -> int:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--memories", type=int, nargs="+", default=[10_000, 100_000])
     arguments.add_argument("--runs", type=int, default=200)
-    given = arguments.parse_args()
+    flags = arguments.parse_args()
     report = Report()
-    for count in given.memories:
-        measure(count, given.runs, report)
-    return 1 if report.missed else 0
+    for count in flags.memories:
+        measure(count, flags.runs, report)
+    return int(report.missed)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bench_hook import PROMPT, fill
 from stdio_process import Client, running
 
-MEMORIES, TRIGGERS = 1_000, 50
+MEMORIES = 1_000
+TRIGGERS = 50
 EVENT = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": PROMPT}).encode()
 HELLO = [{"role": "user", "content": PROMPT}]
 WAYS = {"own": "false", "shared": "true"}
@@ -33,10 +34,10 @@ WAYS = {"own": "false", "shared": "true"}
 
 def milliseconds(command: list[str], environment: dict[str, str]) -> float:
     began = time.perf_counter()
-    done = subprocess.run(command, input=EVENT, capture_output=True, check=True, env=environment)
+    process = subprocess.run(command, input=EVENT, capture_output=True, check=True, env=environment)
     taken = (time.perf_counter() - began) * 1000
     if command[-1] == "hook":
-        assert "第 49 件事".encode() in done.stdout, done
+        assert "第 49 件事".encode() in process.stdout, process
     return taken
 
 
@@ -67,22 +68,22 @@ def resident(pids: set[int]) -> tuple[float, float]:
 
 def of_this_run(mark: str) -> set[int]:
     """The processes that have `mark` in their environment."""
-    found = set()
-    for place in Path("/proc").iterdir():
-        if place.name.isdecimal() and int(place.name) != os.getpid():
+    pids = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
             try:
-                if mark.encode() in (place / "environ").read_bytes():
-                    found.add(int(place.name))
+                if mark.encode() in (folder / "environ").read_bytes():
+                    pids.add(int(folder.name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def main() -> None:
-    given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("--runs", type=int, default=15)
-    given.add_argument("--windows", type=int, default=5)
-    flags = given.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--windows", type=int, default=5)
+    flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         data = Path(home, "data")
         asyncio.run(fill(data, MEMORIES, TRIGGERS))
@@ -96,10 +97,9 @@ def main() -> None:
         figures: dict[str, list[float]] = {"python -c pass": []}
         memory = {}
         with ExitStack() as stack:
-            opened = {
-                name: [stack.enter_context(running(server, way)).connect() for _ in range(flags.windows)]
-                for name, way in ways.items()
-            }
+            opened: dict[str, list[Client]] = {}
+            for name, way in ways.items():
+                opened[name] = [stack.enter_context(running(server, way)).connect() for _ in range(flags.windows)]
             for windows in opened.values():
                 for window in windows:
                     call(window)
@@ -120,7 +120,8 @@ def main() -> None:
     base = statistics.median(figures["python -c pass"])
     print(f"{'':44} {'p50 ms':>8} {'p95 ms':>8} {'x pass':>7}")
     for name, taken in figures.items():
-        middle, late = statistics.median(taken), sorted(taken)[min(len(taken) - 1, round(0.95 * len(taken)))]
+        middle = statistics.median(taken)
+        late = sorted(taken)[min(len(taken) - 1, round(0.95 * len(taken)))]
         print(f"{name:44} {middle:8.1f} {late:8.1f} {middle / base:7.1f}")
     calls = [statistics.median(figures[f"recall_turn, {name}"]) for name in WAYS]
     print(f"a call, shared beside own: {calls[1] / calls[0]:.2f}")

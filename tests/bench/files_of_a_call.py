@@ -50,7 +50,7 @@ class Trace:
         if event != "call" or comprehension or not path.is_relative_to(ROOT):
             return
         name = path.relative_to(ROOT)
-        if name.parts[0] in ("memory_server", "sandbox", "nlp"):
+        if name.parts[0] in ("memory_server", "sandbox", "nlp", "languages"):
             self.functions[str(name)].add(f"{code.co_name}:{code.co_firstlineno}")
             self.calls += 1
 
@@ -67,18 +67,18 @@ async def main(names: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with open_memory(folder) as memory:
             for n in range(30):
-                one = Message("user", f"我的猫第{n}次去了公园 topic{n}")
-                await memory.conversation().short_term.add([one])
+                await memory.conversation().short_term.add([Message("user", f"我的猫第{n}次去了公园 topic{n}")])
             for name, arguments in CALLS:
                 await call(TOOLS[name], memory.call, arguments(0))
                 trace = taken = Trace()
                 await call(TOOLS[name], memory.call, arguments(1))
                 trace = None
-                files, functions = len(taken.functions), sum(map(len, taken.functions.values()))
+                files = len(taken.functions)
+                functions = sum(map(len, taken.functions.values()))
                 lines = sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in taken.functions)
                 print(f"{name}: {files} files of {lines:,} lines, {functions} functions, {taken.calls} calls")
-                for file in sorted(taken.functions) if names else ():
-                    print("   ", file)
+                if names:
+                    print("    " + "\n    ".join(sorted(taken.functions)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,10 @@ _WEEKDAY = re.compile(r"(?<=日)\D+")
 
 def turn(turn_id: str, conversation: str, role: str, content: str, time_ms: int, name: str | None = None) -> Any:
     """A turn in the plain form."""
-    made = {"turn": turn_id, "conversation": conversation, "role": role, "content": content, "time": iso(time_ms)}
-    return made if name is None else {**made, "name": name}
+    fields = {"turn": turn_id, "conversation": conversation, "role": role, "content": content, "time": iso(time_ms)}
+    if name is not None:
+        fields["name"] = name
+    return fields
 
 
 def locomo(name: str, value: Any) -> Lines:
@@ -49,26 +52,32 @@ def locomo(name: str, value: Any) -> Lines:
     adversarial: no turn answers them. A question that should have an answer but names no existing turn is left out.
     """
     # The published array; or, as in the archive of the authors' repository, one dialogue, named by its file.
-    samples = [{"sample_id": name.removesuffix(".json"), "conversation": value, **value}] if "qa" in value else value
+    samples = value
+    if "qa" in value:
+        samples = [{"sample_id": name.removesuffix(".json"), "conversation": value, **value}]
     for sample in samples:
         conversation = sample["sample_id"]
         turns = list(_locomo_turns(conversation, sample["conversation"]))
         yield from turns
-        known = {one["turn"] for one in turns}
-        asked = max(datetime.fromisoformat(one["time"]) for one in turns)
+        turn_ids = {line["turn"] for line in turns}
+        last_time = max(datetime.fromisoformat(line["time"]) for line in turns)
         for number, row in enumerate(sample["qa"], 1):
             category = row["category"]
-            named = _EVIDENCE.findall(" ".join(row.get("evidence", ())))
-            about = sorted({_locomo_id(conversation, *place) for place in named} & known)
+            evidence = _EVIDENCE.findall(" ".join(row.get("evidence", ())))
+            named_ids = {_locomo_id(conversation, session, turn_number) for session, turn_number in evidence}
+            about = sorted(named_ids & turn_ids)
+            gold = about
+            if category == _ADVERSARIAL:
+                gold = []
             if not about and category != _ADVERSARIAL:
                 continue
             yield {
                 "question": f"{conversation} q{number}",
                 "conversation": conversation,
                 "text": row["question"],
-                "gold": [] if category == _ADVERSARIAL else about,
+                "gold": gold,
                 "about": about,
-                "asked": iso(milliseconds(asked) + DAY_MS),
+                "asked": iso(milliseconds(last_time) + DAY_MS),
                 "language": "en",
                 "kind": _KINDS.get(category, str(category)),
             }
@@ -78,19 +87,24 @@ def _locomo_turns(conversation_id: str, conversation: Mapping[str, Any]) -> Line
     """A session has one time, at which it begins. Each turn comes as much later as it takes to read the one before and
     to type it: 238 words a minute are read (Brysbaert 2019, a mean of 190 studies) and 36.2 typed on a telephone (Palin
     et al. 2019, 37,000 people). So turns are three quarters of a minute apart on average."""
-    numbers = (int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
-    for session in sorted(numbers):
+    matches = filter(None, map(_SESSION.fullmatch, conversation))
+    for session in sorted(int(match[1]) for match in matches):
         time_ms = _time_ms(conversation[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
         to_read = 0
-        for one in conversation[f"session_{session}"]:
-            role = "user" if one["speaker"] == conversation["speaker_a"] else "assistant"
+        for line in conversation[f"session_{session}"]:
+            role = "assistant"
+            if line["speaker"] == conversation["speaker_a"]:
+                role = "user"
+            text = line["text"]
             # What a picture shows is known only from its caption, and questions ask about it.
-            text = one["text"] + (f" (picture: {one['blip_caption']})" if one.get("blip_caption") else "")
-            (place,) = _EVIDENCE.findall(one["dia_id"])
-            typed = len(one["text"].split())
+            if line.get("blip_caption"):
+                text += f" (picture: {line['blip_caption']})"
+            ((session_of_id, number),) = _EVIDENCE.findall(line["dia_id"])
+            typed = len(line["text"].split())
             time_ms += round((to_read / _WORDS_READ_A_MINUTE + typed / _WORDS_TYPED_A_MINUTE) * MINUTE_MS)
             to_read = typed
-            yield turn(_locomo_id(conversation_id, *place), conversation_id, role, text, time_ms, one["speaker"])
+            turn_id = _locomo_id(conversation_id, session_of_id, number)
+            yield turn(turn_id, conversation_id, role, text, time_ms, line["speaker"])
 
 
 def _locomo_id(conversation_id: str, session: str, number: str) -> str:
@@ -106,13 +120,16 @@ def memdaily(name: str, value: Any) -> Lines:
     dated before a message: it is asked an hour after the last one at the earliest.
     """
     stem = name.removesuffix(".json")
-    kind = found[1] if (found := _MEMDAILY_FILE.fullmatch(name)) else stem
+    kind = stem
+    match = _MEMDAILY_FILE.fullmatch(name)
+    if match:
+        kind = match[1]
     for trajectory in value:
         conversation = f"{stem} {trajectory['tid']}"
         times = []
-        for one in trajectory["message_list"]:
-            times.append(_memdaily_ms(one["time"]))
-            yield turn(f"{conversation} {one['mid']}", conversation, "user", one["message"], times[-1])
+        for message in trajectory["message_list"]:
+            times.append(_memdaily_ms(message["time"]))
+            yield turn(f"{conversation} {message['mid']}", conversation, "user", message["message"], times[-1])
         for row in trajectory["question_list"]:
             yield {
                 "question": f"{conversation} q{row['qid']}",
@@ -154,7 +171,7 @@ def memorybank(_name: str, value: Any) -> Lines:
             "question": f"q{number}",
             "conversation": user,
             "text": row["question"],
-            "gold": [turn_id for day in row["gold_days"] for turn_id in of_day[user, day]],
+            "gold": list(chain.from_iterable(of_day[user, day] for day in row["gold_days"])),
             "asked": iso(max(_noon_ms(day) for owner, day in of_day if owner == user) + DAY_MS),
             "language": "zh",
         }

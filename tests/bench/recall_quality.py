@@ -1,4 +1,4 @@
-"""How good recall is beside plain baselines, with intervals: the tables of docs/explanation/recall-quality.md.
+"""How good recall is beside plain baselines, with intervals: the tables of docs/project/recall-quality.md.
 
     python tests/bench/recall_quality.py data/samples/recall --timezone Asia/Shanghai --beside compat=node
 
@@ -22,18 +22,18 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.eval import changed, parser, status_of, talk, understood
 from bench.quality.evaluation import SAMPLE, Dataset, units_of
-from bench.quality.metrics import Estimate, Scores, ask_all, scores_by
+from bench.quality.metrics import Estimate, Scope, Scores, ask_all, scores_by
 from bench.quality.other_words import GivenWords, read_words, with_other_words
 from bench.quality.rankers import BLIND, OURS, makers
 from bench.quality.silence import Silence, listen, silence_by, strangers_of
 from bench.quality.subsets import HALVES, by_evidence, half_of, of_users, sessions_of
 from bench.quality.year import DAYS, IDEAL, Life, Year, plan_year
 
+from languages import counted
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.kernel.errors import InvalidInput
-from sandbox.locale import counted
 
 _HEADINGS = {
     "recallAt1": "R@1",
@@ -52,27 +52,27 @@ Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
 """The figures for JSON, and what is printed for people."""
 ASKED_FOR = "asked for"
 """The search as a tool gives it: weak memories too."""
-_LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
+_LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/project/evaluate-recall.md[/]"
 
 
 def flags_of(arguments: Sequence[str] | None) -> Namespace:
-    made = parser("Measure recall on questions with answers, beside plain baselines.")
+    flag_parser = parser("Measure recall on questions with answers, beside plain baselines.")
     only = "only the questions of this one (may be repeated)"
-    made.add_argument("--user", metavar="CONVERSATION", help=only, action="append")
+    flag_parser.add_argument("--user", metavar="CONVERSATION", help=only, action="append")
     half = "only every second question, counted from 0 over all files"
-    made.add_argument("--questions", help=half, choices=HALVES)
-    mode = made.add_mutually_exclusive_group()
+    flag_parser.add_argument("--questions", help=half, choices=HALVES)
+    mode = flag_parser.add_mutually_exclusive_group()
     mode.add_argument("--sessions", action="store_true", help="rank sessions, each by its best memory")
     silence = "ask what the memories have no answer to, and how often nothing comes"
     mode.add_argument("--silence", action="store_true", help=silence)
     year = "live a year with reinforcement and clean-up, and ask at its end"
     mode.add_argument("--year", action="store_true", help=year)
     files = "JSON files of other words of the {}; only questions that have some are asked"
-    made.add_argument("--words", metavar="FILE", nargs="+", help=files.format("questions"), default=[])
+    flag_parser.add_argument("--words", metavar="FILE", nargs="+", help=files.format("questions"), default=[])
     files = "JSON files of other words of the memories"
-    made.add_argument("--memory-words", metavar="FILE", nargs="+", help=files, default=[])
-    made.add_argument("--all-users", action="store_true", help="ask of all conversations together")
-    return made.parse_args(arguments)
+    flag_parser.add_argument("--memory-words", metavar="FILE", nargs="+", help=files, default=[])
+    flag_parser.add_argument("--all-users", action="store_true", help="ask of all conversations together")
+    return flag_parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,22 +91,24 @@ async def evaluate(flags: Namespace) -> None:
         dataset = half_of(dataset, flags.questions)
     if flags.user:
         dataset = of_users(dataset, flags.user)
-    given = GivenWords(read_words(flags.words), read_words(flags.memory_words))
-    if given.queries:
-        asked_with = tuple(question for question in dataset.questions if question.id in given.queries)
+    other_words = GivenWords(read_words(flags.words), read_words(flags.memory_words))
+    if other_words.queries:
+        asked_with = tuple(question for question in dataset.questions if question.id in other_words.queries)
         dataset = replace(dataset, questions=asked_with)
-    searches = {OURS: parameters(settings)} | {one: parameters(changed(settings, one)) for one in flags.beside}
+    searches = {OURS: parameters(settings)}
+    for change in flags.beside:
+        searches[change] = parameters(changed(settings, change))
     if flags.sessions:
         dataset = by_evidence(dataset)
     if flags.year:
         report, shown = await _year(searches[OURS], flags, dataset, seed)
     elif flags.silence:
-        report, shown = _silence(searches, flags, dataset, whole, given, seed)
+        report, shown = _silence(searches, flags, dataset, whole, other_words, seed)
     else:
-        report, shown = _found(searches, flags, dataset, given, seed)
+        report, shown = _found(searches, flags, dataset, other_words, seed)
     if flags.json:
-        asked = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
-        write({**asked, **report})
+        about = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
+        write({**about, **report})
     else:
         for part in shown:
             console().print(part)
@@ -122,35 +124,42 @@ def _check(flags: Namespace) -> None:
 
 
 def _found(
-    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, given: GivenWords, seed: int
+    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, other_words: GivenWords, seed: int
 ) -> Answer:
     """Ask every question: for each group of them, how often the right memory or session came."""
-    ranked = "session" if flags.sessions else "exchange"
-    units = (sessions_of if flags.sessions else units_of)(dataset.turns)
+    ranked = "exchange"
+    units = units_of(dataset.turns)
+    if flags.sessions:
+        ranked = "session"
+        units = sessions_of(dataset.turns)
+    scope: Scope = "own"
+    whose = "its own user's"
+    if flags.all_users:
+        scope = "all"
+        whose = "all users'"
     searches = {**searches, ASKED_FOR: asked_for(searches[OURS])}
     worded = (OURS, ASKED_FOR, "bm25 same words")
-    rankers = with_other_words(makers(searches, sessions=flags.sessions), worded, given)
-    asking = ask_all(dataset.questions, units, scope="all" if flags.all_users else "own", rankers=rankers)
+    rankers = with_other_words(makers(searches, sessions=flags.sessions), worded, other_words)
+    asking = ask_all(dataset.questions, units, scope=scope, rankers=rankers)
     groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
-    figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
-    whose = "all users'" if flags.all_users else "its own user's"
+    figures = {group: _wired_by_name(scores) for group, scores in groups.items()}
     title = (
         f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, "
         f"each question asked of {whose} after {talk(flags.before)}."
     )
-    tables = [_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()]
+    tables = [_table(_group(name, scores), ranked, scores, _HEADINGS) for name, scores in groups.items()]
     return {"ranked": ranked, "units": len(units), "groups": figures}, [title, *tables, _LEGEND]
 
 
-def asked_for(made: Parameters) -> Parameters:
+def asked_for(parameters_of_search: Parameters) -> Parameters:
     """The same where somebody asked for memories: weak ones come too."""
-    return replace(made, recall=replace(made.recall, weak_too=True))
+    return replace(parameters_of_search, recall=replace(parameters_of_search.recall, weak_too=True))
 
 
 def _group(name: str, scores: Mapping[str, Scores]) -> str:
-    asked = next(iter(scores.values()))
-    of = f"{counted(asked.questions, 'question')} in {counted(asked.conversations, 'conversation')}"
-    return f"{name}: {of}, {asked.questions - asked.answerable} without an answer"
+    any_scores = next(iter(scores.values()))
+    of = f"{counted(any_scores.questions, 'question')} in {counted(any_scores.conversations, 'conversation')}"
+    return f"{name}: {of}, {any_scores.questions - any_scores.answerable} without an answer"
 
 
 def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]) -> Table:
@@ -158,7 +167,8 @@ def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapp
     for heading in headings.values():
         table.add_column(heading, justify="right")
     for name, of_ranker in scores.items():
-        table.add_row(escape(name), *(_cell(of_ranker.figures.get(one), _FORMS.get(one, "")) for one in headings))
+        cells = [_cell(of_ranker.figures.get(figure), _FORMS.get(figure, "")) for figure in headings]
+        table.add_row(escape(name), *cells)
     return table
 
 
@@ -167,45 +177,49 @@ def _silence(
     flags: Namespace,
     dataset: Dataset,
     whole: Dataset,
-    given: GivenWords,
+    other_words: GivenWords,
     seed: int,
 ) -> Answer:
     """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
     files = sorted(SAMPLE.glob("small-talk.*.txt"))
-    sentences = [line for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
-    asked = [question for question in dataset.questions if question.answerable]
-    if not asked:
+    sentences: list[str] = []
+    for file in files:
+        sentences.extend(filter(None, file.read_text(encoding="utf-8").splitlines()))
+    questions = [question for question in dataset.questions if question.answerable]
+    if not questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --silence compares others with these.")
-    strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in asked]
+    strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in questions]
     seeing = {name: make for name, make in makers(searches).items() if name not in BLIND}
-    rankers = with_other_words(seeing, (OURS,), given)
+    rankers = with_other_words(seeing, (OURS,), other_words)
     heard = listen(strangers, units_of(dataset.turns), rankers)
-    found = silence_by(list(watched("listening", heard, len(asked))), seed)
-    figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
+    silences = silence_by(list(watched("listening", heard, len(questions))), seed)
+    figures = {ranker: _wired_by_name(kinds) for ranker, kinds in silences.items()}
     title = (
-        f"[bold]{escape(dataset.name)}[/]: {counted(len(asked), 'question')} with an answer, and "
+        f"[bold]{escape(dataset.name)}[/]: {counted(len(questions), 'question')} with an answer, and "
         f"for each what its own user's memories have no answer to, after {talk(flags.before)}."
     )
     table = Table("exchanges by", "asked by")
     for heading in ("AUC", "silent at 95 %", "silent", "right first", "kept"):
         table.add_column(heading, justify="right")
-    for name, kinds in found.items():
-        for kind, one in kinds.items():
-            wide = (_cell(estimate, "[]") for estimate in (one.area, one.silent_95, one.silent))
-            table.add_row(escape(name), kind, *wide, str(one.right), _cell(one.kept))
+    for name, kinds in silences.items():
+        for kind, silence in kinds.items():
+            wide = (_cell(estimate, "[]") for estimate in (silence.area, silence.silent_95, silence.silent))
+            table.add_row(escape(name), kind, *wide, str(silence.right), _cell(silence.kept))
     return {"silence": figures}, [title, table, _LEGEND]
 
 
-async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
+async def _year(parameters_of_search: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
     """Simulate a year: what is left of recall at its end."""
     plan = plan_year(dataset, before=flags.before, seed=seed, days=DAYS)
     if not plan.questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
-    life = Life(plan, before=flags.before, parameters=asked_for(made), seed=seed)
+    life = Life(plan, before=flags.before, parameters=asked_for(parameters_of_search), seed=seed)
     for day in watched("days", plan.days, DAYS):
         await life.day(day)
     year = await life.end()
-    again = f", {year.repeated} of them told before on another day" if year.repeated else ""
+    again = ""
+    if year.repeated:
+        again = f", {year.repeated} of them told before on another day"
     lived = (
         f"[bold]{escape(dataset.name)}[/]: a year in one conversation, {year.exchanges} memories "
         f"(exchanges{again}); {year.kept} are left at its end."
@@ -213,13 +227,21 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
     shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
     title = f"{counted(len(plan.questions), 'question')} at the end, after {talk(flags.before)}"
     table = _table(title, "exchange", year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
-    asked, alone = (_ratio(year.at_the_end, figure) for figure in ("recallAt3", "recallAt3Alone"))
-    left = f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
-    given = (
+    share = _ratio(year.at_the_end, "recallAt3")
+    share_alone = _ratio(year.at_the_end, "recallAt3Alone")
+    about_the_end = (
+        f"The search finds {share} of what it would find had nothing been forgotten; "
+        f"by the question alone {share_alone}."
+    )
+    about_the_year = (
         f"Of {counted(year.given, 'memory')} that the searches of the year gave, {_percent(year.without_shared_word)} "
         f"share no word with the search; the most recalled 1 % of the memories took {_percent(year.most_recalled)}."
     )
-    return _wired(year), [lived, table, left, given]
+    return _wired(year), [lived, table, about_the_end, about_the_year]
+
+
+def _wired_by_name(figures: Mapping[str, Scores | Silence]) -> dict[str, Any]:
+    return {name: _wired(value) for name, value in figures.items()}
 
 
 def _wired(figures: Scores | Silence | Year) -> Any:
@@ -228,8 +250,8 @@ def _wired(figures: Scores | Silence | Year) -> Any:
     def wired(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        made = {_wire_name(name): wired(part) for name, part in value.items()}
-        return made | made.pop("figures", {})
+        fields = {_wire_name(name): wired(part) for name, part in value.items()}
+        return fields | fields.pop("figures", {})
 
     return wired(asdict(figures))
 
@@ -240,20 +262,27 @@ def _wire_name(name: str) -> str:
 
 
 def _ratio(scores: Mapping[str, Scores], figure: str) -> str:
-    ours, ideal = (scores[name].figures[figure].value for name in (OURS, IDEAL))
-    return _percent(ours / ideal if ideal else None)
+    ours = scores[OURS].figures[figure].value
+    ideal = scores[IDEAL].figures[figure].value
+    if not ideal:
+        return _percent(None)
+    return _percent(ours / ideal)
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}".replace("%", " %")
+    if share is None:
+        return "-"
+    return f"{share:.1%}".replace("%", " %")
 
 
 def _cell(estimate: Estimate | None, form: str = "") -> str:
     if estimate is None:
         return "-"
-    sign = "+" if "+" in form else ""
+    sign = "+" * ("+" in form)
     value, low, high = (f"{number:{sign}.2f}" for number in (estimate.value, estimate.low, estimate.high))
-    return rf"{value} \[{low}, {high}]" if "[]" in form else value
+    if "[]" not in form:
+        return value
+    return rf"{value} \[{low}, {high}]"
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_a_backup_of_the_owner_says_that_there_are_only_tenants(
     message = capsys.readouterr().err
     assert "user00" in message
     assert "and 2 more" in message
-    assert "`memory-server backup --all-tenants` takes all of them." in message
+    assert "`memory-server backup --all-tenants` backs up all of them." in message
     main(["doctor"])
     assert "`memory-server backup --all-tenants` backs up the owner and all tenants." in capsys.readouterr().out
 
@@ -74,4 +74,12 @@ def test_one_part_and_everything_contradict_each_other(
     folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["backup", "--all-tenants", *more]) == 2
-    assert "--all-tenants takes all memories; leave out --tenant and -c." in capsys.readouterr().err
+    assert "--all-tenants backs up all memories; leave out --tenant and -c." in capsys.readouterr().err
+
+
+def test_the_help_of_backup_names_its_other_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["backup", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for command in ("`backup list`", "`backup restore NAME`", "`backup delete NAME`"):
+        assert command in shown

@@ -12,31 +12,35 @@ from memory_server.kernel.messages import FIRST_MS, Session
 from memory_server.kernel.recalled_block import marked
 
 
-def said(messages: Any) -> list[tuple[str, str]]:
+def spoken(messages: Any) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in messages]
 
 
-def now(prompt: str, *entries: dict[str, Any], prompt_id: str | None = "p9") -> list[tuple[str, str]]:
-    given = event("UserPromptSubmit", prompt=prompt) | ({} if prompt_id is None else {"prompt_id": prompt_id})
-    return said(messages_now(event_of(given), transcript(*entries)))
+def messages_for(prompt: str, *entries: dict[str, Any], prompt_id: str | None = "p9") -> list[tuple[str, str]]:
+    fields = event("UserPromptSubmit", prompt=prompt)
+    if prompt_id is not None:
+        fields["prompt_id"] = prompt_id
+    return spoken(messages_now(event_of(fields), transcript(*entries)))
 
 
-def ended(*entries: dict[str, Any], **fields: Any) -> list[tuple[str, str]] | None:
+def turn_at_end(*entries: dict[str, Any], **fields: Any) -> list[tuple[str, str]] | None:
     turn = turn_ended(event_of(event("Stop", **fields)), transcript(*entries))
-    return None if turn is None else said(turn.messages)
+    if turn is None:
+        return None
+    return spoken(turn.messages)
 
 
 def test_a_new_session_is_searched_by_its_prompt() -> None:
-    assert said(messages_now(event_of(event("UserPromptSubmit", prompt="你好")), b"")) == [("user", "你好")]
+    assert spoken(messages_now(event_of(event("UserPromptSubmit", prompt="你好")), b"")) == [("user", "你好")]
 
 
 def test_the_last_few_messages_come_before_the_prompt() -> None:
     entries = [user("一", "p1"), assistant("二"), user("三", "p2"), assistant("四"), user("五", "p3"), assistant("六")]
-    assert now("七", *entries) == [("assistant", "四"), ("user", "五"), ("assistant", "六"), ("user", "七")]
+    assert messages_for("七", *entries) == [("assistant", "四"), ("user", "五"), ("assistant", "六"), ("user", "七")]
 
 
 def test_a_prompt_that_is_in_the_transcript_already_comes_once() -> None:
-    assert now("问", user("答", "p1"), user("问", "p9")) == [("user", "答"), ("user", "问")]
+    assert messages_for("问", user("答", "p1"), user("问", "p9")) == [("user", "答"), ("user", "问")]
 
 
 @pytest.mark.parametrize(
@@ -61,67 +65,69 @@ def test_a_prompt_that_is_in_the_transcript_already_comes_once() -> None:
     ],
 )
 def test_what_no_person_and_no_model_said_is_left_out(entry: dict[str, Any]) -> None:
-    assert now("问", entry) == [("user", "问")]
+    assert messages_for("问", entry) == [("user", "问")]
 
 
 def test_words_beside_what_the_client_wrote_stay() -> None:
-    both = f"<system-reminder>x</system-reminder>\n我喜欢披萨\n{marked('y')}"
-    assert now("问", user(both)) == [("user", "我喜欢披萨"), ("user", "问")]
+    text = f"<system-reminder>x</system-reminder>\n我喜欢披萨\n{marked('y')}"
+    assert messages_for("问", user(text)) == [("user", "我喜欢披萨"), ("user", "问")]
 
 
 def test_a_line_that_was_cut_or_is_being_written_is_passed_over() -> None:
-    whole = transcript(user("一"), assistant("二"))
-    given = event_of(event("UserPromptSubmit", prompt="三"))
-    assert said(messages_now(given, whole[700:] + b'{"type":"user","message":{"ro'))[-1] == ("user", "三")
-    for cut in range(0, len(whole), 17):
-        assert said(messages_now(given, whole[cut:]))[-1] == ("user", "三")
-        assert said(messages_now(given, whole[:cut]))[-1] == ("user", "三")
+    content = transcript(user("一"), assistant("二"))
+    prompt = event_of(event("UserPromptSubmit", prompt="三"))
+    assert spoken(messages_now(prompt, content[700:] + b'{"type":"user","message":{"ro'))[-1] == ("user", "三")
+    for cut in range(0, len(content), 17):
+        assert spoken(messages_now(prompt, content[cut:]))[-1] == ("user", "三")
+        assert spoken(messages_now(prompt, content[:cut]))[-1] == ("user", "三")
 
 
 @pytest.mark.parametrize("prompt", ["", "   ", "<system-reminder>x</system-reminder>"])
 def test_a_prompt_without_words_recalls_nothing(prompt: str) -> None:
-    assert now(prompt, user("before")) == []
+    assert messages_for(prompt, user("before")) == []
 
 
 def test_a_turn_is_the_prompt_and_the_last_answer() -> None:
     entries = [user("旧", "p0"), assistant("旧答"), user("我叫小明", "p1"), assistant("看一下", TOOL_USE)]
     entries += [user(TOOL_RESULT, "p1"), assistant("你好，小明")]
-    assert ended(*entries, prompt_id="p1", last_assistant_message="你好，小明") == [
+    assert turn_at_end(*entries, prompt_id="p1", last_assistant_message="你好，小明") == [
         ("user", "我叫小明"),
         ("assistant", "你好，小明"),
     ]
     # Older clients give neither: the whole answer, as the transcript has it.
-    assert ended(*entries) == [("user", "我叫小明"), ("assistant", "看一下\n你好，小明")]
+    assert turn_at_end(*entries) == [("user", "我叫小明"), ("assistant", "看一下\n你好，小明")]
 
 
 def test_the_answer_of_the_event_counts_before_that_of_the_transcript() -> None:
     # anthropics/claude-code issues 15812 and 74340: the transcript may lag behind.
-    assert ended(user("问", "p1"), prompt_id="p1", last_assistant_message="答") == [("user", "问"), ("assistant", "答")]
+    turn = turn_at_end(user("问", "p1"), prompt_id="p1", last_assistant_message="答")
+    assert turn == [("user", "问"), ("assistant", "答")]
 
 
 def test_a_turn_without_words_of_the_user_is_none() -> None:
-    assert ended(prompt_id="p1", last_assistant_message="答") is None
-    assert ended(user("问", "p0"), assistant("答"), prompt_id="p1", last_assistant_message="新") is None
+    assert turn_at_end(prompt_id="p1", last_assistant_message="答") is None
+    assert turn_at_end(user("问", "p0"), assistant("答"), prompt_id="p1", last_assistant_message="新") is None
 
 
 def test_a_turn_has_one_id_and_another_turn_another() -> None:
     def turn(prompt_id: str, **fields: Any) -> str:
-        found = turn_ended(event_of(event("Stop", prompt_id=prompt_id, **fields)), transcript(user("问", prompt_id)))
-        assert found is not None
-        return found.id
+        turn_end = turn_ended(event_of(event("Stop", prompt_id=prompt_id, **fields)), transcript(user("问", prompt_id)))
+        assert turn_end is not None
+        return turn_end.id
 
     assert turn("p1", last_assistant_message="答") == turn("p1", last_assistant_message="答")
     assert turn("p1") != turn("p2")
     assert turn("p1") != turn("p1", session_id="s2")
 
 
-@pytest.mark.parametrize("given", [None, [], "x", {}, {"hook_event_name": 5}, {"prompt": "你好"}])
-def test_something_else_is_no_event(given: Any) -> None:
+@pytest.mark.parametrize("value", [None, [], "x", {}, {"hook_event_name": 5}, {"prompt": "你好"}])
+def test_something_else_is_no_event(value: Any) -> None:
     with pytest.raises(ValueError, match="not a hook event"):
-        event_of(given)
+        event_of(value)
 
 
-BEFORE, COMPACTED = "2026-06-20T08:30:00.000Z", "2026-06-20T09:00:00.000Z"
+BEFORE = "2026-06-20T08:30:00.000Z"
+COMPACTED = "2026-06-20T09:00:00.000Z"
 COMPACTED_MS = 1_781_946_000_000
 
 
@@ -149,13 +155,13 @@ def test_only_a_compaction_counts_as_one(entry: dict[str, Any]) -> None:
 
 
 def test_what_was_said_before_the_end_that_is_read_counts_as_gone() -> None:
-    whole = transcript(user("一", at=BEFORE), user("二", at=COMPACTED))
-    given = event_of(event("UserPromptSubmit", prompt="问"))
-    second = whole.index("二".encode())
-    assert session_of(given, whole[whole.index("一".encode()) :], whole=False) == Session("s1", COMPACTED_MS)
-    assert session_of(given, whole[second:], whole=False) == Session("s1", None)
-    for cut in range(len(transcript(user("一"))), len(whole), 7):
-        assert session_of(given, whole[:cut]) == Session("s1", FIRST_MS)
+    content = transcript(user("一", at=BEFORE), user("二", at=COMPACTED))
+    prompt = event_of(event("UserPromptSubmit", prompt="问"))
+    second_at = content.index("二".encode())
+    assert session_of(prompt, content[content.index("一".encode()) :], whole=False) == Session("s1", COMPACTED_MS)
+    assert session_of(prompt, content[second_at:], whole=False) == Session("s1", None)
+    for cut in range(len(transcript(user("一"))), len(content), 7):
+        assert session_of(prompt, content[:cut]) == Session("s1", FIRST_MS)
 
 
 def test_without_a_transcript_nobody_knows_what_is_in_the_context() -> None:

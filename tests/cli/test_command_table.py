@@ -11,13 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_outcome import Outcome
 
 from memory_server import command_table
-from memory_server.cli.parser import SETTINGS, function_of, main, parser
+from memory_server.cli.command_runner import function_of
+from memory_server.cli.parser import SETTINGS, main, parser
 from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
 from memory_server.config import Settings
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Outcome]
 ADD = '{"conversation_id":"c","messages":[{"role":"user","content":"I like pizza","timestamp":1780000000000}]}'
 ARGUMENTS = {
     "add-trigger": ["a.js", "--prompt", "p"],
@@ -88,13 +90,13 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "chat.txt").write_text("user: hello\nassistant: hi\n", "utf-8")
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str) -> Outcome:
         status = main([argument.replace("{folder}", str(tmp_path)) for argument in arguments])
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
-    assert run("call", "add_short_term_memory", ADD)[0] == 0
-    assert run("backup", "kept")[0] == 0
+    assert run("call", "add_short_term_memory", ADD).status == 0
+    assert run("backup", "kept").status == 0
     return run
 
 

@@ -23,7 +23,10 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture(params=["a folder", "PostgreSQL"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with ExitStack() as stack:
-        yield str(tmp_path / "target") if request.param == "a folder" else stack.enter_context(database_of_its_own())
+        if request.param == "a folder":
+            yield str(tmp_path / "target")
+        else:
+            yield stack.enter_context(database_of_its_own())
 
 
 @pytest.fixture
@@ -44,12 +47,12 @@ def run(tmp_path: Path, elsewhere: None, capsys: pytest.CaptureFixture[str]) -> 
 def source(tmp_path: Path, target: str, run: Run) -> str:
     """A folder that is still empty; in `target`, a text is erased for good."""
     run(target, "remember", "-c", "said-there", ERASED)
-    status, said = run(target, "forget", "Quxlantern", "--for-good", "--yes")
-    assert status == 0, said
+    status, output = run(target, "forget", "Quxlantern", "--for-good", "--yes")
+    assert status == 0, output
     return str(tmp_path / "source")
 
 
-def copied(run: Run, source: str, target: str, *flags: str) -> tuple[int, str]:
+def run_copy(run: Run, source: str, target: str, *flags: str) -> tuple[int, str]:
     return run(source, "copy", "--from", source, "--to", target, *flags)
 
 
@@ -65,49 +68,48 @@ def conversations_in(store: str) -> list[str]:
     return asyncio.run(names())
 
 
-@pytest.mark.parametrize("way", ["--dry-run", "copied"])
 @pytest.mark.parametrize("kept_in", ["the state", "the past"])
 def test_a_conversation_that_holds_what_was_erased_there_is_left_and_said(
-    kept_in: str, way: str, source: str, target: str, run: Run
+    kept_in: str, source: str, target: str, run: Run
 ) -> None:
     async def fill() -> None:
         async with open_memory(Path(source), settings=Settings(seed=1)) as app:
             short_term = app.conversation("said-here").short_term
-            made = await short_term.add([Message("user", ERASED)])
+            addition = await short_term.add([Message("user", ERASED)])
             if kept_in == "the past":
-                await short_term.edit(made.memory.id, ["The safe is sold."], by="test")
+                await short_term.edit(addition.memory.id, ["The safe is sold."], by="test")
 
     asyncio.run(fill())
     run(source, "remember", "-c", "harmless", OTHER)
-    flags = ["--dry-run"] if way == "--dry-run" else []
-    status, said = copied(run, source, target, *flags)
-    assert status == 1, said
-    assert "said-here was not copied" in said
-    assert "was erased for good in" in said
-    assert "said-here" in said.rpartition("Not copied:")[2]
-    assert "1 conversation " in said, "the other one is copied, or would be"
-    there = conversations_in(target)
-    assert "said-here" not in there
-    assert ("harmless" in there) == (way == "copied")
+    for flags in (["--dry-run"], []):
+        status, output = run_copy(run, source, target, *flags)
+        assert status == 1, output
+        assert "said-here was not copied" in output
+        assert "was erased for good in" in output
+        assert "said-here" in output.rpartition("Not copied:")[2]
+        assert "1 conversation " in output, "the other one is copied, or would be"
+        conversations = conversations_in(target)
+        assert "said-here" not in conversations
+        assert ("harmless" in conversations) == (flags == [])
     assert "Quxlantern" not in run(target, "search", "safe")[1]
 
 
-@pytest.mark.parametrize("way", ["--dry-run", "copied"])
 @pytest.mark.parametrize("kept_in", ["the entries", "the past"])
 def test_knowledge_that_holds_what_was_erased_there_is_left_and_said(
-    kept_in: str, way: str, source: str, target: str, run: Run
+    kept_in: str, source: str, target: str, run: Run
 ) -> None:
     async def fill() -> None:
         async with open_memory(Path(source), settings=Settings(seed=1)) as app:
-            made = await app.knowledge.notes.remember("domain", "safe", ERASED)
+            addition = await app.knowledge.notes.remember("domain", "safe", ERASED)
             if kept_in == "the past":
-                await app.knowledge.notes.edit(made.entry.ref, find=ERASED, replacement="The safe is sold.")
+                await app.knowledge.notes.edit(addition.entry.ref, find=ERASED, replacement="The safe is sold.")
 
     asyncio.run(fill())
-    status, said = copied(run, source, target, *(["--dry-run"] if way == "--dry-run" else []))
-    assert status == 1, said
-    assert "knowledge was not copied" in said
-    assert "was erased for good in" in said
+    for flags in (["--dry-run"], []):
+        status, output = run_copy(run, source, target, *flags)
+        assert status == 1, output
+        assert "knowledge was not copied" in output
+        assert "was erased for good in" in output
     assert "0 memories found" in run(target, "search", "safe")[1]
     assert "Quxlantern" not in run(target, "history")[1]
 
@@ -117,38 +119,40 @@ def test_what_was_left_comes_by_an_export_without_what_was_erased(
 ) -> None:
     run(source, "remember", "-c", "said-here", ERASED)
     run(source, "remember", "-c", "said-here", OTHER)
-    assert copied(run, source, target)[0] == 1
+    assert run_copy(run, source, target)[0] == 1
     file = str(tmp_path / "all.jsonl")
     assert run(source, "export", file)[0] == 0
-    status, said = run(target, "import", file)
-    assert (status, "1 erased memory was left out" in said) == (0, True), said
-    shown = run(target, "list", "-c", "said-here")[1]
-    assert OTHER in shown
-    assert "Quxlantern" not in shown
+    status, output = run(target, "import", file)
+    assert (status, "1 erased memory was left out" in output) == (0, True), output
+    listing = run(target, "list", "-c", "said-here")[1]
+    assert OTHER in listing
+    assert "Quxlantern" not in listing
 
 
 def test_a_recall_that_tells_of_what_was_erased_there_is_left_out_and_counted(
     source: str, target: str, run: Run
 ) -> None:
-    home = home_of(Settings(store=source), lambda: 0)
+    source_home = home_of(Settings(store=source), lambda: 0)
     run(source, "remember", "-c", "harmless", OTHER)
-    asked = {"at": "2026-06-20T08:00:00.000Z", "conversation": "harmless", "by": "hook"}
-    home.recalls.append(asked | {"id": "a1", "said": ERASED}, asked | {"id": "a2", "said": "When does it leave?"})
+    recall = {"at": "2026-06-20T08:00:00.000Z", "conversation": "harmless", "by": "hook"}
+    erased_question = recall | {"id": "a1", "said": ERASED}
+    harmless_question = recall | {"id": "a2", "said": "When does it leave?"}
+    source_home.recalls.append(erased_question, harmless_question)
     for _ in range(2):
-        status, said = copied(run, source, target)
-        assert status == 0, said
-        assert "1 recall was left out" in said
-    there = home_of(Settings(store=target), lambda: 0)
+        status, output = run_copy(run, source, target)
+        assert status == 0, output
+        assert "1 recall was left out" in output
+    target_home = home_of(Settings(store=target), lambda: 0)
     try:
-        assert [line["id"] for line in there.recalls.lines()] == ["a2"]
+        assert [line["id"] for line in target_home.recalls.lines()] == ["a2"]
     finally:
-        there.close()
-        home.close()
+        target_home.close()
+        source_home.close()
 
 
 def test_what_was_erased_nowhere_is_copied_with_its_past(tmp_path: Path, target: str, run: Run) -> None:
     source = str(tmp_path / "source")
     run(source, "remember", "-c", "said-here", ERASED)
-    status, said = copied(run, source, target)
-    assert (status, "1 conversation copied" in said) == (0, True), said
+    status, output = run_copy(run, source, target)
+    assert (status, "1 conversation copied" in output) == (0, True), output
     assert "Quxlantern" in run(target, "list", "-c", "said-here")[1]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import Program
 
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
@@ -47,14 +47,14 @@ def test_a_dry_run_is_not_refused_where_nothing_may_be_changed(
     words: tuple[str, ...], home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = main(["--data-dir", str(home), "--read-only", *words])
-    told = "".join(capsys.readouterr())
-    assert status == 0, told
-    assert "read_only" not in told
+    output = "".join(capsys.readouterr())
+    assert status == 0, output
+    assert "read_only" not in output
 
 
 def test_who_stops_reading_is_not_told_of_a_fault(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "memory_server", "--data-dir", str(tmp_path / "data"), "tools", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = ["--data-dir", tmp_path / "data", "tools", "--json"]
+    with Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

@@ -56,9 +56,11 @@ def texts(draw: st.DrawFn, between: st.SearchStrategy[str] = BLANKS, *, commas: 
         if not isinstance(value, (dict, list)) or not value:
             return json.dumps(value, ensure_ascii=draw(st.booleans()))
         if isinstance(value, list):
-            parts, (opening, closing) = [typed(item) for item in value], "[]"
+            opening, closing = "[]"
+            parts = [typed(item) for item in value]
         else:
-            parts, (opening, closing) = [f"{json.dumps(k)}{blank()}:{blank()}{typed(value[k])}" for k in value], "{}"
+            opening, closing = "{}"
+            parts = [f"{json.dumps(key)}{blank()}:{blank()}{typed(value[key])}" for key in value]
         inner = ",".join(f"{blank()}{part}{blank()}" for part in parts)
         return f"{opening}{inner}{draw(trailing)}{blank()}{closing}"
 

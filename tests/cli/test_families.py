@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
 
 from memory_server.cli.parser import main
 
-Run = Callable[..., tuple[int, str, str]]
-STORED: dict[str, tuple[str, dict[str, Any]]] = {
+Run = Callable[..., Outcome]
+ITEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "memories": (
         "add_short_term_memory",
         {"messages": [{"role": "user", "content": "the mango tree of Ines"}], "conversation_id": "garden"},
@@ -34,19 +36,35 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str) -> Outcome:
         status = main(list(arguments))
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
     return run
 
 
+@pytest.fixture(scope="module")
+def items_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder and a project that hold the items."""
+    folder = tmp_path_factory.mktemp("items")
+    (folder / "work" / ".git").mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder / "home"))
+        patch.setenv("MEMORY_SERVER_DATA_DIR", str(folder / "data"))
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        patch.chdir(folder / "work")
+        for second, (tool, arguments) in enumerate(ITEMS.values()):
+            now = f"2026-06-20T08:00:{second:02}Z"
+            assert main(["call", tool, json.dumps(arguments), "--now", now]) == 0
+    return folder
+
+
 @pytest.fixture
-def filled(run: Run) -> Run:
-    for second, (tool, given) in enumerate(STORED.values()):
-        status, _, err = run("call", tool, json.dumps(given), "--now", f"2026-06-20T08:00:{second:02}Z")
-        assert status == 0, err
+def filled(run: Run, items_folder: Path, tmp_path: Path) -> Run:
+    """`run`, on folders that hold the items."""
+    for name in ("data", "work"):
+        shutil.copytree(items_folder / name, tmp_path / name, dirs_exist_ok=True)
     return run
 
 
@@ -57,8 +75,8 @@ def lines(run: Run, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_nobody_says_that_nothing_is_stored_while_something_is(run: Run) -> None:
-    for _family, (tool, given) in STORED.items():
-        assert run("call", tool, json.dumps(given))[0] == 0
+    for tool, arguments in ITEMS.values():
+        assert run("call", tool, json.dumps(arguments)).status == 0
         for command in (["list"], ["search", "zebra"], ["history"]):
             status, out, err = run(*command)
             assert status == 0
@@ -67,32 +85,32 @@ def test_nobody_says_that_nothing_is_stored_while_something_is(run: Run) -> None
 
 
 def test_a_list_without_conversations_shows_what_else_is_stored(run: Run) -> None:
-    run("call", *_call("notes"))
+    run("call", *call_words("notes"))
     _, out, err = run("list")
     assert [line.split()[:2] for line in out.splitlines()] == [["family", "entries"], ["notes", "1"]]
     assert "--family" in err
 
 
-def _call(family: str) -> tuple[str, str]:
-    tool, given = STORED[family]
-    return tool, json.dumps(given)
+def call_words(family: str) -> tuple[str, str]:
+    tool, arguments = ITEMS[family]
+    return tool, json.dumps(arguments)
 
 
-@pytest.mark.parametrize("family", STORED)
+@pytest.mark.parametrize("family", ITEMS)
 def test_a_family_is_listed_found_and_shown(filled: Run, family: str) -> None:
     [item] = lines(filled, "list", "--family", family)
     assert (item["family"], "mango" in item["text"]) == (family, True)
-    assert item["id"] in filled("list", "--family", family)[1]
-    [found] = lines(filled, "search", "mango", "--family", family)
-    assert (found["family"], found["place"], found["id"]) == (family, item["place"], item["id"])
+    assert item["id"] in filled("list", "--family", family).out
+    [hit] = lines(filled, "search", "mango", "--family", family)
+    assert (hit["family"], hit["place"], hit["id"]) == (family, item["place"], item["id"])
     assert lines(filled, "search", "zebra", "--family", family) == []
-    [whole] = lines(filled, "show", item["id"], "--family", family)
-    assert (whole["family"], whole["place"]) == (family, item["place"])
-    assert "mango" in filled("show", item["id"])[1]
+    [entry] = lines(filled, "show", item["id"], "--family", family)
+    assert (entry["family"], entry["place"]) == (family, item["place"])
+    assert "mango" in filled("show", item["id"]).out
 
 
 def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: Run) -> None:
-    assert {hit["family"] for hit in lines(filled, "search", "mango")} == set(STORED)
+    assert {hit["family"] for hit in lines(filled, "search", "mango")} == set(ITEMS)
     assert {hit["family"] for hit in lines(filled, "search", "mango", "-c", "garden")} == {"memories"}
     _, out, _ = filled("search", "mango")
     assert "2 memories found, 2 shown." in out
@@ -103,10 +121,10 @@ def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: 
 
 
 def test_entries_hold_one_of_the_other_words_where_nothing_else_is_asked(filled: Run) -> None:
-    entries = set(STORED) - {"memories", "triggers"}
+    entries = set(ITEMS) - {"memories", "triggers"}
     assert {hit["family"] for hit in lines(filled, "search", "--other-words", "zebra, mango")} >= entries
     assert lines(filled, "search", "--other-words", "zebra, quince") == []
-    assert {hit["family"] for hit in lines(filled, "search", "mango", "--other-words", "zebra")} == set(STORED)
+    assert {hit["family"] for hit in lines(filled, "search", "mango", "--other-words", "zebra")} == set(ITEMS)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +143,7 @@ def test_entries_hold_one_of_the_other_words_where_nothing_else_is_asked(filled:
 def test_a_condition_that_only_memories_can_meet_leaves_entries_out(
     filled: Run, condition: list[str], *, entries_too: bool
 ) -> None:
-    families = {found["family"] for found in lines(filled, "search", "mango", *condition)}
+    families = {hit["family"] for hit in lines(filled, "search", "mango", *condition)}
     assert ({"notes", "sessions", "layers", "refs"} <= families) is entries_too
     assert families.isdisjoint({"notes", "sessions", "layers", "refs"}) is not entries_too
 
@@ -138,7 +156,7 @@ def test_a_list_is_newest_first_and_as_long_as_it_is_told(filled: Run) -> None:
     status, _, err = filled("list", "--limit", "0")
     assert (status, err) == (2, "memory-server: --limit must be at least 1.\n")
     status, _, err = filled("list", "--family", "notes", "-c", "garden")
-    assert (status, err) == (2, "memory-server: notes are in no conversation; leave -c out.\n")
+    assert (status, err) == (2, "memory-server: notes do not belong to a conversation; leave -c out.\n")
 
 
 def test_the_history_of_a_family_and_its_hint_on_standard_error(filled: Run) -> None:
@@ -150,65 +168,85 @@ def test_the_history_of_a_family_and_its_hint_on_standard_error(filled: Run) -> 
     assert set(change) == {"change", "place", "at", "by", "steps"}
     _, out, err = filled("history", "--limit", "1")
     assert (out.count("\n"), err.startswith("More: ")) == (1, True)
-    assert "git keeps one" in filled("history", "--family", "layers")[2]
+    assert "in a repository, git does" in filled("history", "--family", "layers").err
 
 
 def test_where_names_every_family_with_its_place(filled: Run, tmp_path: Path) -> None:
-    [told] = lines(filled, "where")
-    assert set(told["knowledge"]) == {"notes", "sessions/ann", "refs/short-term", "layers/project"}
-    assert set(told["conversations"]) == {"default", "garden"}
-    assert str(tmp_path) in filled("where")[1]
+    [answer] = lines(filled, "where")
+    assert set(answer["knowledge"]) == {"notes", "sessions/ann", "refs/short-term", "layers/project"}
+    assert set(answer["conversations"]) == {"default", "garden"}
+    assert str(tmp_path) in filled("where").out
 
 
 def test_a_backup_says_what_is_not_in_it(filled: Run) -> None:
     status, out, err = filled("backup", "one")
     assert (status, "3 notes and other entries" in out) == (0, True)
-    assert err.startswith("Not in it: the layers, which are files of their own in ")
+    assert err.startswith("Not included: the layers, which are separate files in ")
 
 
 def test_a_pause_is_listed(filled: Run) -> None:
     filled("pause", "--for", "2h")
-    assert filled("list")[1].startswith("paused until")
+    assert filled("list").out.startswith("paused until")
 
 
 def test_where_only_tenants_hold_something_each_command_says_so(run: Run) -> None:
-    run("remember", "hello", "--tenant", "alice")
+    run("remember", "hello", "-c", "tea", "--tenant", "alice")
     for command in (["list"], ["search", "hello"], ["history"]):
         status, out, _ = run(*command)
         assert (status, "holds only tenants (alice)" in out) == (0, True)
     status, _, err = run("backup")
     assert status == 2
-    assert "Only tenants have memories here (alice); `memory-server backup --all-tenants` takes all of them." in err
-    assert "alice; --tenant NAME examines one" in run("doctor")[1]
-    assert json.loads(run("where", "--json")[1])["tenants"] == ["alice"]
+    assert "Only tenants have memories here (alice); `memory-server backup --all-tenants` backs up all of them." in err
+    assert "alice; --tenant NAME examines one" in run("doctor").out
+    status, _, err = run("doctor", "--reindex")
+    assert (status, "Only tenants have conversations here (alice); use --tenant NAME" in err) == (2, True)
+    assert "tea changed" in run("doctor", "--reindex", "--tenant", "alice").out
+    assert json.loads(run("where", "--json").out)["tenants"] == ["alice"]
     for command in (["list"], ["backup"], ["doctor"]):
         status, _, err = run(*command, "--tenant", "alcie")
-        assert (status, err) == (2, "memory-server: There is no tenant alcie; these are there: alice.\n")
+        assert (status, err) == (2, "memory-server: There is no tenant alcie; the tenants are: alice.\n")
+
+
+def test_a_reindex_names_the_tenants_that_it_leaves_out(run: Run) -> None:
+    run("remember", "hello", "-c", "tea")
+    assert run("doctor", "--reindex").err == ""
+    run("remember", "hello", "--tenant", "alice")
+    assert "Not included: the tenants alice;" in run("doctor", "--reindex").err
+    assert run("doctor", "--reindex", "-c", "tea").err == ""
 
 
 def test_words_are_shown_whole_and_without_the_day_of_another_language(run: Run) -> None:
     run("call", "add_short_term_memory", json.dumps({"messages": [{"role": "user", "content": "Databases of Ines"}]}))
     [row] = lines(run, "list", "-c", "default")
-    shown = run("show", row["id"])[1]
+    shown = run("show", row["id"]).out
     assert "Databases" in shown.split("keywords")[1].splitlines()[0]
     assert "月" not in shown
-    [whole] = lines(run, "show", row["id"])
-    assert {"Databases", "Ines"} <= set(whole["keywords"])
+    [memory] = lines(run, "show", row["id"])
+    assert {"Databases", "Ines"} <= set(memory["keywords"])
 
 
 def test_a_text_without_a_word_that_says_something_is_found_as_it_was_typed(run: Run) -> None:
-    given = {"messages": [{"role": "user", "content": "你来啦，我等了很久"}]}
-    run("call", "add_short_term_memory", json.dumps(given))
-    assert "1 memory found" in run("search", "你来啦")[1]
-    assert "0 memories found" in run("search", "他来啦")[1]
+    memory = {"messages": [{"role": "user", "content": "你来啦，我等了很久"}]}
+    run("call", "add_short_term_memory", json.dumps(memory))
+    assert "1 memory found" in run("search", "你来啦").out
+    assert "0 memories found" in run("search", "他来啦").out
 
 
 def test_tokens_are_listed_in_columns_and_taking_one_back_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
-    assert run("tokens", "list")[1] == "There are no tokens yet; `memory-server tokens add NAME` makes one.\n"
+    assert run("tokens", "list").out == "There are no tokens yet; `memory-server tokens add NAME` makes one.\n"
     run("tokens", "add", "phone", "--tenant", "alice")
     run("tokens", "add", "a-long-name-of-a-laptop", "--days", "2")
-    head, *rows = run("tokens", "list")[1].splitlines()
-    assert head.split() == ["name", "tenant", "may", "created", "ends"]
-    assert {row.index("read") for row in rows} == {head.index("may")}
-    assert run("tokens", "remove", "phone")[1] == "The token phone is taken back; nobody enters with it any more.\n"
+    head, *rows = run("tokens", "list").out.splitlines()
+    assert head.split() == ["name", "tenant", "rights", "created", "ends", "time", "zone"]
+    assert {row.index("read") for row in rows} == {head.index("rights")}
+    assert run("tokens", "remove", "phone").out == "The token phone was revoked and no longer works.\n"
+
+
+def test_only_the_last_token_of_a_tenant_says_that_its_memories_stay(run: Run) -> None:
+    run("tokens", "add", "own")
+    for name in ("phone", "laptop"):
+        run("tokens", "add", name, "--tenant", "alice")
+    assert run("tokens", "remove", "phone").err == ""
+    assert "alice has no token now. Its memories stay;" in run("tokens", "remove", "laptop").err
+    assert run("tokens", "remove", "own").err == ""

@@ -31,17 +31,17 @@ def test_a_foreign_mcp_and_jieba_do_not_stand_in_for_those_that_are_installed(tm
         "MEMORY_SERVER_DAEMON__ENABLED": "false",
     }
 
-    def run(*arguments: str, given: object) -> str:
+    def run(*arguments: str, stdin: object) -> str:
         command = [sys.executable, "-P", "-m", "memory_server", "--data-dir", str(tmp_path / "data"), *arguments]
-        text = json.dumps(given) + "\n"
-        done = subprocess.run(
+        text = json.dumps(stdin) + "\n"
+        completed = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path, env=environment
         )
-        assert done.stderr == ""
-        return done.stdout
+        assert completed.stderr == ""
+        return completed.stdout
 
-    assert "Remembered" in run("remember", given=[{"role": "user", "content": "我喜欢披萨"}])
-    assert json.loads(run("serve", given=INITIALIZE))["result"]["serverInfo"]["name"] == "memory-server"
+    assert "Remembered" in run("remember", stdin=[{"role": "user", "content": "我喜欢披萨"}])
+    assert json.loads(run("serve", stdin=INITIALIZE))["result"]["serverInfo"]["name"] == "memory-server"
 
 
 def test_the_folders_of_pythonpath_come_last_unless_the_program_is_in_one(monkeypatch: pytest.MonkeyPatch) -> None:

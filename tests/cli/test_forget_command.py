@@ -29,18 +29,24 @@ THEIRS = {"type": "tool_use", "id": "t1", "name": "mcp__notes__forgetful", "inpu
 
 @pytest.fixture
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
-    """`run("forget", "cat")`: what it prints; `given` is standard input."""
+    """`run("forget", "cat")`: what it prints; `stdin` is standard input, as JSON."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def run(
-        *arguments: str, given: Any = None, status: int = 0, now: str = "2026-06-25T08:00:00Z", both: bool = False
+        *arguments: str,
+        stdin: Any = None,
+        status: int = 0,
+        now: str = "2026-06-25T08:00:00Z",
+        both_streams: bool = False,
     ) -> str:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         ended = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
         out, err = capfd.readouterr()
         assert ended == status, err
-        return out + err if both else out if status == 0 else err
+        if both_streams:
+            return out + err
+        return out if status == 0 else err
 
     return run
 
@@ -65,22 +71,24 @@ def test_what_holds_the_words_is_shown_and_forgotten_and_one_undo_brings_it_back
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
-        (("forget", "Halloran"), "nobody is there to be asked; add --yes"),
-        (("forget", "broccoli", "--yes"), "Nothing here holds these words"),
-        (("forget", "Halloran", "Miso", "--yes"), "Nothing here holds these words"),
-        (("forget", "--yes"), "Write words of what is meant"),
+        (("forget", "Halloran"), "this is not a terminal; add --yes"),
+        (("forget", "broccoli", "--yes"), "No memory or entry contains these words"),
+        (("forget", "Halloran", "Miso", "--yes"), "No memory or entry contains these words"),
+        (("forget", "--yes"), "Give words of the text to forget"),
         (("forget", "Halloran", "--yes", "-c", "nowhere"), "There is no conversation nowhere"),
-        (("forget", "Halloran", "--yes", "--family", "notes"), "No memory or other entry that you chose holds"),
-        (("forget", "Halloran", "--yes", "--since", "2026-06-26"), "No memory or other entry that you chose holds"),
-        (("forget", "\u200b", "--yes"), "Write words of what is meant"),
+        (("forget", "Halloran", "--yes", "--family", "notes"), "No memory or other entry that you chose contains"),
+        (("forget", "Halloran", "--yes", "--since", "2026-06-26"), "No memory or other entry that you chose contains"),
+        (("forget", "\u200b", "--yes"), "Give words of the text to forget"),
         (("forget", "Halloran", "--yes", "--until", "yesterday"), "is not a time"),
         (("--read-only", "forget", "Halloran", "--yes"), "read_only"),
     ],
 )
-def test_what_cannot_be_forgotten_is_said_and_nothing_changes(run: Run, arguments: tuple[str, ...], said: str) -> None:
-    assert said in run(*arguments, status=2)
+def test_what_cannot_be_forgotten_is_said_and_nothing_changes(
+    run: Run, arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in run(*arguments, status=2)
     assert "Elm Street" in run("search", "Halloran")
 
 
@@ -90,10 +98,10 @@ def test_a_dry_run_changes_nothing(run: Run) -> None:
     assert "Elm Street" in run("search", "Halloran")
 
 
-def stopped(run: Run, tmp_path: Path, *entries: dict[str, Any], **fields: Any) -> None:
+def end_turn(run: Run, tmp_path: Path, *entries: dict[str, Any], **fields: Any) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(transcript(*entries))
-    run("hook", given=event("Stop", transcript_path=str(path), **fields))
+    run("hook", stdin=event("Stop", transcript_path=str(path), **fields))
 
 
 @pytest.mark.usefixtures("stored")
@@ -101,51 +109,51 @@ def test_a_turn_in_which_forget_was_called_keeps_no_text_and_a_new_session_is_no
     run: Run, tmp_path: Path
 ) -> None:
     begun = event("SessionStart", source="startup", session_id="s2", cwd=str(Path.cwd()))
-    assert "Halloran" in run("hook", given=begun)
-    run("hook", given=event("UserPromptSubmit", prompt="Forget my dentist Dr. Halloran", prompt_id="p1"))
+    assert "Halloran" in run("hook", stdin=begun)
+    run("hook", stdin=event("UserPromptSubmit", prompt="Forget my dentist Dr. Halloran", prompt_id="p1"))
     assert "Forget my dentist" in run("recalls", "--json")
     called = json.loads(run("call", "forget", json.dumps({"words": "dentist Halloran", "confirm": True})))
     assert called["forgotten"]
-    asked = user("Forget my dentist Dr. Halloran", "p1"), assistant(FORGET), assistant("Halloran is forgotten.")
-    stopped(run, tmp_path, *asked, prompt_id="p1")
+    entries = user("Forget my dentist Dr. Halloran", "p1"), assistant(FORGET), assistant("Halloran is forgotten.")
+    end_turn(run, tmp_path, *entries, prompt_id="p1")
     assert run("search", "Halloran").startswith("0 memories found")
     assert "Forget my dentist" not in run("recalls", "--json")
-    block = run("hook", given={**begun, "session_id": "s3"})
+    block = run("hook", stdin={**begun, "session_id": "s3"})
     assert "Miso" in block
     assert "Halloran" not in block
 
 
 def test_another_tool_or_an_earlier_turn_keeps_no_text_back(run: Run, tmp_path: Path) -> None:
-    first = user("Forget it", "p1"), assistant(FORGET), assistant("Done.")
-    second = user("I have a bicycle", "p2"), assistant(THEIRS), assistant("A bicycle, nice.")
-    stopped(run, tmp_path, *first, *second, prompt_id="p2")
+    earlier_turn = user("Forget it", "p1"), assistant(FORGET), assistant("Done.")
+    later_turn = user("I have a bicycle", "p2"), assistant(THEIRS), assistant("A bicycle, nice.")
+    end_turn(run, tmp_path, *earlier_turn, *later_turn, prompt_id="p2")
     assert "bicycle" in run("list")
     assert "Forget it" not in run("list")
 
 
 def test_remember_turn_stores_no_turn_that_calls_forget(run: Run) -> None:
-    asked = {"role": "user", "content": "Forget my dentist"}
+    request = {"role": "user", "content": "Forget my dentist"}
     answers = (
         {"role": "assistant", "content": [{"type": "text", "text": "Done."}, FORGET]},
         {"role": "assistant", "content": "Done.", "tool_calls": [{"id": "1", "function": {"name": "forget"}}]},
     )
     for answer in answers:
-        done = json.loads(run("call", "remember_turn", json.dumps({"messages": [asked, answer]})))
-        assert not done["stored"]
+        outcome = json.loads(run("call", "remember_turn", json.dumps({"messages": [request, answer]})))
+        assert not outcome["stored"]
     theirs = {"role": "assistant", "content": [{"type": "text", "text": "Done."}, THEIRS]}
-    assert json.loads(run("call", "remember_turn", json.dumps({"messages": [asked, theirs]})))["stored"]
+    assert json.loads(run("call", "remember_turn", json.dumps({"messages": [request, theirs]})))["stored"]
 
 
 @pytest.mark.usefixtures("stored")
 def test_the_tool_first_says_what_would_go_and_asks_for_either_words_or_ids(run: Run) -> None:
-    shown = json.loads(run("call", "forget", '{"words": "Halloran"}'))
-    assert (shown["found"], shown["forgotten"]) == (1, False)
+    preview = json.loads(run("call", "forget", '{"words": "Halloran"}'))
+    assert (preview["found"], preview["forgotten"]) == (1, False)
     for wrong in ("{}", '{"words": " "}', '{"words": "a", "ids": ["b"]}'):
         assert "either words that it holds, or ids" in run("call", "forget", wrong, status=1)
-    ids = json.dumps({"ids": [shown["items"][0]["id"]], "confirm": True})
-    done = json.loads(run("call", "forget", ids))
-    assert done["forgotten"]
-    assert json.loads(run("call", "undo_change", json.dumps({"changeId": done["changeId"]})))["changes"]
+    ids = json.dumps({"ids": [preview["items"][0]["id"]], "confirm": True})
+    answer = json.loads(run("call", "forget", ids))
+    assert answer["forgotten"]
+    assert json.loads(run("call", "undo_change", json.dumps({"changeId": answer["changeId"]})))["changes"]
     assert "Elm Street" in run("search", "Halloran")
     assert json.loads(run("call", "forget", '{"words": "broccoli", "confirm": true}'))["found"] == 0
 
@@ -154,7 +162,7 @@ def test_the_tool_first_says_what_would_go_and_asks_for_either_words_or_ids(run:
 def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found(run: Run, tmp_path: Path) -> None:
     run("backup", "before")
     before = run("search", "Halloran")
-    said = run("forget", "Halloran", "--for-good", "--dry-run")
+    preview = run("forget", "Halloran", "--for-good", "--dry-run")
     for part in (
         "history",
         "free pages",
@@ -163,8 +171,8 @@ def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found
         "(--in-backups): before",
         "Would",
     ):
-        assert part in said
-    assert "nobody is there to be asked" in run("forget", "Halloran", "--for-good", status=2)
+        assert part in preview
+    assert "this is not a terminal" in run("forget", "Halloran", "--for-good", status=2)
     assert run("search", "Halloran") == before
     out = run("forget", "Halloran", "--for-good", "--in-backups", "--yes")
     assert "Erased 1 memory." in out
@@ -195,12 +203,12 @@ def test_what_an_erasing_left_in_backups_can_be_erased_there_later(run: Run) -> 
     run("call", "remember", json.dumps({"type": "tech", "topic": "dentist", "content": "Halloran has the X-rays"}))
     run("backup", "before")
     run("forget", "halloran", "--for-good", "--yes")
-    again = "forget", "halloran", "--for-good", "--in-backups"
-    assert "Only backups hold these words (before)" in run("forget", "halloran", "--for-good", "--yes", status=2)
-    assert "Only backups hold these words: before" in run(*again, "--dry-run")
-    assert "nobody is there to be asked" in run(*again, status=2)
-    assert "found in 0 places" in run(*again, "--yes")
-    assert "Nothing here holds these words" in run(*again, "--yes", status=2)
+    command = "forget", "halloran", "--for-good", "--in-backups"
+    assert "Only backups contain these words (before)" in run("forget", "halloran", "--for-good", "--yes", status=2)
+    assert "Only backups contain these words: before" in run(*command, "--dry-run")
+    assert "this is not a terminal" in run(*command, status=2)
+    assert "found in 0 places" in run(*command, "--yes")
+    assert "No memory or entry contains these words" in run(*command, "--yes", status=2)
     for erased in (Path(os.environ["MEMORY_SERVER_DATA_DIR"]) / ".memory-server").glob("erased.*"):
         erased.unlink()  # so that only the backup decides what a restore brings
     run("backup", "restore", "before")
@@ -209,12 +217,12 @@ def test_what_an_erasing_left_in_backups_can_be_erased_there_later(run: Run) -> 
 
 
 def test_a_hook_that_comes_late_brings_nothing_back_and_others_may_say_the_same(run: Run, tmp_path: Path) -> None:
-    said = user("continue", "p1"), assistant("I planted the tulips in the garden.")
-    stopped(run, tmp_path, *said, prompt_id="p1")
+    entries = user("continue", "p1"), assistant("I planted the tulips in the garden.")
+    end_turn(run, tmp_path, *entries, prompt_id="p1")
     run("forget", "tulips", "--for-good", "--yes")
-    stopped(run, tmp_path, *said, prompt_id="p1")
+    end_turn(run, tmp_path, *entries, prompt_id="p1")
     assert run("search", "tulips").startswith("0 memories found")
-    stopped(run, tmp_path, user("continue", "p2"), assistant("The roses are next."), prompt_id="p2")
+    end_turn(run, tmp_path, user("continue", "p2"), assistant("The roses are next."), prompt_id="p2")
     assert "continue" in run("search", "roses")
 
 
@@ -222,9 +230,13 @@ def test_a_hook_that_comes_late_brings_nothing_back_and_others_may_say_the_same(
 @pytest.mark.parametrize("flags", [("--yes",), ("--yes", "--for-good"), ("--yes", "-c", "default")])
 def test_blank_words_and_names_of_roles_mean_nothing(run: Run, flags: tuple[str, ...]) -> None:
     for blank in ("", "  "):
-        assert "Write words of what is meant" in run("forget", blank, *flags, status=2)
-    nothing = "No memory or other entry that you chose holds" if "-c" in flags else "Nothing here holds these words"
-    assert nothing in run("forget", "user", *flags, status=2)
+        assert "Give words of the text to forget" in run("forget", blank, *flags, status=2)
+    refusal = (
+        "No memory or other entry that you chose contains"
+        if "-c" in flags
+        else "No memory or entry contains these words"
+    )
+    assert refusal in run("forget", "user", *flags, status=2)
     assert "Miso" in run("list")
 
 
@@ -233,19 +245,19 @@ def test_words_count_in_what_was_said_and_not_in_names_of_folders(run: Run, tmp_
     run("remember", "Winter boots")
     run("forget", "boots", "--yes")
     run("remember", "home is where the cat is")
-    here = Path.cwd().name
-    run("remember", f"A note about {here} and nothing else")
-    assert "Erased 1 memory" in run("forget", here, "--for-good", "--yes")
+    folder_name = Path.cwd().name
+    run("remember", f"A note about {folder_name} and nothing else")
+    assert "Erased 1 memory" in run("forget", folder_name, "--for-good", "--yes")
     assert "Winter boots" in run("search", "--archived", "boots"), "though its folder has that name"
 
 
 def test_of_two_users_with_the_same_fact_only_the_one_that_is_meant_is_erased(run: Run) -> None:
     for name in ("alice", "bob"):
-        given = {"user_id": name, "messages": [{"role": "user", "content": "Likes green tea very much"}]}
-        run("call", "memory_add", json.dumps(given))
+        arguments = {"user_id": name, "messages": [{"role": "user", "content": "Likes green tea very much"}]}
+        run("call", "memory_add", json.dumps(arguments))
     out = run("forget", "--user", "alice", "--for-good", "--yes")
     assert "Erased 1 memory" in out
-    assert "Elsewhere 1 memory with the same text stays" in out
+    assert "1 memory elsewhere with the same text will not be erased" in out
     assert json.loads(run("call", "memory_search", '{"user_id": "bob", "query": "tea"}'))["total"] == 1
 
 
@@ -266,13 +278,13 @@ def test_a_trigger_is_erased_whose_text_a_memory_that_stays_quotes_too(run: Run)
 
 
 def test_what_a_companion_stores_of_the_turn_that_forgets_is_not_kept(run: Run) -> None:
-    asked = [{"role": "user", "content": "Please forget that my dentist is Halloran"}]
+    request = [{"role": "user", "content": "Please forget that my dentist is Halloran"}]
 
     async def turn() -> tuple[bool, bool]:
         async with open_memory(os.environ["MEMORY_SERVER_DATA_DIR"]) as app:
             await call(TOOLS["forget"], app.call, {"words": "Halloran"})
-            first = await call(TOOLS["remember_turn"], app.call, {"messages": asked})
-            again = await call(TOOLS["remember_turn"], app.call, {"messages": asked})
+            first = await call(TOOLS["remember_turn"], app.call, {"messages": request})
+            again = await call(TOOLS["remember_turn"], app.call, {"messages": request})
             return first.structured["stored"], again.structured["stored"]
 
     assert asyncio.run(turn()) == (False, True), "only the first one is of that turn"
@@ -288,7 +300,7 @@ def test_of_an_undo_the_parts_that_cannot_be_taken_back_are_said(run: Run) -> No
         "remember",
         json.dumps({**note, "content": "papaya grows here, and nothing else does in this whole land"}),
     )
-    out = run("undo", change, both=True)
+    out = run("undo", change, both_streams=True)
     assert f"Undid {change}" in out
     assert "mango is a fruit" in run("search", "mango")
     assert len(out.splitlines()) > 2, "why the note did not come back"
@@ -298,11 +310,11 @@ def test_of_an_undo_the_parts_that_cannot_be_taken_back_are_said(run: Run) -> No
 def test_an_erasing_that_was_interrupted_is_finished_by_the_next(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: Any) -> None:
+    def fill_disk(*_: Any) -> None:
         raise StorageUnwritable("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(KnowledgeLifecycle, "erase", stopped)
+        patch.setattr(KnowledgeLifecycle, "erase", fill_disk)
         assert "the disk is full" in run("forget", "Halloran", "--for-good", "--yes", status=1)
     assert (tmp_path / "data" / ".memory-server" / "erasing.json").exists()
     assert "found in 0 places" in run("forget", "Halloran", "--for-good", "--yes")
@@ -311,8 +323,8 @@ def test_an_erasing_that_was_interrupted_is_finished_by_the_next(
 
 def test_all_of_a_user_is_erased(run: Run, tmp_path: Path) -> None:
     for name, fact in (("alice", "Alice collects stamps"), ("bob", "Bob plays the piano")):
-        given = {"user_id": name, "messages": [{"role": "user", "content": fact}]}
-        run("call", "memory_add", json.dumps(given))
+        arguments = {"user_id": name, "messages": [{"role": "user", "content": fact}]}
+        run("call", "memory_add", json.dumps(arguments))
     assert "found in 0 places" in run("forget", "--user", "alice", "--for-good", "--yes")
     data = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
     assert b"alice" not in data
@@ -322,19 +334,20 @@ def test_all_of_a_user_is_erased(run: Run, tmp_path: Path) -> None:
 
 def test_a_token_is_removed_with_everything_of_its_tenant(run: Run, tmp_path: Path) -> None:
     for name, tenant in (("phone", "carol"), ("laptop", "carol"), ("own", None)):
-        run("tokens", "add", name, *(() if tenant is None else ("--tenant", tenant)))
+        flags = () if tenant is None else ("--tenant", tenant)
+        run("tokens", "add", name, *flags)
     run("remember", "My PIN is 4711.", "--tenant", "carol")
     folder = tmp_path / "data" / ".memory-server" / "tenants" / "carol"
     assert folder.is_dir()
-    for name, said in (
-        ("phone", "laptop enter carol too"),
+    for name, reason in (
+        ("phone", "laptop can access carol too"),
         ("own", "has no tenant"),
         ("none", "There is no token `none`"),
     ):
-        assert said in run("tokens", "remove", name, "--erase", "--yes", status=2)
+        assert reason in run("tokens", "remove", name, "--erase", "--yes", status=2)
     run("tokens", "remove", "laptop")
     assert "nobody" in run("tokens", "remove", "phone", "--erase", status=2) or folder.is_dir()
-    assert "Everything of carol is erased." in run("tokens", "remove", "phone", "--erase", "--yes")
+    assert "Everything of carol was erased." in run("tokens", "remove", "phone", "--erase", "--yes")
     assert not folder.exists()
     listed = run("tokens", "list")
     assert "own" in listed

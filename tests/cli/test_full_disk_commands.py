@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
 
 from memory_server import open_memory
 from memory_server.cli.parser import main
@@ -27,7 +28,8 @@ from memory_server.storage.partition import journal
 TROUBLE = {errno.ENOSPC: "full", errno.EROFS: "cannot be written"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 NOTE = {"type": "tech", "topic": "pool", "content": "at most 20 connections"}
-CHANGE, MEMORY = "CHANGE", "MEMORY"
+CHANGE = "CHANGE"
+MEMORY = "MEMORY"
 """In the place of the id of a change, and of a memory."""
 COMMANDS: dict[str, list[str]] = {
     "remember": ["remember", "A new thing"],
@@ -64,7 +66,7 @@ COMMANDS: dict[str, list[str]] = {
 
 
 @contextmanager
-def no_write(number: int, *, taken: int = 0) -> Iterator[None]:
+def no_write(number: int, *, accepted: int = 0) -> Iterator[None]:
     """A disk that takes no more writes of this program after the first ones: files cannot be opened for writing, named,
     removed or made."""
     writes = count(1)
@@ -72,7 +74,7 @@ def no_write(number: int, *, taken: int = 0) -> Iterator[None]:
     def refusing(write: Callable[..., Any]) -> Callable[..., Any]:
         def refused(*arguments: Any, **more: Any) -> Any:
             reads = write is opened and not arguments[1] & WRITING
-            if not reads and next(writes) > taken:
+            if not reads and next(writes) > accepted:
                 raise OSError(number, os.strerror(number))
             return write(*arguments, **more)
 
@@ -91,36 +93,44 @@ def no_write(number: int, *, taken: int = 0) -> Iterator[None]:
 @pytest.fixture
 def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], elsewhere: None
-) -> Callable[..., tuple[int, str, str]]:
+) -> Callable[..., Outcome]:
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
         status = main(list(arguments))
-        return status, *capfd.readouterr()
+        return Outcome(status, *capfd.readouterr())
 
     return run
 
 
-async def fill(data: Path) -> tuple[str, str]:
+async def filled_store(data: Path) -> tuple[str, str]:
     """The id of a change, and of a memory."""
     async with open_memory(data) as app:
         short_term = app.conversation().short_term
-        stored = await short_term.add([Message("user", "My dentist is Dr. Halloran on Elm Street")])
-        made = await short_term.add([Message("user", "my doctor is Dr Halvorsen")])
-        await short_term.edit(made.memory.id, ["my doctor is Dr Who"], by="test")
+        dentist = await short_term.add([Message("user", "My dentist is Dr. Halloran on Elm Street")])
+        doctor = await short_term.add([Message("user", "my doctor is Dr Halvorsen")])
+        await short_term.edit(doctor.memory.id, ["my doctor is Dr Who"], by="test")
         await app.knowledge.notes.remember("tech", "pool", "at most 20 connections")
         await app.memories.backups.make("one")
         app.home.link.write(Link("https://home.example", "token"))
-        return stored.change_id or "", stored.memory.id
+        return dentist.change_id or "", dentist.memory.id
 
 
-@pytest.mark.parametrize("number", TROUBLE)
+@pytest.mark.parametrize(
+    ("number", "names"),
+    [
+        (errno.ENOSPC, list(COMMANDS)),
+        (errno.EROFS, list(COMMANDS)[::4]),
+        pytest.param(errno.EROFS, list(COMMANDS), marks=pytest.mark.full),
+    ],
+    ids=["full", "cannot be written, some", "cannot be written, all"],
+)
 def test_a_command_on_a_disk_that_takes_no_write_says_it_in_one_sentence(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path, number: int
+    run: Callable[..., Outcome], tmp_path: Path, number: int, names: list[str]
 ) -> None:
-    change, memory = asyncio.run(fill(tmp_path / "data"))
+    change, memory = asyncio.run(filled_store(tmp_path / "data"))
     link = tmp_path / "data" / ".memory-server" / "link.json"
     linked = link.read_bytes()
     link.unlink()
@@ -129,12 +139,13 @@ def test_a_command_on_a_disk_that_takes_no_write_says_it_in_one_sentence(
     Path("tea.js").write_text("match_keys(context.messages, ['tea']) > 0")
     ids = {CHANGE: change, MEMORY: memory}
     wrong: dict[str, str] = {}
-    for name, arguments in COMMANDS.items():
+    for name in names:
+        arguments = [ids.get(argument, argument) for argument in COMMANDS[name]]
         if name == "unlink":
             link.write_bytes(linked)
         with no_write(number):
             try:
-                status, out, err = run(*(ids.get(argument, argument) for argument in arguments))
+                status, out, err = run(*arguments)
             except Exception as error:
                 wrong[name] = repr(error)
                 continue
@@ -142,25 +153,28 @@ def test_a_command_on_a_disk_that_takes_no_write_says_it_in_one_sentence(
             wrong[name] = err[-300:]
         elif status and not (TROUBLE[number] in err or os.strerror(number) in err):
             wrong[name] = f"{status}: {err or out}"
-    assert not wrong, "\n".join(f"{name}: {said}" for name, said in wrong.items())
+    assert not wrong, "\n".join(f"{name}: {failure}" for name, failure in wrong.items())
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["Halloran", "Halvorsen"])
 def test_an_erasing_that_a_full_disk_interrupts_anywhere_says_so_and_is_finished_by_the_next(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path, words: str
+    run: Callable[..., Outcome], tmp_path: Path, words: str, step: int
 ) -> None:
-    asyncio.run(fill(tmp_path / "data"))
+    """`step`: how many more writes each attempt has than the one before it."""
+    asyncio.run(filled_store(tmp_path / "data"))
     (tmp_path / "data" / ".memory-server" / "link.json").unlink()
     interrupted = 0
-    for taken in count():
-        with no_write(errno.ENOSPC, taken=taken):
+    for accepted in count(step=step):
+        with no_write(errno.ENOSPC, accepted=accepted):
             status, out, err = run("forget", words, "--for-good", "--in-backups", "--yes")
-        assert "Traceback" not in err, taken
+        assert "Traceback" not in err, accepted
         if status == 0:
             break
-        assert "full" in err, (taken, status, out, err)
+        assert "full" in err, (accepted, status, out, err)
         interrupted += 1
-    assert interrupted > 10, "there were writes to refuse"
-    held = [path for path in (tmp_path / "data").rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
-    assert held == []
-    assert "Nothing here holds these words" in run("forget", words, "--for-good", "--yes")[2]
+    assert interrupted > 10 // step, "there were writes to refuse"
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    files_with_words = [path for path in files if words.encode() in path.read_bytes()]
+    assert files_with_words == []
+    assert "No memory or entry contains these words" in run("forget", words, "--for-good", "--yes").err

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_outcome import Outcome
 
 from memory_server.cli.install.steps import BACKUP_SUFFIX
 from memory_server.cli.parser import main
 from memory_server.cli.project_file import NAME, read
 from memory_server.tools import TOOLSETS
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Outcome]
 
 FILES = {
     "claude-desktop": ".config/Claude/claude_desktop_config.json",
@@ -96,18 +97,18 @@ def claude(home: Path) -> Path:
 
 @pytest.fixture
 def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str) -> Outcome:
         status = main(list(arguments))
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
     return run
 
 
-def entry(home: Path, client: str, name: str = "memory") -> dict[str, object]:
+def server_entry(home: Path, client: str, name: str = "memory") -> dict[str, object]:
     listed = json.loads((home / FILES[client]).read_bytes())
-    made: dict[str, object] = listed["servers" if client == "vscode" else "mcpServers"][name]
-    return made
+    server: dict[str, object] = listed["servers" if client == "vscode" else "mcpServers"][name]
+    return server
 
 
 @pytest.mark.parametrize("client", FILES)
@@ -115,10 +116,10 @@ def test_a_client_without_a_file_gets_one_and_loses_it_again(run: Run, home: Pat
     status, out, err = run("install", client)
     assert (status, err) == (0, "")
     assert str(home / FILES[client]) in out
-    command = str(entry(home, client)["command"])
+    command = str(server_entry(home, client)["command"])
     assert Path(command).is_absolute()
     assert Path(command).exists()
-    assert run("uninstall", client)[0] == 0
+    assert run("uninstall", client).status == 0
     assert [path for path in home.rglob("*") if path.is_file()] == []
 
 
@@ -142,11 +143,11 @@ def test_a_file_comes_back_to_the_byte(run: Run, home: Path, client: str, before
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(before.encode())
     file.chmod(0o640)
-    assert run("install", client)[0] == 0
+    assert run("install", client).status == 0
     assert file.read_bytes() != before.encode()
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert file.with_name(file.name + BACKUP_SUFFIX).read_bytes() == before.encode()
-    assert run("uninstall", client)[0] == 0
+    assert run("uninstall", client).status == 0
     assert file.read_bytes() == before.encode()
     assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
 
@@ -166,8 +167,8 @@ def test_it_comes_back_to_the_byte_also_after_another_install_with_other_options
     settings.parent.mkdir()
     settings.write_text(OTHERS)
     for options in ([], ["--timezone", "Asia/Shanghai"], ["--conversation", "小明"]):
-        assert run("install", "claude-code", "--with-hooks", *options)[0] == 0
-    assert run("uninstall", "claude-code")[0] == 0
+        assert run("install", "claude-code", "--with-hooks", *options).status == 0
+    assert run("uninstall", "claude-code").status == 0
     assert settings.read_text() == OTHERS
 
 
@@ -192,14 +193,14 @@ def test_a_file_with_comments_is_left_alone_and_what_to_paste_is_said(
     else:
         listed = "servers" if client == "vscode" else "mcpServers"
         assert json.loads(block)[listed]["memory"]["args"] == ["--conversation", "小明"]
-    assert "nothing was changed" in run("uninstall", client)[1]
+    assert "nothing was changed" in run("uninstall", client).out
     assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, text.encode())]
 
 
 def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_hand(run: Run, home: Path) -> None:
     file = home / FILES["vscode"]
     file.parent.mkdir(parents=True)
-    block = run("install", "print")[1].split("# VS Code")[1].split("\n", 1)[1].split("\n\n")[0]
+    block = run("install", "print").out.split("# VS Code")[1].split("\n", 1)[1].split("\n\n")[0]
     text = block.replace("{", "{ // mine", 1)
     file.write_text(text)
     status, out, err = run("uninstall", "vscode")
@@ -212,10 +213,10 @@ def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home
     settings = home / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(COMMENTED)
-    assert run("install", "claude-code", "--with-hooks")[0] == 2
+    assert run("install", "claude-code", "--with-hooks").status == 2
     assert not (home / ".claude.json").exists(), "nothing is changed where one of two files cannot be"
-    assert run("install", "claude-code")[0] == 0
-    assert run("uninstall", "claude-code")[0] == 0
+    assert run("install", "claude-code").status == 0
+    assert run("uninstall", "claude-code").status == 0
     assert settings.read_text() == COMMENTED
 
 
@@ -224,7 +225,7 @@ ALL_OF_NOTES = ",".join(tool.name for tool in TOOLSETS["notes"])
 
 @pytest.mark.parametrize("client", ["cursor", "claude-code", "print"])
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "reason"),
     [
         (["--toolsets", "refs,sessions"], "offer `sessions` and `refs` from two server entries"),
         (["--toolsets", "notes,nope"], "There is no toolset `nope`"),
@@ -236,34 +237,34 @@ ALL_OF_NOTES = ",".join(tool.name for tool in TOOLSETS["notes"])
     ],
 )
 def test_what_the_server_refuses_is_not_installed(
-    run: Run, home: Path, client: str, flags: list[str], said: str
+    run: Run, home: Path, client: str, flags: list[str], reason: str
 ) -> None:
     status, out, err = run("install", client, *flags)
     assert (status, out) == (2, "")
-    assert said in err
+    assert reason in err
     assert not any(home.rglob("*.json"))
 
 
 def test_what_only_this_shell_says_is_not_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The installed server does not have it."""
     monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", "refs,sessions")
-    assert run("install", "cursor")[0] == 0
+    assert run("install", "cursor").status == 0
 
 
 def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path: Path) -> None:
     run("install", "cursor")
-    first = (home / FILES["cursor"]).read_bytes()
-    assert "nothing was changed" in run("install", "cursor")[1]
-    assert (home / FILES["cursor"]).read_bytes() == first
-    assert run("install", "cursor", "--data-dir", "mine", "--conversation", "小明", "--toolsets", "all")[0] == 0
-    given = ["--data-dir", str(Path("mine").absolute()), "--conversation", "小明", "--toolsets", "all"]
-    assert entry(home, "cursor")["args"] == given
+    settings = (home / FILES["cursor"]).read_bytes()
+    assert "nothing was changed" in run("install", "cursor").out
+    assert (home / FILES["cursor"]).read_bytes() == settings
+    assert run("install", "cursor", "--data-dir", "mine", "--conversation", "小明", "--toolsets", "all").status == 0
+    arguments = ["--data-dir", str(Path("mine").absolute()), "--conversation", "小明", "--toolsets", "all"]
+    assert server_entry(home, "cursor")["args"] == arguments
     run("install", "cursor", "--name", "second")
-    assert "args" not in entry(home, "cursor", "second")
+    assert "args" not in server_entry(home, "cursor", "second")
     run("uninstall", "cursor", "--name", "second")
     run("uninstall", "cursor")
     assert not (home / FILES["cursor"]).exists()
-    assert "nothing was changed" in run("uninstall", "cursor")[1]
+    assert "nothing was changed" in run("uninstall", "cursor").out
 
 
 @pytest.mark.parametrize("client", FILES)
@@ -286,7 +287,7 @@ def test_hooks_come_with_claude_code_and_go_with_it(run: Run, home: Path) -> Non
     assert len(hooks["Stop"]) == 2
     command = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
     assert command.endswith(" --conversation 'my project' hook")
-    assert "nothing was changed" in run("install", "claude-code", "--with-hooks", "--conversation", "my project")[1]
+    assert "nothing was changed" in run("install", "claude-code", "--with-hooks", "--conversation", "my project").out
     run("install", "claude-code")
     assert "my project" not in settings.read_text(), "the hooks are of the same memory as the server"
     assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [2, 1, 1], "not doubled"
@@ -311,11 +312,12 @@ def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) ->
 
 
 def test_hooks_that_were_put_into_the_committed_file_go_too(run: Run, project: Path) -> None:
-    former, now = project / ".claude" / "settings.json", project / ".claude" / "settings.local.json"
+    committed = project / ".claude" / "settings.json"
+    local = project / ".claude" / "settings.local.json"
     run("install", "claude-code", "--project", str(project), "--with-hooks")
-    now.rename(former)
+    local.rename(committed)
     run("uninstall", "claude-code", "--project", str(project))
-    assert not former.exists() or "hooks" not in json.loads(former.read_bytes())
+    assert not committed.exists() or "hooks" not in json.loads(committed.read_bytes())
 
 
 SAID = "for all projects already; none"
@@ -335,25 +337,25 @@ def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(run: Run, h
     flags = ("--project", str(project), "--with-hooks", "--conversation", "小 明")
     status, out, err = run("install", "claude-code", *flags)
     assert (status, err) == (0, "")
-    assert "in this folder the conversation is `小 明`" in out
+    assert "the conversation of this folder is `小 明`" in out
     assert read(project / NAME).conversation == "小 明"
-    made = json.loads((project / ".mcp.json").read_bytes())["mcpServers"]["memory"]
-    assert (made["args"], made["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), "the file says which conversation"
+    server = json.loads((project / ".mcp.json").read_bytes())["mcpServers"]["memory"]
+    assert (server["args"], server["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), "the file says which conversation"
     assert "小" not in (project / ".claude" / "settings.local.json").read_text("utf-8")
     before = {name: (project / name).read_bytes() for name in names_in(project)}
-    assert "Start" not in run("install", "claude-code", *flags)[1]
+    assert "Start" not in run("install", "claude-code", *flags).out
     assert {name: (project / name).read_bytes() for name in names_in(project)} == before
-    assert run("uninstall", "claude-code", "--project", str(project))[0] == 0
+    assert run("uninstall", "claude-code", "--project", str(project)).status == 0
     assert names_in(project) == set()
     assert list(home.iterdir()) == []
 
 
 def test_what_is_there_for_all_projects_is_not_put_into_one_again(run: Run, project: Path) -> None:
     run("install", "claude-code", "--with-hooks")
-    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron")[1]
+    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron").out
     assert out.count(SAID) == 2
     assert names_in(project) == {NAME}
-    out = run("install", "claude-code", "--project", str(project))[1]
+    out = run("install", "claude-code", "--project", str(project)).out
     assert "already says that the conversation in this folder is `heron`" in out
     run("uninstall", "claude-code", "--project", str(project))
     assert names_in(project) == set()
@@ -363,24 +365,24 @@ def test_the_plugin_has_server_and_hooks_for_all_projects(run: Run, home: Path, 
     (home / ".claude").mkdir()
     on = {"enabledPlugins": {"memory-server@memory-server": True, "other@x": True}}
     (home / ".claude" / "settings.json").write_text(json.dumps(on))
-    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron")[1]
+    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron").out
     assert out.count(SAID) == 2
     on["enabledPlugins"]["memory-server@memory-server"] = False
     (home / ".claude" / "settings.json").write_text(json.dumps(on))
-    assert SAID not in run("install", "claude-code", "--with-hooks", "--project", str(project))[1]
+    assert SAID not in run("install", "claude-code", "--with-hooks", "--project", str(project)).out
     assert names_in(project) == {NAME, ".mcp.json", ".claude/settings.local.json"}
 
 
 def test_a_server_knows_of_hooks_that_are_there(run: Run, home: Path, project: Path) -> None:
-    known = {"MEMORY_SERVER_HOOKS": "true"}
+    environment = {"MEMORY_SERVER_HOOKS": "true"}
     run("install", "claude-code")
-    assert entry(home, "claude-code")["env"] == {}
+    assert server_entry(home, "claude-code")["env"] == {}
     run("install", "claude-code", "--with-hooks")
-    assert entry(home, "claude-code")["env"] == known
+    assert server_entry(home, "claude-code")["env"] == environment
     run("install", "claude-code")
-    assert entry(home, "claude-code")["env"] == known, "they are still there"
+    assert server_entry(home, "claude-code")["env"] == environment, "they are still there"
     run("install", "cursor", "--conversation", "heron")
-    assert "env" not in entry(home, "cursor"), "hooks are Claude Code's"
+    assert "env" not in server_entry(home, "cursor"), "hooks are Claude Code's"
     run("install", "cursor", "--project", str(project), "--conversation", "heron")
     assert names_in(project) == {".cursor/mcp.json"}
 
@@ -397,19 +399,19 @@ def test_a_file_of_the_project_that_says_something_else_is_left_alone(run: Run, 
 def test_a_file_that_somebody_wrote_stays_when_the_rest_goes(run: Run, project: Path) -> None:
     (project / NAME).write_text('conversation = "heron"  # ours\n')
     run("install", "claude-code", "--project", str(project), "--conversation", "heron")
-    assert "it stays" in run("uninstall", "claude-code", "--project", str(project))[1]
+    assert "it stays" in run("uninstall", "claude-code", "--project", str(project)).out
     assert names_in(project) == {NAME}
 
 
 def test_where_claude_codes_own_command_is_it_does_it(run: Run, home: Path, claude: Path) -> None:
-    assert "would run: claude mcp add-json" in run("install", "claude-code", "--dry-run")[1]
+    assert "would run: claude mcp add-json" in run("install", "claude-code", "--dry-run").out
     assert not claude.exists()
     run("install", "claude-code")
-    assert "nothing was changed" in run("install", "claude-code")[1]
+    assert "nothing was changed" in run("install", "claude-code").out
     run("install", "claude-code", "--conversation", "小明")
-    assert entry(home, "claude-code")["args"] == ["--conversation", "小明"]
+    assert server_entry(home, "claude-code")["args"] == ["--conversation", "小明"]
     run("uninstall", "claude-code")
-    assert "nothing was changed" in run("uninstall", "claude-code")[1]
+    assert "nothing was changed" in run("uninstall", "claude-code").out
     calls = [json.loads(line)[:4] for line in claude.read_text().splitlines()]
     verbs = ["add-json", "remove", "add-json", "remove"]
     assert calls == [["mcp", verb, "--scope", "user"] for verb in verbs]
@@ -424,26 +426,27 @@ def test_when_claude_fails_it_is_told_in_one_sentence(run: Run, home: Path, clau
 def test_where_vs_codes_own_command_is_it_does_it_also_beside_comments(
     run: Run, home: Path, before: str | None
 ) -> None:
-    program, file = home.parent / "bin" / "code", home / FILES["vscode"]
+    program = home.parent / "bin" / "code"
+    file = home / FILES["vscode"]
     program.write_text(FAKE_CODE.format(python=sys.executable, file=str(file)))
     program.chmod(0o755)
     file.parent.mkdir(parents=True)
     if before is not None:
         file.write_text(before)
-    assert "would run: code --add-mcp" in run("install", "vscode", "--dry-run")[1]
-    assert run("install", "vscode", "--conversation", "小明")[0] == 0
+    assert "would run: code --add-mcp" in run("install", "vscode", "--dry-run").out
+    assert run("install", "vscode", "--conversation", "小明").status == 0
     assert '"memory"' in file.read_text()
     if before == COMMENTED:
-        assert "remove `memory` of `servers` yourself" in run("uninstall", "vscode")[2]
+        assert "remove `memory` of `servers` yourself" in run("uninstall", "vscode").err
         return
-    assert "nothing was changed" in run("install", "vscode", "--conversation", "小明")[1]
-    assert entry(home, "vscode")["args"] == ["--conversation", "小明"]
-    assert run("uninstall", "vscode")[0] == 0
+    assert "nothing was changed" in run("install", "vscode", "--conversation", "小明").out
+    assert server_entry(home, "vscode")["args"] == ["--conversation", "小明"]
+    assert run("uninstall", "vscode").status == 0
     assert (file.read_text() if file.exists() else None) == before
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (b'{"mcpServers": {', "it is not valid JSON at line 1, column 17"),
         (b'{\n  // mine\n  "mcpServers": {', "it is not valid JSON at line 2, column 3"),
@@ -457,13 +460,13 @@ def test_where_vs_codes_own_command_is_it_does_it_also_beside_comments(
         (b"\xff\xfe{}", "it is not UTF-8"),
     ],
 )
-def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, content: bytes, reason: str) -> None:
     file = home / FILES["cursor"]
     file.parent.mkdir()
     file.write_bytes(content)
     status, out, err = run("install", "cursor")
     assert (status, out) == (2, "")
-    assert said in err
+    assert reason in err
     assert "install print" in err
     run("uninstall", "cursor")
     assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, content)]
@@ -472,7 +475,7 @@ def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, conte
 def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Path) -> None:
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text("no JSON")
-    assert run("install", "claude-code", "--with-hooks")[0] == 2
+    assert run("install", "claude-code", "--with-hooks").status == 2
     assert not (home / ".claude.json").exists()
 
 
@@ -504,12 +507,12 @@ def test_another_server_of_that_name_is_neither_replaced_nor_taken_out(
         assert (status, out) == (2, "")
         assert "the name `memory` belongs to another server" in err
         assert "--name" in err
-    assert run("uninstall", client)[0] == 0
+    assert run("uninstall", client).status == 0
     assert file.read_text() == before
     assert [path for path in home.rglob("*") if path.is_file() and path.name != "calls"] == [file]
-    assert run("install", client, "--name", "mine")[0] == 0
-    assert entry(home, client) == OTHER_MEMORY[client]
-    assert run("uninstall", client, "--name", "mine")[0] == 0
+    assert run("install", client, "--name", "mine").status == 0
+    assert server_entry(home, client) == OTHER_MEMORY[client]
+    assert run("uninstall", client, "--name", "mine").status == 0
     assert json.loads(file.read_text()) == json.loads(before)
 
 
@@ -532,8 +535,8 @@ def test_print_shows_what_to_paste(run: Run, home: Path) -> None:
     assert out.count('"小明"') == 4
     assert "UserPromptSubmit" not in out
     assert "MEMORY_SERVER_HOOKS" not in out
-    out = run("install", "print", "--with-hooks")[1]
-    assert all(said in out for said in ("UserPromptSubmit", "sessionStart", '"MEMORY_SERVER_HOOKS": "true"'))
+    out = run("install", "print", "--with-hooks").out
+    assert all(part in out for part in ("UserPromptSubmit", "sessionStart", '"MEMORY_SERVER_HOOKS": "true"'))
     assert list(home.iterdir()) == []
 
 
@@ -551,7 +554,7 @@ def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
     if before is not None:
         file.parent.mkdir(parents=True)
         file.write_text(before)
-    out = run("install", client, "--with-hooks")[1]
+    out = run("install", client, "--with-hooks").out
     assert "text between <private> and </private> is never stored" in out
     assert "memory-server pause" in out
     hooks = json.loads(file.read_bytes())["hooks"]
@@ -560,10 +563,10 @@ def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
     assert len(hooks[last]) == (1 if before is None else 2)
     assert ("timeout" in str(hooks[last][-1])) == (client != "cursor")
     assert ("UserPromptSubmit" in hooks) == (client != "cursor"), "Cursor's cannot add to a prompt"
-    assert "nothing was changed" in run("install", client, "--with-hooks")[1]
+    assert "nothing was changed" in run("install", client, "--with-hooks").out
     run("install", client, "--timezone", "Asia/Shanghai")
     assert file.read_text().count("Asia/Shanghai") == len(json.loads(file.read_bytes())["hooks"]) - (before is not None)
-    assert run("uninstall", client)[0] == 0
+    assert run("uninstall", client).status == 0
     assert (file.read_text() if file.exists() else None) == before
     assert before is not None or list(home.rglob("*")) == [], "also no empty folder"
 
@@ -599,12 +602,12 @@ def test_codex_keeps_its_comments(run: Run, home: Path, before: str | None) -> N
     if before is not None:
         file.parent.mkdir()
         file.write_bytes(before.encode())
-    assert run("install", "codex", "--conversation", '小 "明"')[0] == 0
+    assert run("install", "codex", "--conversation", '小 "明"').status == 0
     text = file.read_bytes().decode("utf-8-sig")
-    made = tomllib.loads(text)["mcp_servers"]["memory"]
-    assert made["args"] == ["--conversation", '小 "明"']
+    server = tomllib.loads(text)["mcp_servers"]["memory"]
+    assert server["args"] == ["--conversation", '小 "明"']
     assert text.startswith((before or "").lstrip("\ufeff").rstrip())
-    assert "nothing was changed" in run("install", "codex", "--conversation", '小 "明"')[1]
+    assert "nothing was changed" in run("install", "codex", "--conversation", '小 "明"').out
     run("install", "codex", "--toolsets", "all")
     assert tomllib.loads(file.read_bytes().decode("utf-8-sig"))["mcp_servers"]["memory"]["args"] == [
         "--toolsets",
@@ -621,15 +624,15 @@ def test_what_was_changed_in_toml_since_stays_when_it_goes(run: Run, home: Path)
     run("install", "codex")
     file.write_text(file.read_text().replace("o5", "o6") + "\n# a comment of mine\n[tui]\nx = 1\n")
     run("uninstall", "codex")
-    left = file.read_text()
-    assert "memory" not in left
-    assert "# the next one" in left
-    assert "# a comment of mine" in left
-    assert tomllib.loads(left) == tomllib.loads(CODEX.replace("o5", "o6")) | {"tui": {"x": 1}}
+    text = file.read_text()
+    assert "memory" not in text
+    assert "# the next one" in text
+    assert "# a comment of mine" in text
+    assert tomllib.loads(text) == tomllib.loads(CODEX.replace("o5", "o6")) | {"tui": {"x": 1}}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("model = ", "it is not valid TOML"),
         ('mcp_servers = {other = {command = "x"}}\n', "`mcp_servers`"),
@@ -637,13 +640,13 @@ def test_what_was_changed_in_toml_since_stays_when_it_goes(run: Run, home: Path)
         ("mcp_servers = 5\n", "is not an object"),
     ],
 )
-def test_toml_that_cannot_be_changed_is_left_alone(run: Run, home: Path, text: str, said: str) -> None:
+def test_toml_that_cannot_be_changed_is_left_alone(run: Run, home: Path, text: str, reason: str) -> None:
     file = home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_text(text)
     status, out, err = run("install", "codex")
     assert (status, out) == (2, "")
-    assert said in err or "not written as a table" in err or "not valid TOML" in err
+    assert reason in err or "not a separate TOML table" in err or "not valid TOML" in err
     assert file.read_text() == text
 
 
@@ -659,25 +662,25 @@ def test_a_file_that_people_commit_holds_no_path_of_this_machine(
     (home.parent / "bin" / "git").symlink_to("/usr/bin/git")
     git(project, "init", "-q")
     flags = ("install", client, "--project", str(project))
-    place = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"}[client]
-    assert f"{project / place} holds paths of this machine" in run(*flags)[1], "the program is not on the PATH"
+    settings_name = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"}[client]
+    assert f"{project / settings_name} holds paths of this machine" in run(*flags).out, "the program is not on the PATH"
     (home.parent / "bin" / "memory-server").symlink_to(Path(sys.executable).with_name("memory-server"))
-    assert "paths of this machine" not in run(*flags)[1]
-    assert str(Path(sys.executable).parent) not in (project / place).read_text()
-    assert '"memory-server"' in (project / place).read_text()
-    assert "paths of this machine" in run(*flags, "--data-dir", "here")[1]
+    assert "paths of this machine" not in run(*flags).out
+    assert str(Path(sys.executable).parent) not in (project / settings_name).read_text()
+    assert '"memory-server"' in (project / settings_name).read_text()
+    assert "paths of this machine" in run(*flags, "--data-dir", "here").out
     (project / ".gitignore").write_text(".*\n")
-    assert "paths of this machine" not in run(*flags, "--data-dir", "there")[1]
+    assert "paths of this machine" not in run(*flags, "--data-dir", "there").out
     if client == "claude-code":
         (project / ".gitignore").unlink()
-        assert "settings.local.json holds paths" in run(*flags, "--with-hooks")[1]
+        assert "settings.local.json holds paths" in run(*flags, "--with-hooks").out
 
 
 def test_settings_of_the_shell_that_are_not_carried_over_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
-    assert "Not carried over from this shell: MEMORY_SERVER_TIMEZONE." in run("install", "cursor", "--dry-run")[1]
-    assert "Not carried over" not in run("install", "cursor", "--timezone", "Asia/Tokyo")[1]
+    assert "This shell sets MEMORY_SERVER_TIMEZONE, and the client may not" in run("install", "cursor", "--dry-run").out
+    assert "This shell sets" not in run("install", "cursor", "--timezone", "Asia/Tokyo").out
 
 
 def test_the_rule_that_lets_claude_code_use_the_tools_is_named(run: Run) -> None:
-    assert '{"permissions": {"allow": ["mcp__mine"]}}' in run("install", "claude-code", "--name", "mine")[1]
+    assert '{"permissions": {"allow": ["mcp__mine"]}}' in run("install", "claude-code", "--name", "mine").out

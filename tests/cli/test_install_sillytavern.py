@@ -13,7 +13,7 @@ from memory_server.config import load
 from memory_server.storage.data_dir import tokens_at
 from memory_server.storage.token_file import TokenFile
 
-BOTH = ["http://127.0.0.1:8000", "http://localhost:8000"]
+ORIGINS = ["http://127.0.0.1:8000", "http://localhost:8000"]
 
 
 @pytest.fixture
@@ -36,40 +36,44 @@ def refused(*arguments: str) -> str:
     return err
 
 
-def everything(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+def files_in(folder: Path) -> dict[str, bytes | None]:
+    """The content of each file; None for each folder."""
+    contents: dict[str, bytes | None] = {}
+    for path in sorted(folder.rglob("*")):
+        contents[str(path)] = path.read_bytes() if path.is_file() else None
+    return contents
 
 
 def test_it_is_put_there_once_and_taken_out_without_a_trace(root: Path, tmp_path: Path) -> None:
-    before = everything(root)
+    before = files_in(root)
     settings = tmp_path / "config" / "memory-server" / "memory-server.toml"
-    shown = run("install", "sillytavern", str(root), "--dry-run")
-    assert "index.js" in shown
-    assert everything(root) == before
+    preview = run("install", "sillytavern", str(root), "--dry-run")
+    assert "index.js" in preview
+    assert files_in(root) == before
     assert not settings.exists()
-    told = run("install", "sillytavern", str(root))
-    place = root / "data" / "default-user" / "extensions" / "memory-server"
-    assert {path.name for path in place.rglob("*")} >= {
+    output = run("install", "sillytavern", str(root))
+    extension = root / "data" / "default-user" / "extensions" / "memory-server"
+    assert {path.name for path in extension.rglob("*")} >= {
         "manifest.json",
         "index.js",
         "style.css",
         "settings.html",
         "zh-cn.json",
     }
-    assert tomllib.loads(settings.read_text())["http"]["origins"] == BOTH
-    token = re.search(r"mst_\S+", told)
+    assert tomllib.loads(settings.read_text())["http"]["origins"] == ORIGINS
+    token = re.search(r"mst_\S+", output)
     assert token is not None
-    assert "http://127.0.0.1:8460" in told
-    assert "memory-server serve --http" in told
-    found = TokenFile(tokens_at(tmp_path / "memories")).find(token[0])
-    assert found is not None
-    assert (found.tenant, found.scopes) == ("sillytavern", ("read", "write"))
-    again = run("install", "sillytavern", str(root))
-    assert "mst_" not in again
-    assert "tokens remove sillytavern" in again
+    assert "http://127.0.0.1:8460" in output
+    assert "memory-server serve --http" in output
+    token_entry = TokenFile(tokens_at(tmp_path / "memories")).find(token[0])
+    assert token_entry is not None
+    assert (token_entry.tenant, token_entry.scopes) == ("sillytavern", ("read", "write"))
+    second_output = run("install", "sillytavern", str(root))
+    assert "mst_" not in second_output
+    assert "tokens remove sillytavern" in second_output
     run("uninstall", "sillytavern", str(root))
     (root / "data" / "default-user" / "extensions").rmdir()
-    assert everything(root) == before
+    assert files_in(root) == before
     assert not settings.exists()
     assert TokenFile(tokens_at(tmp_path / "memories")).tokens() == []
     run("uninstall", "sillytavern", str(root))
@@ -77,14 +81,14 @@ def test_it_is_put_there_once_and_taken_out_without_a_trace(root: Path, tmp_path
 
 def test_an_update_replaces_files_and_keeps_what_others_put_there(root: Path) -> None:
     run("install", "sillytavern", str(root / "data" / "default-user"))
-    place = root / "data" / "default-user" / "extensions" / "memory-server"
-    script = (place / "index.js").read_bytes()
-    (place / "index.js").write_text("// of yesterday")
-    (place / "mine.txt").write_text("mine")
+    extension = root / "data" / "default-user" / "extensions" / "memory-server"
+    script = (extension / "index.js").read_bytes()
+    (extension / "index.js").write_text("// of yesterday")
+    (extension / "mine.txt").write_text("mine")
     run("install", "sillytavern", str(root))
-    assert (place / "index.js").read_bytes() == script
+    assert (extension / "index.js").read_bytes() == script
     run("uninstall", "sillytavern", str(root))
-    assert [path.name for path in place.iterdir()] == ["mine.txt"]
+    assert [path.name for path in extension.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +110,10 @@ def test_the_settings_file_keeps_what_it_said(root: Path, tmp_path: Path, text: 
     run("install", "sillytavern", str(root), "--config", str(file))
     now = tomllib.loads(file.read_text())
     origins = now["http"].pop("origins")
-    given = was.get("http", {}).pop("origins", [])
-    given = [given] if isinstance(given, str) else given
-    assert origins == [*given, *(one for one in BOTH if one not in given)]
+    former_origins = was.get("http", {}).pop("origins", [])
+    if isinstance(former_origins, str):
+        former_origins = [former_origins]
+    assert origins == [*former_origins, *(origin for origin in ORIGINS if origin not in former_origins)]
     assert now == {"http": {}} | was
     assert load({}, {}, file).http.origins == ",".join(origins)
     assert all(line in file.read_text() for line in text.splitlines() if line.startswith("#"))
@@ -125,7 +130,7 @@ def test_another_port_has_other_origins(root: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_and_changes_nothing(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = everything(tmp_path)
+    before = files_in(tmp_path)
     assert "Name the folder" in refused("install", "sillytavern")
     assert "characters" in refused("install", "sillytavern", str(tmp_path / "elsewhere"))
     assert "leave them out" in refused("install", "sillytavern", str(root), "--project")
@@ -137,7 +142,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     file.write_text('http = { listen = "9000" }\n')
     assert "origins" in refused("install", "sillytavern", str(root), "--config", str(file))
     file.unlink()
-    assert everything(tmp_path) == before
+    assert files_in(tmp_path) == before
 
 
 @pytest.mark.skipif(not hasattr(Path, "symlink_to"), reason="needs links")
@@ -151,8 +156,8 @@ def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
 
 def test_a_token_of_that_name_for_something_else_is_not_touched(root: Path, tmp_path: Path) -> None:
     run("tokens", "add", "sillytavern", "--tenant", "alice")
-    before = everything(root)
+    before = files_in(root)
     assert "a token `sillytavern` that `install` did not make" in refused("install", "sillytavern", str(root))
-    assert everything(root) == before
+    assert files_in(root) == before
     assert "The token `sillytavern` stays" in run("uninstall", "sillytavern", str(root))
     assert [token.tenant for token in TokenFile(tokens_at(tmp_path / "memories")).tokens()] == ["alice"]

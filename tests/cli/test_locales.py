@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from forked_programs import run as run_program
 from sample_memories import NOW, memory
 from store_on_disk import commit, open_store, reopened
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems h
 LOCALES = {"C": ("", ""), "GBK": ("zh_CN", "GBK"), "Latin-1": ("en_US", "ISO-8859-1")}
 Run = Callable[..., str]
 EVENT = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "what about my birthday cake?"}
-SAID = {
+TURN = {
     "conversation_id": "小明",
     "messages": [{"role": "user", "content": "my birthday cake…", "timestamp": 1780000000000}],
 }
@@ -38,33 +39,39 @@ def locale(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if not charset:
         return {"LC_ALL": "C", **off}
     folder = tmp_path_factory.mktemp("locales")
-    made = shutil.which("localedef") and subprocess.run(
+    compiled = shutil.which("localedef") and subprocess.run(
         ["localedef", "-f", charset, "-i", language, folder / "here"], capture_output=True
     )
-    if not made or not (folder / "here").exists():
+    if not compiled or not (folder / "here").exists():
         pytest.skip(f"no {request.param} locale can be made here")
     return {"LC_ALL": "here", "LOCPATH": str(folder), **off}
 
 
-def run(*command: str | Path, locale: Mapping[str, str], given: str = "") -> str:
+def run(*command: str | Path, locale: Mapping[str, str], stdin: str = "") -> str:
     """What a program prints, as UTF-8; nothing on standard error."""
     ended = subprocess.run(
-        [sys.executable, *command], input=given.encode(), capture_output=True, env={**os.environ, **locale}, timeout=60
+        [sys.executable, *command], input=stdin.encode(), capture_output=True, env={**os.environ, **locale}, timeout=60
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
     return ended.stdout.decode()
 
 
+def run_here(*arguments: str | Path) -> None:
+    """Run a command in the locale of the tests, which is UTF-8."""
+    completed = run_program(arguments)
+    assert (completed.returncode, completed.stderr) == (0, b"")
+
+
 def test_a_conversation_is_one_in_every_locale(tmp_path: Path, locale: Mapping[str, str]) -> None:
     server = ("-m", "memory_server", "--data-dir", tmp_path / "数据…")
-    run(*server, "call", "add_short_term_memory", json.dumps(SAID, ensure_ascii=False), locale=locale)
-    run(*server, "--conversation", "小明", "remember", "我喜欢吃披萨 🍕", locale={"PYTHONUTF8": "1"})
-    shown = run(*server, "list", "-c", "小明", locale=locale)
-    assert "my birthday cake…" in shown
-    assert "我喜欢吃披萨 🍕" in shown
+    run(*server, "call", "add_short_term_memory", json.dumps(TURN, ensure_ascii=False), locale=locale)
+    run_here("--data-dir", tmp_path / "数据…", "--conversation", "小明", "remember", "我喜欢吃披萨 🍕")
+    listing = run(*server, "list", "-c", "小明", locale=locale)
+    assert "my birthday cake…" in listing
+    assert "我喜欢吃披萨 🍕" in listing
     assert os.listdir(os.fsencode(tmp_path)) == ["数据…".encode()]
     assert [*os.listdir(os.fsencode(tmp_path / "数据…"))] == [hashed_name("小明").encode()]
-    recalled = run(*server, "--conversation", "小明", "hook", locale=locale, given=json.dumps(EVENT))
+    recalled = run(*server, "--conversation", "小明", "hook", locale=locale, stdin=json.dumps(EVENT))
     assert "my birthday cake…" in json.loads(recalled)["hookSpecificOutput"]["additionalContext"]
 
 
@@ -85,19 +92,22 @@ asyncio.run(main())
 
 
 def test_a_trigger_on_the_command_line_is_what_was_typed(locale: Mapping[str, str]) -> None:
-    shown = run("-m", "sandbox.cli", "run", "-e", "'…小'.codePointAt(1) === 0x5c0f", locale=locale)
-    assert shown.startswith("fired")
+    output = run("-m", "sandbox.cli", "run", "-e", "'…小'.codePointAt(1) === 0x5c0f", locale=locale)
+    assert output.startswith("fired")
 
 
 async def in_gbk(data_dir: Path, name: str, text: str) -> Path:
     """A conversation as it was stored under a GBK locale."""
     await commit(open_store(data_dir), Added(memory(text)), chat=name)
-    (folder,) = (found for found in subfolders(data_dir) if found.name == hashed_name(name))
+    (folder,) = (subfolder for subfolder in subfolders(data_dir) if subfolder.name == hashed_name(name))
     return folder.rename(os.fsdecode(bytes(data_dir) + b"/" + folder.name.encode("gbk")))
 
 
 def findings(data_dir: Path) -> list[Finding]:
-    return [found for folder in subfolders(data_dir) for found in examine(data_dir, folder, NOW) if found.grade != "ok"]
+    all_findings: list[Finding] = []
+    for folder in subfolders(data_dir):
+        all_findings.extend(examine(data_dir, folder, NOW))
+    return [finding for finding in all_findings if finding.grade != "ok"]
 
 
 @pytest.mark.anyio
@@ -112,19 +122,19 @@ async def test_a_folder_named_under_another_locale_is_found(tmp_path: Path) -> N
 
 @pytest.mark.anyio
 async def test_a_conversation_that_was_split_is_told_and_can_be_made_one(tmp_path: Path) -> None:
-    data, aside = tmp_path / "data", tmp_path / "aside"
+    data = tmp_path / "data"
+    aside = tmp_path / "aside"
     folder = await in_gbk(data, "小明", "a")
     folder.rename(tmp_path / "kept")
     await commit(open_store(data), Added(memory("b")), chat="小明")
     (tmp_path / "kept").rename(folder)
-    (told,) = findings(data)
-    assert (told.grade, told.about) == ("warning", "小明")
-    assert rf"\xc3\xf7~{hash_in(folder.name)} holds other memories of this conversation" in told.what
+    (finding,) = findings(data)
+    assert (finding.grade, finding.about) == ("warning", "小明")
+    assert rf"\xc3\xf7~{hash_in(folder.name)} holds other memories of this conversation" in finding.what
     aside.mkdir()
     folder.rename(aside / hashed_name("小明"))
-    server = ("-m", "memory_server", "--data-dir")
-    run(*server, aside, "export", tmp_path / "file", locale={})
-    run(*server, data, "import", tmp_path / "file", locale={})
+    run_here("--data-dir", aside, "export", tmp_path / "file")
+    run_here("--data-dir", data, "import", tmp_path / "file")
     assert sorted((await reopened(data, "小明")).short_term) == ["a", "b"]
     assert findings(data) == []
 
@@ -135,6 +145,6 @@ async def test_a_conversation_whose_id_was_misread_is_told(tmp_path: Path) -> No
     await in_gbk(tmp_path, misread, "a")
     assert findings(tmp_path) == []  # nobody is called 小明
     await commit(open_store(tmp_path), Added(memory("b")), chat="小明")
-    (told,) = findings(tmp_path)
-    assert (told.grade, told.about) == ("warning", misread)
-    assert "holds memories of 小明, whose id was misread under another locale" in told.what
+    (finding,) = findings(tmp_path)
+    assert (finding.grade, finding.about) == ("warning", misread)
+    assert "holds memories of 小明, whose id was misread under another locale" in finding.what

@@ -8,16 +8,18 @@ import pty
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_outcome import Outcome
+from forked_programs import Program
 
 from memory_server.cli.parser import main
 from sandbox.cli import main as workbench
-from sandbox.locale import speak
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -29,64 +31,65 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str) -> Outcome:
         status = main(list(arguments))
-        return status, *capfd.readouterr()
+        return Outcome(status, *capfd.readouterr())
 
     return run
 
 
-def kept(run: Run, text: str, conversation: str, time_ms: int = 1_780_000_000_000) -> str:
+def remembered_id(run: Run, text: str, conversation: str, time_ms: int = 1_780_000_000_000) -> str:
     messages = [{"role": "user", "content": text, "timestamp": time_ms}]
-    given = json.dumps({"conversation_id": conversation, "messages": messages})
-    memory_id: str = json.loads(run("call", "add_short_term_memory", given)[1])["id"]
+    arguments = json.dumps({"conversation_id": conversation, "messages": messages})
+    memory_id: str = json.loads(run("call", "add_short_term_memory", arguments).out)["id"]
     return memory_id
 
 
 def test_looking_needs_no_conversation(run: Run) -> None:
-    mango = kept(run, "我对芒果过敏", "小满")
-    pizza = kept(run, "我喜欢吃披萨", "小明", 1_780_000_600_000)
-    assert "我对芒果过敏" in run("search", "芒果")[1]
-    assert "芒果" in run("show", mango[:6])[1]
-    assert run("explain", "芒果", "--ask", "芒果蛋糕？")[1].startswith(f"{mango} in 小满")
-    assert run("explain", pizza[:6], "--ask", "披萨？")[1].startswith(f"{pizza} in 小明")
-    changes = run("history")[1].splitlines()
+    mango = remembered_id(run, "我对芒果过敏", "小满")
+    pizza = remembered_id(run, "我喜欢吃披萨", "小明", 1_780_000_600_000)
+    assert "我对芒果过敏" in run("search", "芒果").out
+    assert "芒果" in run("show", mango[:6]).out
+    assert run("explain", "芒果", "--ask", "芒果蛋糕？").out.startswith(f"{mango} in 小满")
+    assert run("explain", pizza[:6], "--ask", "披萨？").out.startswith(f"{pizza} in 小明")
+    changes = run("history").out.splitlines()
     assert [line.split(" in ")[1].split()[0] for line in changes] == ["小明", "小满"], "newest first"
-    assert len(run("history", "-c", "小明")[1].splitlines()) == 1
-    assert "More: -c ID" in run("history", "--limit", "1")[2]
-    listed = run("list")[1]
+    assert len(run("history", "-c", "小明").out.splitlines()) == 1
+    assert "More: -c ID" in run("history", "--limit", "1").err
+    listed = run("list").out
     assert "小满" in listed
     assert mango not in listed
-    assert mango in run("list", "-c", "小满")[1]
+    assert mango in run("list", "-c", "小满").out
 
 
 def test_the_only_conversation_is_meant(run: Run) -> None:
-    mango = kept(run, "我对芒果过敏", "小满")
-    assert mango in run("list")[1]
+    mango = remembered_id(run, "我对芒果过敏", "小满")
+    assert mango in run("list").out
 
 
 def test_what_is_changed_is_found_by_the_beginning_of_its_id(run: Run) -> None:
-    mango = kept(run, "我对芒果过敏", "小满")
-    kept(run, "我喜欢吃披萨", "小明")
-    assert run("pin", mango[:6])[1].startswith(f"{mango} is pinned.")
-    assert "0 pinned" in run("list", "-c", "小满")[1]
-    unpinned = run("pin", "--off", mango[:6])[1]
+    mango = remembered_id(run, "我对芒果过敏", "小满")
+    remembered_id(run, "我喜欢吃披萨", "小明")
+    assert run("pin", mango[:6]).out.startswith(f"{mango} is pinned.")
+    assert "0 pinned" in run("list", "-c", "小满").out
+    unpinned = run("pin", "--off", mango[:6]).out
     assert unpinned.startswith(f"{mango} is not pinned. Change ")
     changed = unpinned.split()[-1].rstrip(".")
     run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
-    assert "Would bring back 1 memory." in run("undo", "--memory", mango[:6], "--dry-run")[1]
-    assert mango in run("explain", mango[:6], "--ask", "芒果？")[1], "the archive is looked through as well"
-    assert "Brought back 1 memory." in run("undo", "--memory", mango[:6])[1]
-    assert run("undo", changed)[1].startswith(f"Undid {changed};"), "its conversation is found by the change"
-    assert "No archive has `zzz`" in run("undo", "--memory", "zzz")[2]
+    assert "Would bring back 1 memory." in run("undo", "--memory", mango[:6], "--dry-run").out
+    assert mango in run("explain", mango[:6], "--ask", "芒果？").out, "the archive is looked through as well"
+    assert "Brought back 1 memory." in run("undo", "--memory", mango[:6]).out
+    assert run("undo", changed).out.startswith(f"Undid {changed};"), "its conversation is found by the change"
+    assert "`zzz` is not in an archive" in run("undo", "--memory", "zzz").err
 
 
 def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
     for number in range(40):
-        kept(run, f"我喜欢吃披萨 {number}", "小明", 1_780_000_000_000 + number * 10**9)
-    ids = [line.split()[0] for line in run("list")[1].splitlines() if re.match("[0-9a-f]{16} ", line)]
-    several = next(one for one in {name[0] for name in ids} if sum(name.startswith(one) for name in ids) > 1)
-    status, _, err = run("pin", several)
+        remembered_id(run, f"我喜欢吃披萨 {number}", "小明", 1_780_000_000_000 + number * 10**9)
+    ids = [line.split()[0] for line in run("list").out.splitlines() if re.match("[0-9a-f]{16} ", line)]
+    [(common_letter, number_of_ids)] = Counter(memory_id[0] for memory_id in ids).most_common(1)
+    assert number_of_ids > 1
+    status, _, err = run("pin", common_letter)
     assert status == 1
     assert "write more of it" in err
 
@@ -104,7 +107,7 @@ def test_a_wrong_command_gets_the_right_one(
 
 
 @pytest.mark.parametrize(
-    ("program", "typed", "said", "chinese"),
+    ("program", "typed", "english", "chinese"),
     [
         (
             "memory-server",
@@ -133,13 +136,13 @@ def test_a_wrong_command_gets_the_right_one(
 def test_a_wrong_choice_gets_the_right_one_in_both_languages(
     program: str,
     typed: tuple[str, ...],
-    said: str,
+    english: str,
     chinese: str,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = main if program == "memory-server" else workbench
-    for language, sentence in (("en", said), ("zh", chinese)):
+    for language, sentence in (("en", english), ("zh", chinese)):
         monkeypatch.setenv("MEMORY_SERVER_LANGUAGE", language)
         with pytest.raises(SystemExit, match="2"):
             run(list(typed))
@@ -147,15 +150,14 @@ def test_a_wrong_choice_gets_the_right_one_in_both_languages(
         assert sentence in err
         assert err.count("\n") == 1
         assert "invalid choice" not in err
-    speak("en")
 
 
 def test_times_are_local_in_a_shell_and_in_utc_for_clients(run: Run) -> None:
-    mango = kept(run, "我对芒果过敏", "小满")  # 20:26:40 in UTC
+    mango = remembered_id(run, "我对芒果过敏", "小满")  # 20:26:40 in UTC
     for command in (["list"], ["show", mango], ["search", "芒果"]):
-        assert "2026-05-29 04:26" in run(*command)[1]
+        assert "2026-05-29 04:26" in run(*command).out
     run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
-    texts = [run("search", "芒果", "--archived")[1], run("undo", "--memory", mango)[1], run("history")[1]]
+    texts = [run("search", "芒果", "--archived").out, run("undo", "--memory", mango).out, run("history").out]
     assert not re.search(r"UTC|\d\dZ", "".join(texts))
 
 
@@ -171,8 +173,8 @@ def test_every_page_of_help_has_an_example_and_no_setting(capfd: pytest.CaptureF
 
 def test_nobody_waits_at_a_terminal_without_a_word(tmp_path: Path) -> None:
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "memory_server", "--data-dir", str(tmp_path), "recall"]
-    process = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    process = Program(["--data-dir", tmp_path, "recall"], stdin=terminal, stdout=pipe, stderr=pipe)
     try:
         assert process.stderr is not None
         assert b"reading messages as JSON from this terminal; Ctrl-D ends it" in process.stderr.readline()
@@ -185,21 +187,22 @@ def test_nobody_waits_at_a_terminal_without_a_word(tmp_path: Path) -> None:
 
 def test_without_standard_output_there_is_one_sentence(tmp_path: Path) -> None:
     command = f"{sys.executable} -m memory_server --data-dir {tmp_path} list >&-"
-    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
-    assert "no standard output" in ran.stderr
+    completed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (completed.returncode, completed.stderr.count("\n")) == (1, 1)
+    assert "no standard output" in completed.stderr
 
 
 def test_a_list_on_a_terminal_is_cut_at_its_edge_and_nothing_ends_with_blanks(run: Run, tmp_path: Path) -> None:
-    kept(run, "今天我们去了植物园，看了很多很多的花，还买了一盆小小的多肉植物放在窗台上，晚上又一起吃了火锅。", "小明")
-    plain = run("list")[1]
+    text = "今天我们去了植物园，看了很多很多的花，还买了一盆小小的多肉植物放在窗台上，晚上又一起吃了火锅。"
+    remembered_id(run, text, "小明")
+    plain = run("list").out
     assert not [line for line in plain.splitlines() if line != line.rstrip()]
     controller, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "memory_server", "list"]
-    subprocess.run(command, stdout=terminal, env=environment, timeout=60, check=True)
+    with Program(["list"], stdout=terminal, env=environment) as process:
+        assert process.wait(60) == 0
     os.close(terminal)
-    shown = re.sub("\x1b\\[[0-9;]*m", "", os.read(controller, 10_000).decode())
+    screen = re.sub("\x1b\\[[0-9;]*m", "", os.read(controller, 10_000).decode())
     os.close(controller)
-    [line] = [line for line in shown.splitlines() if "植物园" in line]
+    [line] = [line for line in screen.splitlines() if "植物园" in line]
     assert line.endswith("…")

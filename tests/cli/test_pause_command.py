@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from command_outcome import Outcome
 from hook_transcripts import event, transcript, user
 
 from memory_server import App, Message, Settings
@@ -18,8 +19,10 @@ from memory_server.cli.parser import main
 from memory_server.kernel.errors import MemoryPaused
 from memory_server.storage.small_files import PauseNote
 
-Run = Callable[..., tuple[int, str, str]]
-NOON, ONE, THREE = "2026-06-20T12:00:00Z", "2026-06-20T13:00:00Z", "2026-06-20T15:00:00Z"
+Run = Callable[..., Outcome]
+NOON = "2026-06-20T12:00:00Z"
+ONE = "2026-06-20T13:00:00Z"
+THREE = "2026-06-20T15:00:00Z"
 TRIGGER = '{"name":"过敏","prompt":"不能吃花生","trigger":"match_keys(context.messages,[\'花生\'])"}'
 
 
@@ -29,45 +32,45 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def run(*arguments: str, given: Any = None, now: str = NOON) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    def run(*arguments: str, stdin: Any = None, now: str = NOON) -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
     return run
 
 
-def stop(tmp_path: Path, said: str) -> dict[str, Any]:
+def stop_event(tmp_path: Path, text: str) -> dict[str, Any]:
     path = tmp_path / "session.jsonl"
-    path.write_bytes(transcript(user(said)))
+    path.write_bytes(transcript(user(text)))
     return event("Stop", transcript_path=str(path), last_assistant_message="好")
 
 
-ASKED = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="another")
+PROMPT_EVENT = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="another")
 
 
-def count(run: Run) -> int:
-    return int(json.loads(run("call", "get_memory_stats")[1])["total"])
+def memory_count(run: Run) -> int:
+    return int(json.loads(run("call", "get_memory_stats").out)["total"])
 
 
 def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path: Path) -> None:
-    run("hook", given=stop(tmp_path, "我对花生过敏"))
-    assert "花生" in run("hook", given=ASKED, now=ONE)[1]
+    run("hook", stdin=stop_event(tmp_path, "我对花生过敏"))
+    assert "花生" in run("hook", stdin=PROMPT_EVENT, now=ONE).out
     assert run("pause") == (
         0,
         "Memory is paused until `memory-server resume`: nothing is stored, and hooks do not recall.\n",
         "",
     )
-    for given in (ASKED, stop(tmp_path, "我的密码是 1234")):
-        status, out, err = run("hook", given=given, now=ONE)
+    for hook_event in (PROMPT_EVENT, stop_event(tmp_path, "我的密码是 1234")):
+        status, out, err = run("hook", stdin=hook_event, now=ONE)
         assert (status, out) == (0, "")
         assert err == ("memory-server: hook: nothing is recalled or remembered: paused until `memory-server resume`\n")
     assert run("resume", now=THREE) == (0, "Memory resumed.\n", "")
-    assert count(run) == 1
+    assert memory_count(run) == 1
     # In a session that was not given it yet.
-    asked = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="new")
-    assert "花生" in run("hook", given=asked, now=THREE)[1]
+    prompt = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="new")
+    assert "花生" in run("hook", stdin=prompt, now=THREE).out
     assert run("resume") == (0, "Memory was not paused.\n", "")
 
 
@@ -76,17 +79,17 @@ def test_nothing_is_said_of_a_folder_that_does_not_exist_yet(run: Run) -> None:
 
 
 def test_a_pause_ends_by_itself_when_its_time_is_over(run: Run, tmp_path: Path) -> None:
-    assert "paused until 2026-06-20 22:00, or until" in run("pause", "--for", "2h")[1]
-    assert "22:00" in run("hook", given=stop(tmp_path, "一"), now=ONE)[2]
-    assert run("hook", given=stop(tmp_path, "二"), now=THREE) == (0, "", "")
-    assert count(run) == 1
-    assert "22:50" in run("pause", "--for", "170m")[1], "a second one takes the place of the first"
-    assert run("resume", now=THREE)[1] == "Memory was not paused.\n", "it is over"
+    assert "paused until 2026-06-20 22:00, or until" in run("pause", "--for", "2h").out
+    assert "22:00" in run("hook", stdin=stop_event(tmp_path, "一"), now=ONE).err
+    assert run("hook", stdin=stop_event(tmp_path, "二"), now=THREE) == (0, "", "")
+    assert memory_count(run) == 1
+    assert "22:50" in run("pause", "--for", "170m").out, "a second one takes the place of the first"
+    assert run("resume", now=THREE).out == "Memory was not paused.\n", "it is over"
 
 
 def test_what_is_stored_by_a_command_or_a_tool_is_refused_with_the_way_out(run: Run) -> None:
     run("pause", "--for", "1d")
-    status, out, err = run("remember", given=[{"role": "user", "content": "我的密码是 1234"}])
+    status, out, err = run("remember", stdin=[{"role": "user", "content": "我的密码是 1234"}])
     assert (status, err) == (0, "")
     assert out.startswith("Memory is paused until 2026-06-21 20:00")
     assert out.endswith("; nothing was stored.\n")
@@ -95,16 +98,16 @@ def test_what_is_stored_by_a_command_or_a_tool_is_refused_with_the_way_out(run: 
         status, out, err = run("call", tool, arguments)
         assert (status, out) == (1, "")
         assert "`memory-server resume`; nothing was stored." in err
-    assert json.loads(run("call", "list_long_term_memories")[1])["total"] == 0
-    assert count(run) == 0
+    assert json.loads(run("call", "list_long_term_memories").out)["total"] == 0
+    assert memory_count(run) == 0
 
 
 def test_where_and_doctor_tell_of_it(run: Run) -> None:
-    assert "paused" not in run("where")[1]
+    assert "paused" not in run("where").out
     run("pause")
-    assert "paused until `memory-server resume`" in run("where")[1]
-    found = [each for each in json.loads(run("doctor", "--json")[1])["findings"] if "paused" in each["what"]]
-    assert [(each["grade"], each["about"]) for each in found] == [("note", "folder")]
+    assert "paused until `memory-server resume`" in run("where").out
+    notes = [finding for finding in json.loads(run("doctor", "--json").out)["findings"] if "paused" in finding["what"]]
+    assert [(note["grade"], note["about"]) for note in notes] == [("note", "folder")]
 
 
 @pytest.mark.parametrize("duration", ["", "2", "h", "-2h", "0m", "2 weeks", "1.5h", "999999999d", "٢h"])
@@ -116,8 +119,8 @@ def test_what_is_not_a_duration_is_told_and_nothing_is_paused(run: Run, tmp_path
 
 
 def test_a_memory_that_nobody_changes_is_not_paused_either(run: Run) -> None:
-    assert run("--read-only", "pause")[0] == 2
-    assert run("--read-only", "resume")[0] == 2
+    assert run("--read-only", "pause").status == 2
+    assert run("--read-only", "resume").status == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"until": "tomorrow"}', b'{"until": true}'])
@@ -142,4 +145,4 @@ async def test_a_process_that_runs_sees_at_once_that_another_one_paused(tmp_path
             await chat.long_term.update("过敏", prompt="x")
         await anyio.to_thread.run_sync(main, ["resume"])
         await chat.short_term.add([Message("user", "三")])
-        assert [kept.text for kept in await chat.short_term.memories()] == ["user: 一", "user: 三"]
+        assert [memory.text for memory in await chat.short_term.memories()] == ["user: 一", "user: 三"]

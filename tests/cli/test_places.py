@@ -120,22 +120,22 @@ def test_the_entry_that_starts_the_server(server: Server, client: Client, entry:
 
 
 def test_the_hook_runs_in_a_shell_and_is_known_again() -> None:
-    made = hook_entry(TUNED, "Stop", "linux")
-    assert made["hooks"][0]["command"] == "/bin/python -m memory_server --conversation '小 明' hook"
-    assert is_our_hook(made)
-    assert "matcher" not in made
+    hook = hook_entry(TUNED, "Stop", "linux")
+    assert hook["hooks"][0]["command"] == "/bin/python -m memory_server --conversation '小 明' hook"
+    assert is_our_hook(hook)
+    assert "matcher" not in hook
     begins = hook_entry(TUNED, "SessionStart", "linux")
     assert begins["matcher"] == "startup|clear|compact"
     assert is_our_hook(begins)
-    for other in (
+    for entry in (
         None,
         {},
         {"hooks": []},
         {"hooks": [{"command": "memory-server-like"}]},
         {"hooks": [{"command": "x hook"}]},
     ):
-        assert not is_our_hook(other)
-    assert not is_our_hook({"hooks": [*made["hooks"], {"type": "command", "command": "mine"}]})
+        assert not is_our_hook(entry)
+    assert not is_our_hook({"hooks": [*hook["hooks"], {"type": "command", "command": "mine"}]})
 
 
 def test_a_windows_path_is_the_same_for_both_shells() -> None:
@@ -188,5 +188,5 @@ def test_the_command_on_windows() -> None:
     ],
 )
 def test_an_environment_that_will_be_gone_is_refused(executable: PurePath) -> None:
-    with pytest.raises(InvalidInput, match="install it for good"):
+    with pytest.raises(InvalidInput, match="install the program permanently"):
         command_here(executable, executable, "linux", lambda path: True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
 from hook_transcripts import event, transcript, user
 from stdio_process import command, running
 
@@ -19,7 +20,7 @@ from memory_server.cli.project_file import MOST_BYTES, NAME, project_at, read, t
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.files import PRIVATE
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Outcome]
 NOW = "2026-06-20T08:00:10Z"
 
 
@@ -36,9 +37,9 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     assert project_at(deep) is None
     (tmp_path / "project" / NAME).write_text('conversation = "outer"', encoding="utf-8")
-    found = project_at(deep)
-    assert found is not None
-    assert (found.conversation, found.path, found.ignored) == ("outer", tmp_path / "project" / NAME, ())
+    project = project_at(deep)
+    assert project is not None
+    assert (project.conversation, project.path, project.ignored) == ("outer", tmp_path / "project" / NAME, ())
     (deep.parent / NAME).write_text('\ufeffconversation = "inner"\r\n', encoding="utf-8")
     assert [getattr(project_at(folder), "conversation", None) for folder in (deep, deep.parent.parent, tmp_path)] == [
         "inner",
@@ -48,7 +49,7 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (b"", "does not name a conversation"),
         (b'conversaton = "x"', "does not name a conversation"),
@@ -62,12 +63,12 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
         (b'conversation = "x"\n#' + b"x" * MOST_BYTES, "has more than 10,000 bytes"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / NAME).write_bytes(content)
     with pytest.raises(InvalidInput) as raised:
         project_at(tmp_path / "below")
     assert str(tmp_path / NAME) in str(raised.value)
-    assert said in str(raised.value)
+    assert reason in str(raised.value)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -84,78 +85,82 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def run(*arguments: str, given: Any = None) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    def run(*arguments: str, stdin: Any = None) -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         status = main(["--now", NOW, *arguments])
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
     return run
 
 
-def stop(tmp_path: Path, said: str, folder: Path) -> dict[str, Any]:
+def stop_event(tmp_path: Path, text: str, folder: Path) -> dict[str, Any]:
     path = tmp_path / "session.jsonl"
-    path.write_bytes(transcript(user(said)))
+    path.write_bytes(transcript(user(text)))
     return event("Stop", transcript_path=str(path), last_assistant_message="好", cwd=str(folder))
 
 
-def kept_in(folder: Path) -> list[Path]:
+def conversation_folders(folder: Path) -> list[Path]:
     """The folders of conversations; the record of recalls is beside them."""
-    return [each for each in (folder / "data").iterdir() if each.name != PRIVATE]
+    return [path for path in (folder / "data").iterdir() if path.name != PRIVATE]
 
 
 @pytest.mark.parametrize("flags", [(), ("--conversation", "mine")])
 def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
-    project, elsewhere = tmp_path / "project" / "src", tmp_path / "elsewhere"
+    project = tmp_path / "project" / "src"
+    elsewhere = tmp_path / "elsewhere"
     project.mkdir(parents=True)
     elsewhere.mkdir()
     (tmp_path / "project" / NAME).write_text(text_of("heron"), encoding="utf-8")
-    assert run(*flags, "hook", given=stop(tmp_path, "代号是苍鹭", project)) == (0, "", "")
-    assert run(*flags, "hook", given=stop(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
+    assert run(*flags, "hook", stdin=stop_event(tmp_path, "代号是苍鹭", project)) == (0, "", "")
+    assert run(*flags, "hook", stdin=stop_event(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
     usual = flags[1] if flags else "default"
-    kept = {folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in kept_in(tmp_path)}
-    assert {name: "苍鹭" in text for name, text in kept.items()} == {"heron": True, usual: False}
-    asked = event("UserPromptSubmit", prompt="苍鹭是什么代号？", session_id="s2")
-    assert "苍鹭" in run(*flags, "hook", given=asked | {"cwd": str(project)})[1]
-    assert run(*flags, "hook", given=asked | {"cwd": str(elsewhere)})[1] == ""
+    folders = conversation_folders(tmp_path)
+    texts = {folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in folders}
+    assert {name: "苍鹭" in text for name, text in texts.items()} == {"heron": True, usual: False}
+    prompt = event("UserPromptSubmit", prompt="苍鹭是什么代号？", session_id="s2")
+    assert "苍鹭" in run(*flags, "hook", stdin=prompt | {"cwd": str(project)}).out
+    assert run(*flags, "hook", stdin=prompt | {"cwd": str(elsewhere)}).out == ""
 
 
 def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / NAME).write_text(f'conversation = "x"\ndata_dir = "{tmp_path / "theirs"}"\nread_only = true', "utf-8")
-    status, out, err = run("hook", given=stop(tmp_path, "我喜欢披萨", project))
+    status, out, err = run("hook", stdin=stop_event(tmp_path, "我喜欢披萨", project))
     assert (status, out) == (0, "")
     assert (
         err
         == f"memory-server: {project / NAME}: only `conversation` is read there; data_dir, read_only has no effect\n"
     )
-    assert [folder.name for folder in kept_in(tmp_path)] == ["x"]
+    assert [folder.name for folder in conversation_folders(tmp_path)] == ["x"]
     assert not (tmp_path / "theirs").exists()
 
 
 def test_where_the_file_cannot_be_used_a_hook_keeps_nothing_and_brings_nothing(run: Run, tmp_path: Path) -> None:
-    run("hook", given=stop(tmp_path, "我喜欢披萨", tmp_path))
+    run("hook", stdin=stop_event(tmp_path, "我喜欢披萨", tmp_path))
     project = tmp_path / "project"
     project.mkdir()
     (project / NAME).write_text("conversation = heron", encoding="utf-8")
-    for given in (stop(tmp_path, "代号是苍鹭", project), event("UserPromptSubmit", prompt="披萨", cwd=str(project))):
-        status, out, err = run("hook", given=given)
+    stop = stop_event(tmp_path, "代号是苍鹭", project)
+    prompt = event("UserPromptSubmit", prompt="披萨", cwd=str(project))
+    for hook_event in (stop, prompt):
+        status, out, err = run("hook", stdin=hook_event)
         assert (status, out) == (0, "")
         assert err.count("\n") == 1
         assert "is not valid TOML" in err
-    assert len(json.loads(run("call", "get_memory_stats")[1])["conversationCounts"]) == 1
+    assert len(json.loads(run("call", "get_memory_stats").out)["conversationCounts"]) == 1
 
 
 def test_where_says_which_conversation_the_folder_has(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "heron" not in run("where")[1]
+    assert "heron" not in run("where").out
     (tmp_path / NAME).write_text(text_of("heron"), encoding="utf-8")
-    assert f"here      heron, set by {tmp_path / NAME} for" in run("where")[1]
+    assert f"here      heron, set by {tmp_path / NAME} for" in run("where").out
     # What is typed names its conversation itself.
-    run("remember", given=[{"role": "user", "content": "我喜欢披萨"}])
+    run("remember", stdin=[{"role": "user", "content": "我喜欢披萨"}])
     assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["default"]
 
 
@@ -186,9 +191,9 @@ def test_a_link_counts_in_the_home_folder_only(tmp_path: Path, monkeypatch: pyte
     for folder in ("home", "repository"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / NAME).symlink_to(tmp_path / "dotfiles")
-    found = project_at(tmp_path / "home")
-    assert found is not None
-    assert found.conversation == "mine"
+    project = project_at(tmp_path / "home")
+    assert project is not None
+    assert project.conversation == "mine"
     with pytest.raises(InvalidInput, match="is a link, which may come with a repository; write"):
         project_at(tmp_path / "repository")
 
@@ -199,7 +204,7 @@ def test_a_file_of_another_user_does_not_count(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / NAME).write_text('conversation = "theirs"', encoding="utf-8")
     os.chown(tmp_path / "below" / NAME, 65534, -1)
-    found = project_at(tmp_path / "below")
-    assert found is not None
-    assert found.conversation == "mine"
+    project = project_at(tmp_path / "below")
+    assert project is not None
+    assert project.conversation == "mine"
     assert "is not used, because it, or its folder, belongs to another user" in capsys.readouterr().err

@@ -31,31 +31,39 @@ SAID_TO_MODELS = {
 MARKS = ("_", "n_", "N_", "InvalidInput", "MemoryNotFound", "BackupNotFound", "StorageError")
 
 
-def sentences() -> Iterator[str]:
+def sentences_in(source: str) -> Iterator[str]:
+    """The sentences of a file that are marked for translation."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKS:
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield argument.value
+
+
+@pytest.fixture(scope="module")
+def sentences() -> set[str]:
     """All sentences that are marked for translation."""
+    marked: set[str] = set()
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKS:
-                yield from (
-                    arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
-                )
+        marked.update(sentences_in(path.read_text(encoding="utf-8")))
+    return marked
 
 
-def test_a_sentence_that_anybody_may_read_names_no_tool() -> None:
-    naming = {sentence for sentence in sentences() if TOOL.search(sentence)}
+def test_a_sentence_that_anybody_may_read_names_no_tool(sentences: set[str]) -> None:
+    naming = {sentence for sentence in sentences if TOOL.search(sentence)}
     assert naming == SAID_TO_MODELS.keys(), "use `way` of kernel/readers.py"
 
 
-def test_the_search_for_sentences_finds_them() -> None:
-    assert "{how} brings one back." in set(sentences())
+def test_the_search_for_sentences_finds_them(sentences: set[str]) -> None:
+    assert "{how} brings one back." in sentences
     assert TOOL.search("Call search_memories, or memorySearch.")
 
 
-@pytest.mark.parametrize(("at_a_shell", "said"), [(True, "`memory-server undo`"), (False, "undo_change")])
-def test_the_reader_decides(at_a_shell: bool, said: str) -> None:
-    before = AT_A_SHELL.set(at_a_shell)
-    assert way("undo_change", "memory-server undo") == said
-    AT_A_SHELL.reset(before)
+@pytest.mark.parametrize(("at_a_shell", "instruction"), [(True, "`memory-server undo`"), (False, "undo_change")])
+def test_the_reader_decides(at_a_shell: bool, instruction: str) -> None:
+    token = AT_A_SHELL.set(at_a_shell)
+    assert way("undo_change", "memory-server undo") == instruction
+    AT_A_SHELL.reset(token)
 
 
 @pytest.fixture
@@ -63,8 +71,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
-    def run(*arguments: str, given: Any = None) -> str:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    def run(*arguments: str, stdin: Any = None) -> str:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         main([*arguments])
         return "".join(capfd.readouterr())
 
@@ -98,14 +106,17 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("command", "tool_call", "named", "tool"), CASES, ids=["explain", "search", "backup"])
+@pytest.mark.parametrize(
+    ("command", "tool_call", "command_pattern", "tool"), CASES, ids=["explain", "search", "backup"]
+)
 def test_a_command_names_the_command_and_a_tool_the_tool(
-    run: Run, command: tuple[str, ...], tool_call: tuple[str, ...], named: str, tool: str
+    run: Run, command: tuple[str, ...], tool_call: tuple[str, ...], command_pattern: str, tool: str
 ) -> None:
     for text in ("My dentist is Dr Lin.", "The dentist was kind.", "I like oolong tea."):
         run("remember", text)
     run("forget", "oolong", "--yes")
-    at_a_shell, to_a_tool = run(*command), run(*tool_call)
+    at_a_shell = run(*command)
+    to_a_tool = run(*tool_call)
     assert TOOL.search(at_a_shell) is None, at_a_shell
-    assert re.search(rf"`memory-server\b[^`]*{named}", at_a_shell), at_a_shell
+    assert re.search(rf"`memory-server\b[^`]*{command_pattern}", at_a_shell), at_a_shell
     assert tool in to_a_tool, to_a_tool

@@ -26,16 +26,16 @@ MONTHS_LATER = "2026-08-25T08:00:00Z"
 
 @pytest.fixture
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run("recalls")`: what it prints; `given` is standard input."""
+    """`run("recalls")`: what it prints; `stdin` is standard input, as JSON."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
     minutes = count()
 
-    def run(*arguments: str, given: Any = None, now: str = "", status: int = 0) -> str:
+    def run(*arguments: str, stdin: Any = None, now: str = "", status: int = 0) -> str:
         now = now or f"2026-06-25T08:{next(minutes):02}:00Z"
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         ended = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
         out, err = capfd.readouterr()
         assert ended == status, err
@@ -44,31 +44,31 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return run
 
 
-def asked(run: Run, prompt: str, **fields: Any) -> str:
-    return run("hook", given=event("UserPromptSubmit", prompt=prompt, **fields))
+def ask(run: Run, prompt: str, **fields: Any) -> str:
+    return run("hook", stdin=event("UserPromptSubmit", prompt=prompt, **fields))
 
 
-def stopped(run: Run, tmp_path: Path, *entries: dict[str, Any], now: str = "", **fields: Any) -> None:
+def end_turn(run: Run, tmp_path: Path, *entries: dict[str, Any], now: str = "", **fields: Any) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(transcript(*entries))
-    run("hook", given=event("Stop", transcript_path=str(path), **fields), now=now)
+    run("hook", stdin=event("Stop", transcript_path=str(path), **fields), now=now)
 
 
-def recorded(run: Run, *flags: str, now: str = "") -> list[dict[str, Any]]:
+def recalls(run: Run, *flags: str, now: str = "") -> list[dict[str, Any]]:
     return [json.loads(line) for line in run("recalls", "--json", *flags, now=now).splitlines()]
 
 
 @pytest.fixture
 def stored(run: Run, tmp_path: Path) -> None:
     """A memory of five days ago, of another session."""
-    said = user("我喜欢披萨，最喜欢榴莲味的", "p0", "2026-06-20T08:00:00.000Z")
-    stopped(run, tmp_path, said, prompt_id="p0", session_id="s0", now="2026-06-20T08:00:10Z")
+    entry = user("我喜欢披萨，最喜欢榴莲味的", "p0", "2026-06-20T08:00:00.000Z")
+    end_turn(run, tmp_path, entry, prompt_id="p0", session_id="s0", now="2026-06-20T08:00:10Z")
 
 
 @pytest.mark.usefixtures("stored")
 def test_a_prompt_leaves_what_came_why_and_for_whom(run: Run) -> None:
-    assert "我喜欢披萨" in asked(run, "晚上吃披萨吗？", prompt_id="p1", cwd="/tmp")
-    [line] = recorded(run)
+    assert "我喜欢披萨" in ask(run, "晚上吃披萨吗？", prompt_id="p1", cwd="/tmp")
+    [line] = recalls(run)
     assert (line["by"], line["client"], line["cwd"], line["conversation"]) == ("hook", "claude-code", "/tmp", "default")
     assert (line["session"], line["turn"], line["said"]) == ("s1", "p1", "晚上吃披萨吗？")
     [item] = line["came"]
@@ -84,22 +84,22 @@ def test_a_prompt_leaves_what_came_why_and_for_whom(run: Run) -> None:
 def test_the_end_of_the_turn_says_what_its_answer_used(run: Run, tmp_path: Path) -> None:
     for turn, prompt, answer in (("p1", "晚上吃披萨吗？", "好，来个榴莲味的。"), ("p2", "披萨几点吃？", "七点。")):
         at = f"2026-06-25T08:00:0{turn[1]}.000Z"
-        asked(run, prompt, prompt_id=turn)
-        stopped(run, tmp_path, user(prompt, turn, at), assistant(answer, at=at), prompt_id=turn)
-    first, second = recorded(run)
+        ask(run, prompt, prompt_id=turn)
+        end_turn(run, tmp_path, user(prompt, turn, at), assistant(answer, at=at), prompt_id=turn)
+    first, second = recalls(run)
     assert first["used"] == [first["came"][0]["id"]]
     assert second["used"] == []
 
 
 @pytest.mark.usefixtures("stored")
 def test_a_recall_that_brought_nothing_is_a_line_too(run: Run) -> None:
-    asked(run, "晚上吃披萨吗？")
-    assert asked(run, "I need a regex that matches a UUID.") == ""
-    assert [line["said"] for line in recorded(run, "--empty")] == ["I need a regex that matches a UUID."]
+    ask(run, "晚上吃披萨吗？")
+    assert ask(run, "I need a regex that matches a UUID.") == ""
+    assert [line["said"] for line in recalls(run, "--empty")] == ["I need a regex that matches a UUID."]
     out = run("recalls")
     assert "nothing" in out
-    assert out.endswith("1 of 2 recalls brought nothing.\n")
-    assert re.search("recalls +2 recalls in 30 days, 50% empty", run("doctor"))
+    assert out.endswith("1 of 2 recalls found nothing.\n")
+    assert re.search("recalls +2 recalls in 30 days, 50% found nothing", run("doctor"))
 
 
 @pytest.mark.usefixtures("stored")
@@ -110,7 +110,7 @@ def test_a_python_program_is_not_recorded_as_a_command(run: Run, tmp_path: Path)
             await memory.recall_turn([Message("user", "晚上吃披萨吗？")])
 
     asyncio.run(recall())
-    [line] = recorded(run)
+    [line] = recalls(run)
     assert line["by"] == "program"
     assert " program" in run("recalls")
     assert " 程序" in run("recalls", "--language", "zh")
@@ -122,19 +122,19 @@ def test_tools_and_commands_are_recorded_as_such(run: Run) -> None:
     run("recall", "晚上吃披萨吗？", "--session", "window")
     arguments = {"recentMessages": [{"role": "user", "content": "披萨"}], "conversation_id": "其他"}
     run("call", "search_short_term_memories", json.dumps(arguments))
-    first, second = recorded(run)
+    first, second = recalls(run)
     assert (first["by"], first["session"], len(first["came"])) == ("command", "window", 1)
     assert first["cwd"] == str(Path.cwd())
     assert (second["conversation"], second.get("came")) == ("其他", None)
-    assert recorded(run, "-c", "其他") == [second]
-    assert recorded(run, "-n", "1") == [second]
+    assert recalls(run, "-c", "其他") == [second]
+    assert recalls(run, "-n", "1") == [second]
 
 
 @pytest.mark.usefixtures("stored")
 def test_the_start_of_a_session_is_recorded_where_it_was_given_something(run: Run) -> None:
-    run("hook", given=event("SessionStart", source="startup", session_id="s2"))
-    run("hook", given=event("SessionStart", source="resume", session_id="s3"))
-    [line] = recorded(run)
+    run("hook", stdin=event("SessionStart", source="startup", session_id="s2"))
+    run("hook", stdin=event("SessionStart", source="resume", session_id="s3"))
+    [line] = recalls(run)
     assert [item["tier"] for item in line["came"]] == ["last"]
     assert "said" not in line
     assert "(session start)" in run("recalls")
@@ -144,8 +144,8 @@ def test_the_start_of_a_session_is_recorded_where_it_was_given_something(run: Ru
 
 @pytest.mark.usefixtures("stored")
 def test_what_the_session_was_given_before_is_told_as_being_in_context(run: Run) -> None:
-    asked(run, "晚上吃披萨吗？", prompt_id="p1")
-    assert asked(run, "披萨几点吃？", prompt_id="p2") == ""
+    ask(run, "晚上吃披萨吗？", prompt_id="p1")
+    assert ask(run, "披萨几点吃？", prompt_id="p2") == ""
     first, second = run("recalls").splitlines()[1:3]
     assert " tokens " in first
     assert "1 memory, already in context" in second
@@ -154,67 +154,67 @@ def test_what_the_session_was_given_before_is_told_as_being_in_context(run: Run)
 
 @pytest.mark.usefixtures("stored")
 def test_nothing_is_recorded_of_what_is_private_or_during_a_pause(run: Run, tmp_path: Path) -> None:
-    asked(run, "<private>吃披萨吗？</private>")
-    assert recorded(run) == []
-    asked(run, "晚上吃什么？<private>披萨 1234</private>")
-    [line] = recorded(run)
+    ask(run, "<private>吃披萨吗？</private>")
+    assert recalls(run) == []
+    ask(run, "晚上吃什么？<private>披萨 1234</private>")
+    [line] = recalls(run)
     assert line["said"] == "晚上吃什么？"
     files = (tmp_path / "data" / ".memory-server" / "recalls").glob("*.jsonl")
     assert "披萨" not in "".join(path.read_text("utf-8") for path in files), "the shared words would tell it"
     run("pause")
-    asked(run, "晚上吃披萨吗？")
+    ask(run, "晚上吃披萨吗？")
     run("recall", "晚上吃披萨吗？")
-    assert recorded(run) == [line]
+    assert recalls(run) == [line]
 
 
 @pytest.mark.usefixtures("stored")
 def test_recalls_are_kept_for_the_days_of_the_setting(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked(run, "晚上吃披萨吗？")
-    assert len(recorded(run, now="2026-07-24T08:00:00Z")) == 1
-    assert recorded(run, now="2026-07-26T08:00:00Z") == []
+    ask(run, "晚上吃披萨吗？")
+    assert len(recalls(run, now="2026-07-24T08:00:00Z")) == 1
+    assert recalls(run, now="2026-07-26T08:00:00Z") == []
     monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "90")
-    assert len(recorded(run, now=MONTHS_LATER)) == 1
+    assert len(recalls(run, now=MONTHS_LATER)) == 1
     monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "0")
-    asked(run, "披萨？", session_id="s2")
-    assert run("recalls") == "No recall is on record; the setting recalls.days says how long one is kept.\n"
+    ask(run, "披萨？", session_id="s2")
+    assert run("recalls") == "No recalls are recorded; the setting recalls.days says how long they are kept.\n"
     monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "90")
-    assert len(recorded(run, now=MONTHS_LATER)) == 1
+    assert len(recalls(run, now=MONTHS_LATER)) == 1
 
 
 @pytest.mark.usefixtures("stored")
 def test_a_server_that_only_reads_records_nothing(run: Run) -> None:
     run("--read-only", "recall", "晚上吃披萨吗？")
-    assert recorded(run) == []
+    assert recalls(run) == []
 
 
 @pytest.mark.usefixtures("stored")
 def test_a_backup_holds_no_recalls(run: Run) -> None:
-    asked(run, "晚上吃披萨吗？")
+    ask(run, "晚上吃披萨吗？")
     run("backup", "before")
     assert run("backup", "restore", "before", "--dry-run")
-    asked(run, "还吃披萨吗？", session_id="s2")
-    before = recorded(run)
+    ask(run, "还吃披萨吗？", session_id="s2")
+    before = recalls(run)
     run("backup", "restore", "before", "--overwrite")
-    assert recorded(run) == before
+    assert recalls(run) == before
 
 
 @pytest.mark.usefixtures("stored")
 def test_the_receipt_says_what_came_what_nearly_came_and_what_the_answer_used(run: Run, tmp_path: Path) -> None:
     near = user("晚上一直下雨", "p5", "2026-06-21T08:00:00.000Z")
-    stopped(run, tmp_path, near, prompt_id="p5", session_id="s0", now="2026-06-21T08:00:10Z")
+    end_turn(run, tmp_path, near, prompt_id="p5", session_id="s0", now="2026-06-21T08:00:10Z")
     prompt = "晚上去吃披萨，我喜欢"
-    asked(run, prompt, prompt_id="p1")
+    ask(run, prompt, prompt_id="p1")
     at = "2026-06-25T08:00:01.000Z"
-    stopped(run, tmp_path, user(prompt, "p1", at), assistant("榴莲味的，六点", at=at), prompt_id="p1")
-    [line] = recorded(run)
+    end_turn(run, tmp_path, user(prompt, "p1", at), assistant("榴莲味的，六点", at=at), prompt_id="p1")
+    [line] = recalls(run)
     out = run("explain", "--recall", line["id"][:5])
-    head, said, given = out.splitlines()[:3]
+    head, last_message, given_line = out.splitlines()[:3]
     assert head == f"{line['id']} 2026-06-25 16:{line['at'][14:16]} hook, claude-code, /tmp, default"
-    assert said == f"last message: {prompt}"
-    assert given.startswith(f"Given: {line['chars']} characters, about {line['tokens']} tokens.")
+    assert last_message == f"last message: {prompt}"
+    assert given_line.startswith(f"Added to the prompt: {line['chars']} characters, about {line['tokens']} tokens.")
     assert f"top {line['came'][0]['id']}" in out
     assert "我喜欢披萨，最喜欢榴莲味的: 披萨 " in out
-    assert "\nNearly came:\n" in out
+    assert "\nNearly recalled:\n" in out
     assert "user: 晚上一直下雨: " in out
     assert out.endswith(f"The answer used {line['came'][0]['id']}.\n")
 
@@ -223,11 +223,12 @@ def test_shared_words_are_shown_as_the_memory_spells_them(run: Run) -> None:
     run("remember", "The databases are migrated to Postgres on 23 November.")
     question = "Which database do we migrate, on November 23?"
     run("recall", question)
-    [line] = recorded(run)
-    receipt, told = run("explain", "--recall", line["id"]), run("explain", "Postgres", "--ask", question)
-    for shown in (receipt, told):
+    [line] = recalls(run)
+    receipt = run("explain", "--recall", line["id"])
+    explanation = run("explain", "Postgres", "--ask", question)
+    for output in (receipt, explanation):
         for word in ("databases", "migrated", "23 Nov"):
-            assert f"{word} " in shown.splitlines()[-1], shown
+            assert f"{word} " in output.splitlines()[-1], output
 
 
 def test_explain_sees_what_recall_brings(run: Run) -> None:
@@ -239,31 +240,31 @@ def test_explain_sees_what_recall_brings(run: Run) -> None:
 
 @pytest.mark.usefixtures("stored")
 def test_a_receipt_outlives_its_memories(run: Run) -> None:
-    asked(run, "晚上吃披萨吗？")
+    ask(run, "晚上吃披萨吗？")
     run("call", "delete_short_term_memories", '{"pattern": "披萨"}')
-    [line] = recorded(run)
+    [line] = recalls(run)
     assert "no longer stored: 披萨 " in run("explain", "--recall", line["id"])
 
 
 @pytest.mark.usefixtures("stored")
 def test_a_receipt_in_chinese(run: Run) -> None:
-    asked(run, "晚上吃披萨吗？")
-    asked(run, "今天天气怎么样")
+    ask(run, "晚上吃披萨吗？")
+    ask(run, "今天天气怎么样")
     listed = run("--language", "zh", "recalls")
     assert "谁问的" in listed
     assert "钩子, claude-code" in listed
     assert listed.endswith("2 次回忆里有 1 次什么也没想起。\n")
-    [line] = [each for each in recorded(run) if "came" in each]
-    told = run("--language", "zh", "explain", "--recall", line["id"])
-    assert "最后一条消息: 晚上吃披萨吗？\n给出：" in told
-    assert f"  最相关 {line['came'][0]['id']}" in told
-    assert "用户: 我喜欢披萨" in told, "the role is in the language of the reader, and what was said stays as it is"
+    [line] = [recall for recall in recalls(run) if "came" in recall]
+    receipt = run("--language", "zh", "explain", "--recall", line["id"])
+    assert "最后一条消息: 晚上吃披萨吗？\n加入提示：" in receipt
+    assert f"  最相关 {line['came'][0]['id']}" in receipt
+    assert "用户: 我喜欢披萨" in receipt, "the role is in the language of the reader, and what was said stays as it is"
     assert "2 次回忆，其中 50%" in run("--language", "zh", "doctor")
 
 
 @pytest.mark.usefixtures("stored")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (("recalls", "-n", "0"), "-n must be at least 1 recall."),
         (("explain", "--recall", "zz"), "No recall has an id that begins with `zz`"),
@@ -272,13 +273,13 @@ def test_a_receipt_in_chinese(run: Run) -> None:
         (("explain", "--ask", "披萨？"), "Name a memory and give --ask; or give --recall"),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_a_sentence(run: Run, arguments: tuple[str, ...], said: str) -> None:
-    assert said in run(*arguments, status=2)
+def test_what_cannot_be_shown_is_said_in_a_sentence(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
+    assert sentence in run(*arguments, status=2)
 
 
 def test_before_anything_is_stored_nothing_is_recorded(run: Run, tmp_path: Path) -> None:
-    asked(run, "晚上吃披萨吗？")
-    assert run("recalls").startswith("No recall is on record;")
+    ask(run, "晚上吃披萨吗？")
+    assert run("recalls").startswith("No recalls are recorded;")
     assert not (tmp_path / "data").exists()
 
 
@@ -288,9 +289,17 @@ def test_triggers_and_notes_that_came_are_named(run: Run, monkeypatch: pytest.Mo
     monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", "default,notes")
     note = {"type": "domain", "topic": "芒果布丁", "content": "芒果布丁先煮牛奶，再放芒果"}
     run("call", "remember", json.dumps(note))
-    assert "芒果布丁" in asked(run, "下午茶做芒果布丁吗？")
-    [line] = recorded(run)
+    assert "芒果布丁" in ask(run, "下午茶做芒果布丁吗？")
+    [line] = recalls(run)
     assert [(item["tier"], "芒果布丁" in item["id"]) for item in line["came"]] == [("note", True), ("trigger", False)]
     out = run("--read-only", "explain", "--recall", line["id"])
-    assert "\n  trigger 过敏\n" in out
+    assert "\n  trigger 过敏 (8 characters)\n" in out
     assert "\n  note note “芒果布丁”\n" in out
+
+
+def test_the_name_of_a_trigger_is_not_looked_for_among_words(run: Run, tmp_path: Path) -> None:
+    run("remember", "The dragon of the hill is asleep.")
+    (tmp_path / "dragon.js").write_text("true", "utf-8")
+    run("add-trigger", str(tmp_path / "dragon.js"), "--prompt", "It wakes.")
+    refusal = run("explain", "dragon", "--ask", "Is it asleep?", status=2)
+    assert "`dragon` comes by its trigger, and not by words" in refusal

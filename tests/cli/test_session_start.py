@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
+from forked_programs import run as run_program
 from hook_transcripts import assistant, event, transcript, user
 from sample_memories import DAY, memory
 
@@ -23,7 +24,7 @@ from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED, marked, witho
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
 from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
 
-Run = Callable[..., tuple[int, str, str]]
+Run = Callable[..., Outcome]
 NOW = "2026-06-20T12:00:00Z"
 ASKED = OTHER_WORDS_ASKED["zh"]
 
@@ -34,26 +35,26 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def run(*arguments: str, given: Any = None, now: str = NOW) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    def run(*arguments: str, stdin: Any = None, now: str = NOW) -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
     return run
 
 
-def told(run: Run, tmp_path: Path, *said: str, session: str = "earlier") -> None:
-    for number, text in enumerate(said):
+def store_turns(run: Run, tmp_path: Path, *texts: str, session: str = "earlier") -> None:
+    for number, text in enumerate(texts):
         path = tmp_path / "session.jsonl"
         at = f"2026-06-20T0{number}:00:00.000Z"
         path.write_bytes(transcript(user(text, f"p{number}", at), assistant(f"好{number}", at=at)))
         ended = event("Stop", transcript_path=str(path), session_id=session)
-        assert run("hook", given=ended) == (0, "", "")
+        assert run("hook", stdin=ended) == (0, "", "")
 
 
-def begun(run: Run, source: str, session: str = "new", cwd: str = "/tmp", **about: Any) -> str:
-    status, out, err = run("hook", given=event("SessionStart", source=source, session_id=session, cwd=cwd), **about)
+def start_of_session(run: Run, source: str, session: str = "new", cwd: str = "/tmp", **about: Any) -> str:
+    status, out, err = run("hook", stdin=event("SessionStart", source=source, session_id=session, cwd=cwd), **about)
     assert (status, err) == (0, "")
     if not out:
         return ""
@@ -64,9 +65,9 @@ def begun(run: Run, source: str, session: str = "new", cwd: str = "/tmp", **abou
 
 @pytest.mark.parametrize("source", ["startup", "clear"])
 def test_a_new_session_is_told_where_the_last_one_left_off(run: Run, tmp_path: Path, source: str) -> None:
-    told(run, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
+    store_turns(run, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
     assert (
-        begun(run, source)
+        start_of_session(run, source)
         == marked(
             "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1\n"
             "用户（10 小时前，上午）：机票订好了\n助手（10 小时前，上午）：好2",
@@ -77,43 +78,43 @@ def test_a_new_session_is_told_where_the_last_one_left_off(run: Run, tmp_path: P
 
 
 def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_path: Path) -> None:
-    told(run, tmp_path, "我对花生过敏", "我们改到周五出发")
+    store_turns(run, tmp_path, "我对花生过敏", "我们改到周五出发")
     (allergy, _) = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
     run("pin", allergy["id"])
     pinned = "置顶的记忆：\n用户（12 小时前，早上）：我对花生过敏\n助手（12 小时前，早上）：好0"
     last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1"
-    assert begun(run, "startup") == marked(f"{pinned}\n{last}", "zh") + f"\n{ASKED}"
-    assert begun(run, "compact", "earlier") == marked(pinned, "zh") + f"\n{ASKED}"
+    assert start_of_session(run, "startup") == marked(f"{pinned}\n{last}", "zh") + f"\n{ASKED}"
+    assert start_of_session(run, "compact", "earlier") == marked(pinned, "zh") + f"\n{ASKED}"
 
 
 @pytest.mark.parametrize("source", ["resume", "fork", "", "something new"])
 def test_a_session_that_brings_its_context_is_told_nothing(run: Run, tmp_path: Path, source: str) -> None:
-    told(run, tmp_path, "我喜欢披萨")
-    assert begun(run, source) == ""
+    store_turns(run, tmp_path, "我喜欢披萨")
+    assert start_of_session(run, source) == ""
 
 
 def test_with_nothing_to_tell_nothing_is_told_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
-    assert begun(run, "startup") == ""
+    assert start_of_session(run, "startup") == ""
     assert not (tmp_path / "data").exists()
 
 
 def test_it_is_short_however_long_the_memories_are(run: Run, tmp_path: Path) -> None:
-    told(run, tmp_path, "披萨" * 3_000, "We leave on Friday. " * 300)
+    store_turns(run, tmp_path, "披萨" * 3_000, "We leave on Friday. " * 300)
     for flags in ((), ("--chars", "400")):
-        given = event("SessionStart", source="startup", session_id=f"s{flags}")
-        said = json.loads(run("hook", *flags, given=given)[1])["hookSpecificOutput"]["additionalContext"]
-        assert 200 < len(said) <= (int(flags[1]) if flags else BEGINNING_CHARS)
+        start = event("SessionStart", source="startup", session_id=f"s{flags}")
+        block = json.loads(run("hook", *flags, stdin=start).out)["hookSpecificOutput"]["additionalContext"]
+        assert 200 < len(block) <= (int(flags[1]) if flags else BEGINNING_CHARS)
 
 
 def test_the_model_is_asked_for_other_words_only_where_it_has_the_tool_and_there_is_something_to_find(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert begun(run, "startup", "nothing to find") == ""
-    told(run, tmp_path, "我喜欢披萨")
+    assert start_of_session(run, "startup", "nothing to find") == ""
+    store_turns(run, tmp_path, "我喜欢披萨")
     offers = {"turn,insight": True, "default": True, "all": True, "archive": False}
     for toolsets, has in offers.items():
         monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", toolsets)
-        assert (ASKED in begun(run, "startup", toolsets)) is has, toolsets
+        assert (ASKED in start_of_session(run, "startup", toolsets)) is has, toolsets
     monkeypatch.delenv("MEMORY_SERVER_TOOLSETS")
     for name, tools, has in (
         ("TOOLS", "forget", False),
@@ -121,70 +122,71 @@ def test_the_model_is_asked_for_other_words_only_where_it_has_the_tool_and_there
         ("EXCLUDE_TOOLS", "recall_turn", False),
     ):
         monkeypatch.setenv(f"MEMORY_SERVER_{name}", tools)
-        assert (ASKED in begun(run, "startup", f"{name} {tools}")) is has
+        assert (ASKED in start_of_session(run, "startup", f"{name} {tools}")) is has
         monkeypatch.delenv(f"MEMORY_SERVER_{name}")
 
 
 def test_what_the_model_is_asked_is_in_the_language_of_the_memories_short_and_never_remembered(
     run: Run, tmp_path: Path
 ) -> None:
-    run("remember", "--session", "earlier", given=[{"role": "user", "content": "We leave on Friday."}])
+    run("remember", "--session", "earlier", stdin=[{"role": "user", "content": "We leave on Friday."}])
     english = OTHER_WORDS_ASKED["en"]
     run("pin", json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())[0]["id"])
-    block = begun(run, "startup")
+    block = start_of_session(run, "startup")
     assert block.endswith(f"\n{english}")
     assert without_recalled(f"{block}\nWater the garden.") == "Water the garden."
     assert without_recalled(english) == ""
     assert max(map(len, OTHER_WORDS_ASKED.values())) <= BEGINNING_CHARS // 4
-    given = event("SessionStart", source="startup", session_id="narrow")
-    said = json.loads(run("hook", "--chars", "300", given=given)[1])["hookSpecificOutput"]["additionalContext"]
-    assert english not in said
-    assert "Friday" in said
+    start = event("SessionStart", source="startup", session_id="narrow")
+    narrow_block = json.loads(run("hook", "--chars", "300", stdin=start).out)["hookSpecificOutput"]["additionalContext"]
+    assert english not in narrow_block
+    assert "Friday" in narrow_block
 
 
 def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
-    told(run, tmp_path, "我喜欢披萨")
+    store_turns(run, tmp_path, "我喜欢披萨")
     run("pause")
-    status, out, err = run("hook", given=event("SessionStart", source="startup"))
+    status, out, err = run("hook", stdin=event("SessionStart", source="startup"))
     assert (status, out) == (0, "")
     assert "paused until" in err
 
 
 def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
-    def ids(*kept: Any, session: Session | None = None, **about: Any) -> tuple[list[str], list[str]]:
-        pinned, last = left_off(kept, conversation_id="chat", session=session, **about)
+    def ids(*memories: Any, session: Session | None = None, **about: Any) -> tuple[list[str], list[str]]:
+        pinned, last = left_off(memories, conversation_id="chat", session=session, **about)
         return [m.id for m in pinned], [m.id for m in last]
 
-    here = [memory(f"h{n}", age=n * DAY, session="one") for n in range(4)]
+    said_here = [memory(f"h{n}", age=n * DAY, session="one") for n in range(4)]
     elsewhere = memory("e", age=0, chat="other", pinned=True)
-    assert ids(*here, elsewhere) == ([], ["h1", "h0"][:LAST_EXCHANGES])
-    assert ids(*here, session=Session("one")) == ([], [])
-    assert ids(*here, memory("u", age=9 * DAY), session=Session("one")) == ([], ["u"])
+    assert ids(*said_here, elsewhere) == ([], ["h1", "h0"][:LAST_EXCHANGES])
+    assert ids(*said_here, session=Session("one")) == ([], [])
+    assert ids(*said_here, memory("u", age=9 * DAY), session=Session("one")) == ([], ["u"])
     pinned = [memory(f"p{n}", age=n * DAY, pinned=True, session="one") for n in range(MOST_PINNED + 2)]
     newest_last = [f"p{n}" for n in reversed(range(MOST_PINNED))]
     assert ids(*pinned, session=Session("one")) == (newest_last, [])
-    assert ids(*pinned, *here, with_last=False) == (newest_last, [])
+    assert ids(*pinned, *said_here, with_last=False) == (newest_last, [])
     shop, garden = (memory(name, age=0, folder=f"/srv/{name}") for name in ("shop", "garden"))
-    assert ids(*here, shop, garden, folder="/srv/shop") == ([], ["shop"])
-    assert ids(*here, shop, garden, pinned[0], folder="/other") == (["p0"], [])
+    assert ids(*said_here, shop, garden, folder="/srv/shop") == ([], ["shop"])
+    assert ids(*said_here, shop, garden, pinned[0], folder="/other") == (["p0"], [])
 
 
 def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_all(run: Run, tmp_path: Path) -> None:
-    shop, garden = tmp_path / "shop", tmp_path / "garden"
+    shop = tmp_path / "shop"
+    garden = tmp_path / "garden"
     for folder in (shop / ".git", shop / "src", garden):
         folder.mkdir(parents=True)
     path = tmp_path / "session.jsonl"
     path.write_bytes(transcript(user("天气服务的密钥十二月三日过期"), assistant("记住了")))
     ended = event("Stop", transcript_path=str(path), session_id="earlier", cwd=str(shop / "src"))
-    assert run("hook", given=ended) == (0, "", "")
-    [kept] = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
-    assert kept["folder"] == str(shop), "the top of the repository"
-    assert "密钥" in begun_in(run, shop)
-    assert begun_in(run, garden) == ASKED, "nothing was said here, and a search is of all folders"
+    assert run("hook", stdin=ended) == (0, "", "")
+    [memory] = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
+    assert memory["folder"] == str(shop), "the top of the repository"
+    assert "密钥" in start_in(run, shop)
+    assert start_in(run, garden) == ASKED, "nothing was said here, and a search is of all folders"
 
     def asked(folder: Path, session: str) -> str:
-        given = event("UserPromptSubmit", prompt="天气服务的密钥哪天过期？", session_id=session, cwd=str(folder))
-        return str(json.loads(run("hook", given=given)[1])["hookSpecificOutput"]["additionalContext"])
+        prompt_event = event("UserPromptSubmit", prompt="天气服务的密钥哪天过期？", session_id=session, cwd=str(folder))
+        return str(json.loads(run("hook", stdin=prompt_event).out)["hookSpecificOutput"]["additionalContext"])
 
     assert "上午，在 shop）：天气服务" not in asked(shop, "s2")
     block = asked(garden, "s3")
@@ -192,38 +194,39 @@ def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_al
     assert without_recalled(f"{block}\n今天浇花") == "今天浇花"
 
 
-def begun_in(run: Run, folder: Path) -> str:
-    return begun(run, "startup", f"begun in {folder}", cwd=str(folder))
+def start_in(run: Run, folder: Path) -> str:
+    return start_of_session(run, "startup", f"begun in {folder}", cwd=str(folder))
 
 
 def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(run: Run, tmp_path: Path) -> None:
-    told(run, tmp_path, "我喜欢披萨")
-    assert begun(run, "startup")
-    assert begun(run, "startup") == "", "another hook for the same event"
-    assert begun(run, "startup", "another")
-    assert begun(run, "startup", now="2026-06-20T12:00:11Z")
+    store_turns(run, tmp_path, "我喜欢披萨")
+    assert start_of_session(run, "startup")
+    assert start_of_session(run, "startup") == "", "another hook for the same event"
+    assert start_of_session(run, "startup", "another")
+    assert start_of_session(run, "startup", now="2026-06-20T12:00:11Z")
     # Each question in a session of its own: none is given the same line twice.
     questions = (("p1", "a", True), ("p1", "a", False), ("p2", "b", True), (None, "c", True), (None, "d", True))
     for prompt_id, session, comes in questions:
-        given = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=session)
-        given |= {} if prompt_id is None else {"prompt_id": prompt_id}
-        assert bool(run("hook", given=given)[1]) is comes
+        prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=session)
+        if prompt_id is not None:
+            prompt_event["prompt_id"] = prompt_id
+        assert bool(run("hook", stdin=prompt_event).out) is comes
 
 
 def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
     environment = os.environ | {"MEMORY_SERVER_DATA_DIR": str(tmp_path), "MEMORY_SERVER_TIMEZONE": "Asia/Shanghai"}
 
-    def ran(*arguments: str, given: Any) -> bytes:
-        line = [sys.executable, "-P", "-m", "memory_server", *arguments]
-        done = subprocess.run(
-            line, input=json.dumps(given).encode(), capture_output=True, timeout=60, check=True, env=environment
-        )
-        return done.stdout
+    def output_of(*arguments: str, stdin: Any) -> bytes:
+        completed = run_program(arguments, json.dumps(stdin).encode(), env=environment)
+        assert completed.returncode == 0, completed.stderr
+        output: bytes = completed.stdout
+        return output
 
-    ran("remember", "--session", "earlier", given=[{"role": "user", "content": "我喜欢披萨"}])
-    asked = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new", prompt_id="p1")
+    output_of("remember", "--session", "earlier", stdin=[{"role": "user", "content": "我喜欢披萨"}])
+    prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new", prompt_id="p1")
     with ThreadPoolExecutor() as pool:
-        answers = list(pool.map(lambda flags: ran(*flags, given=asked), [("hook",), ("hook", "--chars", "1000")]))
+        commands = [("hook",), ("hook", "--chars", "1000")]
+        answers = list(pool.map(lambda command: output_of(*command, stdin=prompt_event), commands))
     assert sorted(map(bool, answers)) == [False, True]
 
 
@@ -231,9 +234,9 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is taken back while it closes: the hook that recalls in its place must find all lines."""
-    told(run, tmp_path, "我喜欢披萨")
-    asked = event("UserPromptSubmit", prompt="晚上吃披萨吗？", prompt_id="p", session_id="new")
-    asked["transcript_path"] = str(tmp_path / "none")
+    store_turns(run, tmp_path, "我喜欢披萨")
+    prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", prompt_id="p", session_id="new")
+    prompt_event["transcript_path"] = str(tmp_path / "none")
     closed = App.__aexit__
 
     async def ended(self: App, *about: Any) -> None:
@@ -242,9 +245,9 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
 
     with monkeypatch.context() as patched:
         patched.setattr(App, "__aexit__", ended)
-        assert run("hook", given=asked)[1:] == ("", "memory-server: hook: taken back\n")
-    assert "我喜欢披萨" in run("hook", given=asked)[1]
-    assert run("hook", given=asked | {"prompt_id": "p2"})[1] == "", "it is in the context now"
+        assert run("hook", stdin=prompt_event)[1:] == ("", "memory-server: hook: taken back\n")
+    assert "我喜欢披萨" in run("hook", stdin=prompt_event).out
+    assert run("hook", stdin=prompt_event | {"prompt_id": "p2"}).out == "", "it is in the context now"
 
 
 def test_sessions_that_are_told_at_once_lose_no_lines(tmp_path: Path) -> None:
@@ -261,13 +264,14 @@ def test_threads_that_claim_at_once_claim_once(tmp_path: Path) -> None:
 
 
 def test_a_note_is_small_and_may_be_lost(tmp_path: Path) -> None:
-    answered, note = AnsweredEvents(tmp_path), tmp_path / ".memory-server" / "answered.json"
+    events = AnsweredEvents(tmp_path)
+    note = tmp_path / ".memory-server" / "answered.json"
     for number in range(100):
-        assert answered.claim(f"{number}", number * HOLDS_MS)
+        assert events.claim(f"{number}", number * HOLDS_MS)
     assert len(note.read_bytes()) < 100
     for broken in (b"", b"{", b"[]", b'{"99": "x"}', b"\xff"):
         note.write_bytes(broken)
-        assert answered.claim("99", 99 * HOLDS_MS)
-        assert not answered.claim("99", 99 * HOLDS_MS)
+        assert events.claim("99", 99 * HOLDS_MS)
+        assert not events.claim("99", 99 * HOLDS_MS)
     (tmp_path / "file").write_text("no folder")
     assert AnsweredEvents(tmp_path / "file").claim("1", 0), "rather twice than not at all"

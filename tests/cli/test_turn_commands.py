@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
 from mcp import Client
 
 from memory_server import open_memory
@@ -22,8 +23,9 @@ from memory_server.serving.server import build_server
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
-Run = Callable[..., tuple[int, str, str]]
-THEN, LATER = "2026-06-20T08:00:10Z", "2026-06-25T08:00:00Z"
+Run = Callable[..., Outcome]
+THEN = "2026-06-20T08:00:10Z"
+LATER = "2026-06-25T08:00:00Z"
 TURN = [{"role": "user", "content": "我喜欢吃披萨", "name": "小明"}, {"role": "assistant", "content": "记住了"}]
 ASK = [{"role": "user", "content": "晚上吃披萨吗？"}]
 
@@ -34,34 +36,35 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def run(*arguments: str, given: Any = None, now: str = LATER) -> tuple[int, str, str]:
-        text = given if isinstance(given, bytes) else json.dumps(given).encode()
+    def run(*arguments: str, stdin: Any = None, now: str = LATER) -> Outcome:
+        text = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
         out, err = capfd.readouterr()
-        return status, out, err
+        return Outcome(status, out, err)
 
     return run
 
 
 def test_what_is_remembered_is_recalled(run: Run) -> None:
     assert run("recall", "晚上吃披萨吗？") == (0, "", "")
-    status, out, err = run("remember", given=TURN, now=THEN)
+    status, out, err = run("remember", stdin=TURN, now=THEN)
     assert (status, err) == (0, "")
     assert out.endswith("; 1 memory in this conversation.\n")
     status, out, err = run("recall", "晚上吃披萨吗？")
     assert (status, err) == (0, "")
     assert out.startswith(f"<{TAG}>\n")
     assert "小明（5 天前，下午）：我喜欢吃披萨\n" in out
-    assert run("recall", given=ASK)[1] == out
-    assert run("recall", given={"messages": ASK, "conversation_id": "other"})[1] == ""
+    assert run("recall", stdin=ASK).out == out
+    assert run("recall", stdin={"messages": ASK, "conversation_id": "other"}).out == ""
 
 
 def test_words_need_no_quotation_marks(run: Run) -> None:
-    assert run("remember", "My", "cat", "is", "called", "Miso", now=THEN)[0] == 0
-    assert "My cat is called Miso" in run("list")[1]
-    for first, *rest in (("recall", "--flashbacks", "0"), ("search",), ("explain", "--ask", "How is my cat?")):
-        quoted, plain = run(first, "called Miso", *rest), run(first, "called", "Miso", *rest)
+    assert run("remember", "My", "cat", "is", "called", "Miso", now=THEN).status == 0
+    assert "My cat is called Miso" in run("list").out
+    for command, *flags in (("recall", "--flashbacks", "0"), ("search",), ("explain", "--ask", "How is my cat?")):
+        quoted = run(command, "called Miso", *flags)
+        plain = run(command, "called", "Miso", *flags)
         assert plain == quoted
         assert plain[0] == 0
         assert "Miso" in plain[1]
@@ -79,45 +82,45 @@ def test_words_need_no_quotation_marks(run: Run) -> None:
 def test_only_what_the_same_session_said_is_held_back(run: Run, stored: str, asking: str, comes: bool) -> None:
     """What a shell stored without a session is in nobody's context."""
     run("remember", *(["--session", stored] if stored else []), "我喜欢吃披萨", now=THEN)
-    out = run("recall", *(["--session", asking] if asking else []), "晚上吃披萨吗？", now="2026-06-20T08:01:00Z")[1]
+    out = run("recall", *(["--session", asking] if asking else []), "晚上吃披萨吗？", now="2026-06-20T08:01:00Z").out
     assert ("我喜欢吃披萨" in out) == comes
 
 
 def test_what_only_the_archive_has_is_told_beside_the_prompt(run: Run) -> None:
-    run("remember", given=TURN, now=THEN)
-    assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}')[0] == 0
+    run("remember", stdin=TURN, now=THEN)
+    assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}').status == 0
     status, out, err = run("recall", "晚上吃披萨吗？")
     assert (status, out) == (0, "")
     assert "The archive has 1 memory that would match" in err
     # The hook speaks to a model at every prompt: it does not.
     asked = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "晚上吃披萨吗？"}
-    assert run("hook", given=asked) == (0, "", "")
+    assert run("hook", stdin=asked) == (0, "", "")
     command = shlex.split(err.split("`")[1])[1:]
-    assert "我喜欢吃披萨" in run(*command)[1]
-    restore = shlex.split(run(*command)[1].split("`")[1])[1:]
-    assert run(*restore)[0] == 0
-    assert "我喜欢吃披萨" in run("recall", "晚上吃披萨吗？")[1]
+    assert "我喜欢吃披萨" in run(*command).out
+    restore = shlex.split(run(*command).out.split("`")[1])[1:]
+    assert run(*restore).status == 0
+    assert "我喜欢吃披萨" in run("recall", "晚上吃披萨吗？").out
 
 
 def test_words_are_words_even_with_a_bracket_before_them(run: Run) -> None:
     run("remember", "[图片] 披萨", now=THEN)
-    assert "[图片] 披萨" in run("recall", "{披萨}")[1]
+    assert "[图片] 披萨" in run("recall", "{披萨}").out
 
 
 def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
-    stored = json.loads(run("remember", "--json", "--turn", "t1", given=TURN, now=THEN)[1])
+    stored = json.loads(run("remember", "--json", "--turn", "t1", stdin=TURN, now=THEN).out)
     assert stored["stored"] is True
-    again = json.loads(run("remember", "--json", "--turn", "t1", given=TURN, now=THEN)[1])
+    again = json.loads(run("remember", "--json", "--turn", "t1", stdin=TURN, now=THEN).out)
     assert (again["stored"], again["id"], again["totalMemories"]) == (False, stored["id"], 1)
     assert "changeId" not in again
-    result = json.loads(run("recall", "--json", "--chars", "300", given=ASK)[1])
+    result = json.loads(run("recall", "--json", "--chars", "300", stdin=ASK).out)
     assert set(result) == {"prompt", "shortTerm", "longTerm"}
     assert [item["id"] for item in result["shortTerm"]["topRelevant"]] == [stored["id"]]
     assert len(result["prompt"]) <= 300
 
 
 @pytest.mark.parametrize(
-    ("arguments", "given", "said"),
+    ("arguments", "stdin", "sentence"),
     [
         (["recall"], b"hello", "Standard input is not JSON"),
         (["recall"], 5, "neither a list of messages nor an object"),
@@ -129,23 +132,23 @@ def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
         (["remember", marked("x")], None, "There is no text to remember"),
     ],
 )
-def test_what_cannot_be_used_is_told(run: Run, arguments: list[str], given: Any, said: str) -> None:
-    status, out, err = run(*arguments, given=given)
+def test_what_cannot_be_used_is_told(run: Run, arguments: list[str], stdin: Any, sentence: str) -> None:
+    status, out, err = run(*arguments, stdin=stdin)
     assert status in (1, 2)
     assert out == ""
-    assert said in err
+    assert sentence in err
 
 
 def test_what_is_private_is_not_remembered_and_no_mistake(run: Run) -> None:
     status, out, err = run("remember", "<private>我的密码是 1234</private>")
     assert (status, out, err) == (0, "All of the text is marked as private, so nothing was stored.\n", "")
-    assert json.loads(run("remember", "--json", "<private>1234</private>")[1])["stored"] is False
+    assert json.loads(run("remember", "--json", "<private>1234</private>").out)["stored"] is False
 
 
 def test_a_memory_that_nobody_changes_is_not_added_to(run: Run) -> None:
-    run("remember", given=TURN, now=THEN)
-    assert run("--read-only", "remember", "更多")[0] == 2
-    assert "披萨" in run("--read-only", "recall", "披萨")[1]
+    run("remember", stdin=TURN, now=THEN)
+    assert run("--read-only", "remember", "更多").status == 2
+    assert "披萨" in run("--read-only", "recall", "披萨").out
 
 
 @pytest.mark.anyio
@@ -154,10 +157,10 @@ async def test_recalled_data_never_becomes_a_memory_by_any_tool(tmp_path: Path) 
         condition = "match_keys(context.messages, ['芒果']) > 0"
         trigger = {"name": "过敏", "prompt": "小明对芒果过敏", "trigger": condition}
         await call(TOOLS["add_long_term_memory"], app.call, trigger)
-        told = await call(TOOLS["recall_turn"], app.call, {"messages": [{"role": "user", "content": "芒果"}]})
-        block = told.structured["prompt"]
+        answer = await call(TOOLS["recall_turn"], app.call, {"messages": [{"role": "user", "content": "芒果"}]})
+        block = answer.structured["prompt"]
         assert "小明对芒果过敏" in block
-        assert told.text == block
+        assert answer.text == block
         both = [{"role": "system", "content": block}, {"role": "user", "content": f"{block}\n你好"}]
         for tool in ("add_short_term_memory", "remember_turn"):
             await call(TOOLS[tool], app.call, {"messages": both})
@@ -187,20 +190,20 @@ async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
     async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call, lambda: TOOLS)) as client:
         chat = app.conversation()
         await chat.short_term.add([Message("user", HOSTILE, app.clock() - 80 * 3_600_000, HOSTILE)])
-        kept = (await chat.short_term.memories())[0]
-        assert (kept.messages[0].content, kept.messages[0].name) == (HOSTILE, HOSTILE), "kept as it was said"
+        memory = (await chat.short_term.memories())[0]
+        assert (memory.messages[0].content, memory.messages[0].name) == (HOSTILE, HOSTILE), "kept as it was said"
         await chat.long_term.add(HOSTILE, HOSTILE, "true")
-        told = await client.call_tool(search, arguments)
-        text = told.content[0].text
+        answer = await client.call_tool(search, arguments)
+        text = answer.content[0].text
         assert "obey" in text
         assert without_recalled(text) == ""
         assert (text.count("<"), text.count("\U000e0041"), text.count("\u202e")) == (2, 0, 0)
-        structured = json.dumps(told.structured_content, ensure_ascii=False)
-        brought = [text, structured, structured[:-40], json.dumps(told.model_dump(mode="json"))]
+        structured = json.dumps(answer.structured_content, ensure_ascii=False)
+        brought = [text, structured, structured[:-40], json.dumps(answer.model_dump(mode="json"))]
         for door in ("add_short_term_memory", "remember_turn"):
             for number, recalled in enumerate(brought):
-                said = [{"role": "user", "content": f"{recalled}\n第 {number} 次"}]
-                await call(TOOLS[door], app.call, {"messages": said, "conversation_id": door})
+                messages = [{"role": "user", "content": f"{recalled}\n第 {number} 次"}]
+                await call(TOOLS[door], app.call, {"messages": messages, "conversation_id": door})
             stored = await app.conversation(door).short_term.memories()
             # Of the same millisecond, in any order.
             assert {memory.text for memory in stored} == {f"user: 第 {number} 次" for number in range(len(brought))}

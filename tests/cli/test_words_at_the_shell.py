@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from languages import speaking
+from languages.command_line import cells
 from memory_server.cli import daemon
 from memory_server.cli.inspection import taken_text
-from memory_server.cli.parser import PACKAGE, main
+from memory_server.cli.parser import main
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.messages import said_beginning, with_roles
 from memory_server.kernel.text import beginning
 from memory_server.tools.backup import tally_text
-from sandbox.language import cells
-from sandbox.locale import said_in, speak
 
 Run = Callable[..., str]
 MESSAGES = [
@@ -30,7 +30,7 @@ ASKED = {"conversation_id": "阿遥", "recentMessages": [{"role": "user", "conte
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """`run("list")`: what it prints, in Chinese, in a home of its own."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -42,12 +42,11 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
         assert ended == status, err
         return out
 
-    yield run
-    speak("en")
+    return run
 
 
 @pytest.fixture
-def stored(run: Run) -> str:
+def memory_id(run: Run) -> str:
     """The id of a memory with two speakers."""
     run("call", "add_short_term_memory", json.dumps({"conversation_id": "阿遥", "messages": MESSAGES}))
     memory_id: str = json.loads(run("list", "-c", "阿遥", "--json").splitlines()[0])["id"]
@@ -74,14 +73,14 @@ def stored(run: Run) -> str:
     ],
     ids=lambda command: command[0],
 )
-def test_roles_are_in_the_language_of_the_reader(run: Run, stored: str, command: tuple[str, ...]) -> None:
-    out = run(*(word.replace("ID", stored) for word in command))
+def test_roles_are_in_the_language_of_the_reader(run: Run, memory_id: str, command: tuple[str, ...]) -> None:
+    out = run(*(word.replace("ID", memory_id) for word in command))
     assert "用户: 我喜欢喝乌龙茶" in out
     assert "user:" not in out
     assert "assistant:" not in out
 
 
-def test_the_place_of_what_would_be_forgotten_is_translated(run: Run, stored: str) -> None:
+def test_the_place_of_what_would_be_forgotten_is_translated(run: Run, memory_id: str) -> None:
     out = run("forget", "乌龙茶", "--dry-run")
     assert "记忆 阿遥" in out
     assert "memories" not in out
@@ -105,12 +104,12 @@ def test_the_place_of_what_would_be_forgotten_is_translated(run: Run, stored: st
 )
 def test_a_text_with_roles_is_the_same_in_english(text: str) -> None:
     assert with_roles(text) == text
-    assert said_in(with_roles(text), "en", PACKAGE) == text
     assert said_beginning(text) == beginning(text)
 
 
 def test_only_the_role_at_the_beginning_of_a_line_is_translated() -> None:
-    assert said_in(with_roles("user: say user: hi\nuserland: x"), "zh", PACKAGE) == "用户: say user: hi\nuserland: x"
+    with speaking("zh"):
+        assert with_roles("user: say user: hi\nuserland: x") == "用户: say user: hi\nuserland: x"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_only_the_role_at_the_beginning_of_a_line_is_translated() -> None:
         (MergeCounts(added=2), False, None, "小明: 2 new", "小明：新增 2 条"),
         (MergeCounts(unchanged=27), False, None, "小明: 27 unchanged", "小明：27 条没有变化"),
         (MergeCounts(added=1, forgotten=1), False, "3-a", "小明: 1 new, 1 of them forgotten before (change 3-a)", None),
-        (MergeCounts(added=1, replaced=2), True, None, "小明 would get 1 new, 2 replaced", None),
+        (MergeCounts(added=1, replaced=2), True, None, "小明 (dry run): 1 new, 2 replaced", None),
         (MergeCounts(), False, None, "小明: nothing", None),
     ],
 )
@@ -128,13 +127,15 @@ def test_what_a_restore_did_is_a_sentence(
 ) -> None:
     text = taken_text("小明", tally_text(counts), dry_run=dry_run, change_id=change)
     assert text.replace("[bold]", "").replace("[/]", "") == english
-    translated = said_in(text, "zh", PACKAGE).replace("[bold]", "").replace("[/]", "")
+    with speaking("zh"):
+        text = taken_text("小明", tally_text(counts), dry_run=dry_run, change_id=change)
+    translated = text.replace("[bold]", "").replace("[/]", "")
     assert "得到" not in translated
     assert translated.startswith("小明：" if not dry_run else "小明（")
     assert chinese in (None, translated)
 
 
-def test_doctor_and_where_put_their_columns_below_each_other(run: Run, stored: str) -> None:
+def test_doctor_and_where_put_their_columns_below_each_other(run: Run, memory_id: str) -> None:
     lines = run("doctor").splitlines()[:-1]
     ends = {cells(re.sub(r"(\S+ +\S+ +).*", r"\1", line)) for line in lines}
     assert len(ends) == 1, lines
@@ -146,7 +147,7 @@ def test_doctor_and_where_put_their_columns_below_each_other(run: Run, stored: s
 
 
 def test_doctor_names_only_shared_processes_of_this_folder(
-    run: Run, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, memory_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {"pid": 11, "sessions": 1, "since": 1782000000, "place": str(tmp_path / "data")}
     theirs = ours | {"pid": 22, "place": "/elsewhere"}
@@ -157,19 +158,19 @@ def test_doctor_names_only_shared_processes_of_this_folder(
         assert "/elsewhere" not in out
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("names_folder", [True, False])
 def test_uninstall_says_where_the_memories_stay_and_how_long_the_shared_process(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: bool
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_folder: bool
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setattr(Path, "home", classmethod(lambda _class: home))
     monkeypatch.setenv("PATH", str(tmp_path))
-    folder = tmp_path / ("other" if given else "data")
+    folder = tmp_path / ("other" if names_folder else "data")
     folder.mkdir(exist_ok=True)
-    told: dict[str, Any] = {"place": str(folder)}
-    monkeypatch.setattr(daemon, "running", lambda: [(Path("a.sock"), told)])
-    run("install", "cursor", *(["--data-dir", str(folder)] if given else []))
+    process_note: dict[str, Any] = {"place": str(folder)}
+    monkeypatch.setattr(daemon, "running", lambda: [(Path("a.sock"), process_note)])
+    run("install", "cursor", *(["--data-dir", str(folder)] if names_folder else []))
     out = run("uninstall", "cursor", "--dry-run")
     assert "记忆还在" not in out, "nothing was taken out"
     out = run("uninstall", "cursor")

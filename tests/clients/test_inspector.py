@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from clients.node_clients import run
@@ -17,18 +17,29 @@ INSPECTOR = "@modelcontextprotocol/inspector"
 ERAS = ("legacy", "modern")
 
 
-def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> tuple[int, Any, str]:
-    """Exit code, the JSON answer and standard error of one inspection of a server on an own data folder."""
+class Inspection(NamedTuple):
+    """Exit status, the JSON answer and standard error."""
+
+    status: int
+    result: Any
+    complaints: str
+
+
+def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> Inspection:
+    """One inspection of a server on a data folder of its own."""
     server = (sys.executable, "-m", "memory_server", "serve", "--data-dir", str(tmp_path / "memories"))
     # The Inspector gives a server only a few variables.
-    chosen = ("-e", f"XDG_RUNTIME_DIR={os.environ['XDG_RUNTIME_DIR']}")
-    chosen += ("-e", f"MEMORY_SERVER_TOOLSETS={toolsets}") if toolsets else ()
-    command = ("--cli", *server, *arguments, *chosen, "--format", "json")
-    done = run(INSPECTOR, "mcp-inspector", *command, home=tmp_path)
-    return done.returncode, json.loads(done.stdout)["result"] if done.stdout else None, done.stderr
+    variables = ("-e", f"XDG_RUNTIME_DIR={os.environ['XDG_RUNTIME_DIR']}")
+    if toolsets:
+        variables += ("-e", f"MEMORY_SERVER_TOOLSETS={toolsets}")
+    command = ("--cli", *server, *arguments, *variables, "--format", "json")
+    completed = run(INSPECTOR, "mcp-inspector", *command, home=tmp_path)
+    result = json.loads(completed.stdout)["result"] if completed.stdout else None
+    return Inspection(completed.returncode, result, completed.stderr)
 
 
-@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.full), "modern"])
+@pytest.mark.full
+@pytest.mark.parametrize("era", ERAS)
 def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
     code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", "--protocol-era", era)
     assert code == 0, complaints
@@ -38,17 +49,17 @@ def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
 def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
     from memory_server.tools import TOOLS, TOOLSETS
 
-    seen = set()
+    names = set()
     for left_out, era in zip(("sessions", "refs"), ERAS, strict=True):  # tools of the two differ only in spelling
         toolsets = ",".join(name for name in TOOLSETS if name != left_out)
         listed = ("--method", "tools/list", "--strict", "--protocol-era", era)
         code, result, complaints = inspect(tmp_path, *listed, toolsets=toolsets)
         assert code == 0, complaints
-        seen |= {tool["name"] for tool in result["tools"]}
-    assert seen == set(TOOLS)
+        names |= {tool["name"] for tool in result["tools"]}
+    assert names == set(TOOLS)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.full), "modern"])
 def test_a_call_that_fails_is_seen_as_failed(tmp_path: Path, era: str) -> None:
     call = ("--method", "tools/call", "--tool-name", "get_memory_context", "--tool-arg", "name=没有的")
     code, result, _ = inspect(tmp_path, *call, "--protocol-era", era, toolsets="long-term")

@@ -18,14 +18,14 @@ SESSION = Path(__file__).parent / "session.mjs"
 def test_a_session_of_the_typescript_client(tmp_path: Path, era: str) -> None:
     installed("@modelcontextprotocol/client")
     server = (sys.executable, "-m", "memory_server", "serve", "--data-dir", str(tmp_path / "memories"))
-    done = run_script(SESSION, era, *server, home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
-    assert len(seen["tools"]) == 6
-    assert "remember_turn" in seen["instructions"]
-    assert seen["added"]["totalMemories"] == 1
-    assert seen["found"]["heldBack"]["tooRecent"] == 1
-    assert seen["set"]["success"]
-    assert [memory["name"] for memory in seen["fired"]["activated"]] == ["团子"]
-    assert "did you mean `messages`" in seen["refused"]["error"]
-    assert "没有的" in seen["missing"]["error"]
+    completed = run_script(SESSION, era, *server, home=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    session = json.loads(completed.stdout)
+    assert len(session["tools"]) == 6
+    assert "remember_turn" in session["instructions"]
+    assert session["added"]["totalMemories"] == 1
+    assert session["found"]["heldBack"]["tooRecent"] == 1
+    assert session["set"]["success"]
+    assert [memory["name"] for memory in session["fired"]["activated"]] == ["团子"]
+    assert "did you mean `messages`" in session["refused"]["error"]
+    assert "没有的" in session["missing"]["error"]

@@ -26,7 +26,8 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.model import ConversationState
 
-A, B = memory("a", score=1), memory("b")
+A = memory("a", score=1)
+B = memory("b")
 T = trigger("t")
 
 

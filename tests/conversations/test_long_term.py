@@ -27,9 +27,11 @@ class Shelf:
     """Conversations with a shelf, over a store in memory; `now_ms` is the clock."""
 
     def __init__(self, shared_conversation: str | None = "default") -> None:
-        self.store, self.runner, self.now_ms = MemoryStore(), TableRunner(), NOW
-        around = Services(self.store, self.runner, Parameters(), lambda: self.now_ms, Random(1))
-        self.conversations = Conversations(around, shared_conversation=shared_conversation)
+        self.store = MemoryStore()
+        self.runner = TableRunner()
+        self.now_ms = NOW
+        services = Services(self.store, self.runner, Parameters(), lambda: self.now_ms, Random(1))
+        self.conversations = Conversations(services, shared_conversation=shared_conversation)
 
     def of(self, chat: str | None = "chat") -> LongTermManager:
         return self.conversations.get(chat).long_term
@@ -44,9 +46,12 @@ def house() -> Shelf:
 
 
 async def test_a_memory_is_stored_with_its_origin(house: Shelf) -> None:
-    done = await house.of().add("birthday", "in July", "true", recent=[HELLO, Message("assistant", "noted")])
+    receipt = await house.of().add("birthday", "in July", "true", recent=[HELLO, Message("assistant", "noted")])
     expected = LongTermMemory("birthday", "in July", "true", NOW, "小明: hi\nassistant: noted")
-    assert (done.memory, done.replaced, done.warnings, done.total) == (expected, False, (), 1)
+    assert receipt.memory == expected
+    assert receipt.replaced is False
+    assert receipt.warnings == ()
+    assert receipt.total == 1
     assert await house.all() == {"birthday": expected}
     assert await house.of().get("birthday") == expected
     # The trigger was tried on the messages it arose from.
@@ -59,21 +64,21 @@ async def test_a_memory_is_stored_with_its_origin(house: Shelf) -> None:
         "conversation_id": "chat",
         "participants": {},
     }
-    given = await house.of().add("other", "p", "true", created_context="by hand", recent=[HELLO])
-    assert given.memory.created_context == "by hand"
+    with_context = await house.of().add("other", "p", "true", created_context="by hand", recent=[HELLO])
+    assert with_context.memory.created_context == "by hand"
 
 
 async def test_adding_over_a_name_replaces_and_keeps_the_date_of_creation(house: Shelf) -> None:
     await house.of().add("t", "old", "false", created_context="then")
     house.now_ms += 1000
-    done = await house.of().add("t", "new", "true", created_context="now")
-    assert done.replaced
-    assert done.total == 1
-    assert done.memory == LongTermMemory("t", "new", "true", NOW, "now", updated_ms=NOW + 1000)
+    receipt = await house.of().add("t", "new", "true", created_context="now")
+    assert receipt.replaced
+    assert receipt.total == 1
+    assert receipt.memory == LongTermMemory("t", "new", "true", NOW, "now", updated_ms=NOW + 1000)
 
 
 @pytest.mark.parametrize(
-    ("name", "prompt", "source", "why"),
+    ("name", "prompt", "source", "reason"),
     [
         ("", "p", "true", "needs a name and a prompt"),
         (" ", "p", "true", "needs a name and a prompt"),
@@ -85,24 +90,25 @@ async def test_adding_over_a_name_replaces_and_keeps_the_date_of_creation(house:
     ],
 )
 async def test_what_cannot_work_is_refused_and_nothing_is_stored(
-    house: Shelf, name: str, prompt: str, source: str, why: str
+    house: Shelf, name: str, prompt: str, source: str, reason: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInput, match=reason):
         await house.of().add(name, prompt, source)
     assert await house.conversations.ids() == []
 
 
 async def test_a_refusal_carries_the_problems_and_shows_the_place(house: Shelf) -> None:
-    with pytest.raises(TriggerRejected) as refused:
+    with pytest.raises(TriggerRejected) as failure:
         await house.of().add("n", "p", "syntax")
-    [problem] = refused.value.problems
-    assert (problem.line, problem.column) == (2, 7)
-    assert str(refused.value).endswith("\n  f())\n      ^")
+    [problem] = failure.value.problems
+    assert problem.line == 2
+    assert problem.column == 7
+    assert str(failure.value).endswith("\n  f())\n      ^")
 
 
 async def test_a_warning_does_not_hinder(house: Shelf) -> None:
-    done = await house.of().add("n", "p", "risky")
-    assert [warning.message for warning in done.warnings] == ["user is undefined"]
+    receipt = await house.of().add("n", "p", "risky")
+    assert [warning.message for warning in receipt.warnings] == ["user is undefined"]
     assert "n" in await house.all()
 
 
@@ -119,14 +125,14 @@ async def test_a_warning_does_not_hinder(house: Shelf) -> None:
 async def test_an_update_changes_what_it_names(house: Shelf, change: dict[str, Any], expected: dict[str, Any]) -> None:
     await house.of().add("t", "old", "true", created_context="then")
     house.now_ms += 7
-    done = await house.of().update("t", **change)
+    receipt = await house.of().update("t", **change)
     facts = {"prompt": "old", "trigger": "true", "created_context": "then"} | expected
-    assert done.memory == LongTermMemory(name="t", created_ms=NOW, updated_ms=NOW + 7, **facts)
-    assert await house.all() == {"t": done.memory}
+    assert receipt.memory == LongTermMemory(name="t", created_ms=NOW, updated_ms=NOW + 7, **facts)
+    assert await house.all() == {"t": receipt.memory}
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "reason"),
     [
         ({}, "nothing to change"),
         ({"prompt": " "}, "prompt is empty"),
@@ -134,10 +140,10 @@ async def test_an_update_changes_what_it_names(house: Shelf, change: dict[str, A
         ({"trigger": "syntax"}, "cannot work"),
     ],
 )
-async def test_an_update_that_cannot_be_changes_nothing(house: Shelf, change: dict[str, Any], why: str) -> None:
+async def test_an_update_that_cannot_be_changes_nothing(house: Shelf, change: dict[str, Any], reason: str) -> None:
     await house.of().add("t", "old", "true")
     before = await house.all()
-    with pytest.raises(InvalidInput, match=why):
+    with pytest.raises(InvalidInput, match=reason):
         await house.of().update("t", **change)
     assert await house.all() == before
 
@@ -154,9 +160,9 @@ async def test_a_missing_memory_is_named_with_what_there_is(house: Shelf) -> Non
     async def missing(name: str) -> str:
         messages = set()
         for call in (house.of().get(name), house.of().delete(name), house.of().update(name, prompt="x")):
-            with pytest.raises(MemoryNotFound) as found:
+            with pytest.raises(MemoryNotFound) as failure:
                 await call
-            messages.add(str(found.value))
+            messages.add(str(failure.value))
         [message] = messages
         return message
 
@@ -184,14 +190,14 @@ async def test_a_search_sees_the_conversation_and_the_shelf(house: Shelf) -> Non
     await house.of().add("quiet", "p", "false")
     await house.of().add("broken", "p", "throw")
     await house.of("other").add("elsewhere", "p", "true")
-    found = await house.of().search([HELLO], participants={"user": {"name": "小明"}})
-    assert [(item.conversation_id, item.memory.name) for item in found.activated] == [
+    results = await house.of().search([HELLO], participants={"user": {"name": "小明"}})
+    assert [(item.conversation_id, item.memory.name) for item in results.activated] == [
         ("chat", "mood"),
         ("default", "birthday"),
     ]
-    assert [(item.memory.name, failed.kind) for item, failed in found.failed] == [("broken", "thrown")]
-    assert {item.memory.name for item in found.random} == {"quiet", "broken"}
-    assert found.searched == 4
+    assert [(item.memory.name, failed.kind) for item, failed in results.failed] == [("broken", "thrown")]
+    assert {item.memory.name for item in results.random} == {"quiet", "broken"}
+    assert results.searched == 4
     context = house.runner.contexts[-1]
     assert context is not None
     assert context["conversation_id"] == "chat"

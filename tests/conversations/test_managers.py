@@ -30,7 +30,8 @@ from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.turns import recall_for_turn, recalled_block
+from memory_server.memories.prompt_block import prompt_room, recalled_block
+from memory_server.memories.turns import MAX_CHARS, recall_for_turn
 from memory_server.storage.json_store.store import JsonFileStore
 
 pytestmark = pytest.mark.anyio
@@ -56,9 +57,9 @@ class House:
         self.runner = TableRunner()
         self.clock = Clock()
         parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
-        around = Services(self.store, self.runner, parameters, self.clock, Random(5))
-        self.conversations = Conversations(around, **options)
-        self.call = Call(Memories(self.conversations, around, *NO_HOME), self.conversations)
+        services = Services(self.store, self.runner, parameters, self.clock, Random(5))
+        self.conversations = Conversations(services, **options)
+        self.call = Call(Memories(self.conversations, services, *NO_HOME), self.conversations)
         self.chat = self.conversations.get("chat")
 
     async def commit(self, *changes: Change, chat: str = "chat") -> None:
@@ -83,18 +84,20 @@ async def on_disk(tmp_path: Path) -> AsyncIterator[House]:
 async def test_a_memory_holds_the_messages_their_text_and_keywords(house: House) -> None:
     messages = [Message("user", "我喜欢吃披萨", NOW - 5, "小明"), Message("assistant", "记住了", NOW - 3)]
     stored = await house.chat.short_term.add(messages)
-    kept = stored.memory
+    memory_of_it = stored.memory
     assert stored.total == 1
-    assert kept.text == "小明: 我喜欢吃披萨\nassistant: 记住了"
-    assert (kept.time_ms, kept.score, kept.conversation_id) == (NOW - 3, 0.0, "chat")
-    assert kept.messages == tuple(messages)
-    assert "披萨" in kept.words
-    assert list(kept.weights) == sorted(kept.weights, reverse=True)
-    assert (await house.store.read("chat")).short_term == {kept.id: kept}
+    assert memory_of_it.text == "小明: 我喜欢吃披萨\nassistant: 记住了"
+    assert memory_of_it.time_ms == NOW - 3
+    assert memory_of_it.score == 0.0
+    assert memory_of_it.conversation_id == "chat"
+    assert memory_of_it.messages == tuple(messages)
+    assert "披萨" in memory_of_it.words
+    assert list(memory_of_it.weights) == sorted(memory_of_it.weights, reverse=True)
+    assert (await house.store.read("chat")).short_term == {memory_of_it.id: memory_of_it}
     later = [*messages[:-1], replace(messages[-1], time_ms=NOW - DAY)]
-    again = await house.chat.short_term.add(later)
-    assert again.total == 2
-    assert again.memory.id != kept.id
+    second = await house.chat.short_term.add(later)
+    assert second.total == 2
+    assert second.memory.id != memory_of_it.id
 
 
 @pytest.mark.parametrize(("last", "time_ms"), [(None, NOW), (5, 5), (NOW + DAY, NOW + DAY)])
@@ -106,9 +109,9 @@ async def test_a_memory_is_dated_by_its_last_message_else_now(house: House, last
 async def test_role_weights_count(house: House) -> None:
     usual = (await house.chat.short_term.add([PIZZA])).memory
     doubled = (await house.chat.short_term.add([replace(PIZZA, time_ms=1)], role_weights={"user": 5.4})).memory
-    none = (await house.chat.short_term.add([replace(PIZZA, time_ms=NOW - DAY)], role_weights={"user": 0.0})).memory
+    without = (await house.chat.short_term.add([replace(PIZZA, time_ms=NOW - DAY)], role_weights={"user": 0.0})).memory
     assert doubled.weights == pytest.approx([2 * weight for weight in usual.weights])
-    assert none.words == ()
+    assert without.words == ()
 
 
 @pytest.mark.parametrize("messages", [[], [Message("user", "")], [Message("user", " \n"), Message("system", "")]])
@@ -120,26 +123,32 @@ async def test_there_must_be_something_to_remember(house: House, messages: list[
 
 async def test_a_newcomer_is_told_that_the_memory_is_held_back(house: House) -> None:
     await house.chat.short_term.add([PIZZA])
-    found = await house.chat.short_term.search([ASK])
-    assert (found.recall.top, found.recall.held_back.recent, found.recall.searched) == ((), 1, 1)
+    results = await house.chat.short_term.search([ASK])
+    assert results.recall.top == ()
+    assert results.recall.held_back.recent == 1
+    assert results.recall.searched == 1
     house.clock.now_ms += 20 * MINUTE
-    found = await house.chat.short_term.search([ASK])
-    assert [item.memory.text for item in found.recall.top] == ["user: 我喜欢吃披萨"]
-    assert found.recall.held_back.recent == 0
-    assert "披萨" in found.recall.top[0].receipt.line()
+    results = await house.chat.short_term.search([ASK])
+    assert [item.memory.text for item in results.recall.top] == ["user: 我喜欢吃披萨"]
+    assert results.recall.held_back.recent == 0
+    assert "披萨" in results.recall.top[0].receipt.line()
 
 
 async def test_a_search_reinforces_what_it_gives_and_the_next_sees_it(house: House) -> None:
     words = {"披萨": 60.0}
-    await house.commit(*(Added(memory(f"m{n}", age=(n + 1) * DAY, words=words)) for n in range(6)))
-    found = await house.chat.short_term.search([ASK])
-    assert found.reinforced
+    await house.commit(*(Added(memory(f"m{number}", age=(number + 1) * DAY, words=words)) for number in range(6)))
+    results = await house.chat.short_term.search([ASK])
+    assert results.reinforced
     state = await house.store.read("chat")
-    assert {name: kept.score for name, kept in state.short_term.items() if kept.score} == {"m0": 5, "m1": 5, "m2": 2}
+    assert {name: stored.score for name, stored in state.short_term.items() if stored.score} == {
+        "m0": 5,
+        "m1": 5,
+        "m2": 2,
+    }
     # What is answered is what was before.
-    assert [item.memory.score for item in (*found.recall.top, *found.recall.next)] == [0, 0, 0]
-    again = await house.chat.short_term.search([ASK])
-    assert [item.memory.score for item in again.recall.top] == [5, 5]
+    assert [item.memory.score for item in (*results.recall.top, *results.recall.next)] == [0, 0, 0]
+    second = await house.chat.short_term.search([ASK])
+    assert [item.memory.score for item in second.recall.top] == [5, 5]
 
 
 async def test_a_search_needs_messages(house: House) -> None:
@@ -165,9 +174,9 @@ async def test_a_search_that_cannot_get_the_lock_answers_without_reinforcing(
     assert isinstance(on_disk.store, JsonFileStore)
     lock = try_lock(on_disk.store.folder("chat") / ".memory-server" / "lock")
     assert lock is not None
-    found = await on_disk.chat.short_term.search([ASK])
-    assert [item.memory.id for item in found.recall.top] == ["a"]
-    assert not found.reinforced
+    results = await on_disk.chat.short_term.search([ASK])
+    assert [item.memory.id for item in results.recall.top] == ["a"]
+    assert not results.reinforced
     assert (await on_disk.store.read("chat")).short_term["a"].score == 0
     lock.release()
     assert (await on_disk.chat.short_term.search([ASK])).reinforced
@@ -185,7 +194,7 @@ async def test_a_search_waits_one_second_and_its_decision_may_be_made_twice() ->
             return await super().update(conversation_id, decide, by=by, wait_seconds=wait_seconds)
 
     house = House(Twice())
-    await house.commit(*(Added(memory(f"m{n}", age=(n + 1) * DAY)) for n in range(30)))
+    await house.commit(*(Added(memory(f"m{number}", age=(number + 1) * DAY)) for number in range(30)))
     assert (await house.chat.short_term.search([ASK])).recall.flashback
     assert waits == [None], "nothing came that is reinforced, so nothing is written"
     await house.commit(Added(memory("pizza", words={"披萨": 60.0})))
@@ -203,9 +212,9 @@ async def test_a_search_in_a_read_only_folder_answers_without_reinforcing(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("memory_server.storage.json_store.open_conversation.try_lock", read_only)
-    found = await on_disk.chat.short_term.search([ASK])
-    assert [item.memory.id for item in found.recall.top] == ["a"]
-    assert not found.reinforced
+    results = await on_disk.chat.short_term.search([ASK])
+    assert [item.memory.id for item in results.recall.top] == ["a"]
+    assert not results.reinforced
     with pytest.raises(StorageUnwritable, match="cannot be written"):
         await on_disk.chat.short_term.add([PIZZA])
 
@@ -213,7 +222,10 @@ async def test_a_search_in_a_read_only_folder_answers_without_reinforcing(
 async def test_delete_forgets_what_holds_the_word(house: House) -> None:
     await house.commit(*(Added(memory(name, text=f"user: {name}")) for name in ("披萨一", "披萨二", "生日")))
     removed = await house.chat.short_term.delete("披萨")
-    assert [(f.memory.id, f.reason) for f in removed.forgotten] == [("披萨一", "deleted"), ("披萨二", "deleted")]
+    assert [(forgotten.memory.id, forgotten.reason) for forgotten in removed.forgotten] == [
+        ("披萨一", "deleted"),
+        ("披萨二", "deleted"),
+    ]
     assert removed.remaining == 1
     assert [*(await house.store.read("chat")).short_term] == ["生日"]
     assert (await house.chat.short_term.delete("披萨")).forgotten == ()
@@ -229,16 +241,16 @@ async def test_a_pattern_that_is_none_deletes_nothing(house: House, pattern: str
 
 async def test_delete_spares_what_came_after_it_looked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     await house.commit(Added(memory("a", text="披萨")), Added(memory("b", text="披萨")))
-    real = house.runner.match_texts
+    really_match = house.runner.match_texts
 
     async def match_texts(pattern: str, texts: list[str]) -> tuple[bool, ...]:
-        hits = await real(pattern, texts)
+        hits = await really_match(pattern, texts)
         await house.commit(Added(memory("b", text="changed meanwhile")), Added(memory("c", text="披萨")))
         return hits
 
     monkeypatch.setattr(house.runner, "match_texts", match_texts)
     removed = await house.chat.short_term.delete("披萨")
-    assert [f.memory.id for f in removed.forgotten] == ["a"]
+    assert [forgotten.memory.id for forgotten in removed.forgotten] == ["a"]
     assert removed.remaining == 2
 
 
@@ -251,12 +263,17 @@ async def test_a_clean_up_forgets_what_its_preview_shows(house: House) -> None:
     removed = await house.chat.short_term.clean_up()
     assert replace(removed, change_id=None) == preview
     assert removed.change_id is not None
-    assert {f.memory.id: f.reason for f in removed.forgotten} == {"old": "too_old", "faded": "faded"}
+    assert {forgotten.memory.id: forgotten.reason for forgotten in removed.forgotten} == {
+        "old": "too_old",
+        "faded": "faded",
+    }
     assert removed.remaining == 1
     state = await house.store.read("chat")
-    assert ([*state.short_term], state.last_cleanup_ms) == (["new"], NOW)
-    again = await house.chat.short_term.clean_up()
-    assert (again.forgotten, again.remaining) == ((), 1)
+    assert [*state.short_term] == ["new"]
+    assert state.last_cleanup_ms == NOW
+    second = await house.chat.short_term.clean_up()
+    assert second.forgotten == ()
+    assert second.remaining == 1
 
 
 async def test_cleaning_up_a_conversation_that_does_not_exist_makes_none(house: House) -> None:
@@ -266,17 +283,28 @@ async def test_cleaning_up_a_conversation_that_does_not_exist_makes_none(house: 
 
 async def test_statistics_are_those_of_the_memories(house: House) -> None:
     empty = await house.chat.short_term.statistics()
-    assert (empty.total, empty.average_score, empty.highest_score, empty.oldest_ms) == (0, None, None, None)
+    assert empty.total == 0
+    assert empty.average_score is None
+    assert empty.highest_score is None
+    assert empty.oldest_ms is None
     scores = {"a": 1.0, "b": 3.0, "c": 2.0}
     await house.commit(
-        *(Added(memory(name, age=n * DAY, score=scores[name], chat="xy"[n == 2])) for n, name in enumerate(scores))
+        *(
+            Added(memory(name, age=number * DAY, score=scores[name], chat="xy"[number == 2]))
+            for number, name in enumerate(scores)
+        )
     )
     await house.chat.short_term.clean_up()
-    found = await house.chat.short_term.statistics()
-    assert (found.total, found.average_score, found.highest_score, found.lowest_score) == (3, 2.0, 3.0, 1.0)
-    assert (found.oldest_ms, found.newest_ms, found.last_cleanup_ms) == (NOW - 2 * DAY, NOW, NOW)
-    assert found.by_conversation == {"x": 2, "y": 1}
-    assert [m.id for m in await house.chat.short_term.memories()] == ["c", "b", "a"]
+    statistics = await house.chat.short_term.statistics()
+    assert statistics.total == 3
+    assert statistics.average_score == 2.0
+    assert statistics.highest_score == 3.0
+    assert statistics.lowest_score == 1.0
+    assert statistics.oldest_ms == NOW - 2 * DAY
+    assert statistics.newest_ms == NOW
+    assert statistics.last_cleanup_ms == NOW
+    assert statistics.by_conversation == {"x": 2, "y": 1}
+    assert [stored.id for stored in await house.chat.short_term.memories()] == ["c", "b", "a"]
 
 
 # --- what cannot be stored as it is ------------------------------------------------------------------------
@@ -308,7 +336,7 @@ async def test_the_most_frequent_conversation_has_the_most_memories(house: House
     await house.commit(TriggerSet(trigger("t"), None), chat="a")
     assert await house.conversations.most_frequent() is None
     for chat, count in (("小明", 2), ("b", 3), ("c", 3)):
-        await house.commit(*(Added(memory(str(n))) for n in range(count)), chat=chat)
+        await house.commit(*(Added(memory(str(number))) for number in range(count)), chat=chat)
     assert await house.conversations.most_frequent() == "b"
     assert await house.conversations.ids() == ["a", "b", "c", "小明"]
 
@@ -325,18 +353,20 @@ async def test_the_same_seed_gives_the_same_answers() -> None:
     answers = []
     for _ in range(2):
         house = House()
-        await house.commit(*(Added(memory(f"m{n}", age=(n + 1) * DAY)) for n in range(20)))
-        await house.commit(*(TriggerSet(trigger(f"t{n}", source="false"), None) for n in range(9)))
-        found = [await house.chat.short_term.search([ASK]) for _ in range(3)]
-        brought = await house.chat.long_term.search([ASK])
-        answers.append(([one.recall for one in found], brought))
+        await house.commit(*(Added(memory(f"m{number}", age=(number + 1) * DAY)) for number in range(20)))
+        await house.commit(*(TriggerSet(trigger(f"t{number}", source="false"), None) for number in range(9)))
+        searches = [await house.chat.short_term.search([ASK]) for _ in range(3)]
+        activation = await house.chat.long_term.search([ASK])
+        answers.append(([results.recall for results in searches], activation))
     assert answers[0] == answers[1]
 
 
 async def test_searches_at_once_do_not_mix(house: House) -> None:
-    await house.commit(*(Added(memory(f"m{n}", age=(n + 1) * DAY, words={"披萨": 60.0})) for n in range(3)))
+    await house.commit(
+        *(Added(memory(f"m{number}", age=(number + 1) * DAY, words={"披萨": 60.0})) for number in range(3))
+    )
     await asyncio.gather(*(house.chat.short_term.search([ASK]) for _ in range(10)))
-    scores = [kept.score for kept in (await house.store.read("chat")).short_term.values()]
+    scores = [stored.score for stored in (await house.store.read("chat")).short_term.values()]
     assert sum(scores) == 10 * (5 + 5 + 2)
 
 
@@ -345,14 +375,18 @@ async def test_time_passed_to_triggers_is_that_of_the_clock(house: House) -> Non
     assert house.runner.moments == [datetime(2026, 6, 21, tzinfo=UTC)]
 
 
+def items_of(recall: Recall, tier: str) -> list[tuple[Any, Any]]:
+    return [(item.memory, item.receipt) for item in getattr(recall, tier)]
+
+
 async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path: Path) -> None:
     def opened(*, brief: bool) -> ShortTermManager:
         store = JsonFileStore(tmp_path, Clock())
-        around = Services(store, TableRunner(), Parameters(), Clock(), Random(5), brief=brief)
-        return Conversations(around).get("chat").short_term
+        services = Services(store, TableRunner(), Parameters(), Clock(), Random(5), brief=brief)
+        return Conversations(services).get("chat").short_term
 
-    asked = [memory(f"m{n}", age=n * DAY, words={"披萨": 20.0 + n % 7}) for n in range(1, 40)]
-    await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, asked))
+    memories = [memory(f"m{number}", age=number * DAY, words={"披萨": 20.0 + number % 7}) for number in range(1, 40)]
+    await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, memories))
     brief = await opened(brief=True).search([ASK])
     assert len(brief.recall.top) == 2
     assert len(brief.recall.flashback) == 2
@@ -361,8 +395,7 @@ async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path
         await House(JsonFileStore(tmp_path, Clock())).commit(Reinforced(item.memory.id, 5.0, 0.0))
     indexed = await opened(brief=False).search([ASK])
     for tier in ("top", "next", "flashback"):
-        came, expected = getattr(brief.recall, tier), getattr(indexed.recall, tier)
-        assert [(item.memory, item.receipt) for item in came] == [(item.memory, item.receipt) for item in expected]
+        assert items_of(brief.recall, tier) == items_of(indexed.recall, tier)
 
 
 # --- a turn: both searches in one call ---------------------------------------------------------------------
@@ -373,7 +406,8 @@ async def test_triggers_begin_before_the_words_are_found(monkeypatch: pytest.Mon
     house = House()
     await house.commit(TriggerSet(trigger(source="true"), None))
     begun: list[str] = []
-    evaluate, search = house.runner.evaluate, house.chat.short_term.search
+    evaluate = house.runner.evaluate
+    search = house.chat.short_term.search
 
     async def evaluating(*arguments: Any, **rest: Any) -> Any:
         begun.append("triggers")
@@ -403,44 +437,48 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
     recollection = await recall_for_turn(house.chat, [ASK])
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
-    assert "我喜欢吃披萨" in recalled_block(house.call.memories, recollection)
+    room = prompt_room(MAX_CHARS)
+    block = recalled_block(house.call.memories, recollection.found, recollection.activation, room)
+    assert "我喜欢吃披萨" in block.text
 
 
 async def test_a_search_before_numpy_is_imported_brings_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [memory(f"m{n}", age=n * DAY, words={"披萨": 20.0 + n % 7}) for n in range(1, 40)]
-    await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, asked))
+    memories = [memory(f"m{number}", age=number * DAY, words={"披萨": 20.0 + number % 7}) for number in range(1, 40)]
+    await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, memories))
 
     async def searched() -> tuple[Recall, bool]:
         store = JsonFileStore(tmp_path, Clock())
-        around = Services(store, TableRunner(), Parameters(), Clock(), Random(5))
-        found = await Conversations(around).get("chat").short_term.search([ASK], reinforce=False)
-        return found.recall, (await store.read("chat")).follower is None
+        services = Services(store, TableRunner(), Parameters(), Clock(), Random(5))
+        results = await Conversations(services).get("chat").short_term.search([ASK], reinforce=False)
+        return results.recall, (await store.read("chat")).follower is None
 
     import_module(search.DECISIONS)
     indexed, without_index = await searched()
-    assert (len(indexed.top), without_index) == (2, False)
+    assert len(indexed.top) == 2
+    assert without_index is False
     monkeypatch.delitem(sys.modules, search.DECISIONS)
     plain, without_index = await searched()
     assert without_index
     for tier in ("top", "next", "flashback"):
-        came, expected = getattr(plain, tier), getattr(indexed, tier)
-        assert [(item.memory, item.receipt) for item in came] == [(item.memory, item.receipt) for item in expected]
+        assert items_of(plain, tier) == items_of(indexed, tier)
 
 
 @pytest.mark.parametrize("brief", [False, True])
 async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief: bool) -> None:
-    store, clock = MemoryStore(), Clock()
-    around = Services(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
-    memories = Memories(Conversations(around), around, *NO_HOME)
+    store = MemoryStore()
+    clock = Clock()
+    services = Services(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
+    memories = Memories(Conversations(services), services, *NO_HOME)
     chat = memories.conversations.get("chat")
-    methods = "\n".join(f"    def method_{n}(self):\n        return {n}" for n in range(300))
+    methods = "\n".join(f"    def method_{number}(self):\n        return {number}" for number in range(300))
     answer = f"```python\nclass Zebra:\n{methods}\n```\nThe important point: call freeze() before saving."
     await chat.short_term.add([Message("user", "Write the Zebra class"), Message("assistant", answer)])
     clock.now_ms += DAY
-    asked = [Message("user", "What was the important point of the Zebra class?")]
-    block = recalled_block(memories, await recall_for_turn(chat, asked))
+    question = [Message("user", "What was the important point of the Zebra class?")]
+    recollection = await recall_for_turn(chat, question)
+    block = recalled_block(memories, recollection.found, recollection.activation, prompt_room(1_200)).text
     assert "Write the Zebra class" in block
     assert "The important point: call freeze() before saving." in block
     assert "method_" not in block

@@ -24,7 +24,7 @@ from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.selection import Recall, Recalled
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message, context_text
@@ -44,7 +44,7 @@ PILLS = "I take trazodone before I go to bed"
 TALK = ("The tram was late again", "We painted the fence green", "My sister plays the cello", "Rent went up in March")
 
 
-def said(memory_id: str, text: str, *other_words: str, days: int = 3) -> ShortTermMemory:
+def memory_of(memory_id: str, text: str, *other_words: str, days: int = 3) -> ShortTermMemory:
     messages = (Message("user", text),)
     memory = ShortTermMemory(
         memory_id,
@@ -60,7 +60,7 @@ def said(memory_id: str, text: str, *other_words: str, days: int = 3) -> ShortTe
     return WORDING.of_text(memory)
 
 
-def asked(
+def recall_by(
     memories: Sequence[ShortTermMemory],
     text: str,
     *other_words: str,
@@ -72,16 +72,20 @@ def asked(
         query = WORDING.reaching_kept(query)
     about = {"conversation_id": "elsewhere", "now_ms": NOW, "parameters": recall}
     index = Index(memories, WORDING)
-    found = decide([Searched({memory.id: memory for memory in memories}, index)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
+    chosen = decide([Searched({memory.id: memory for memory in memories}, index)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
     plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
-    for ours, theirs in ((found.top, plain.top), (found.next, plain.next)):
-        assert [item.memory.id for item in ours] == [item.memory.id for item in theirs]
-        for one, other in zip(ours, theirs, strict=True):
-            assert one.weak == other.weak
-            assert one.counted == pytest.approx(other.counted)
-            assert one.receipt.relevance == pytest.approx(other.receipt.relevance)
-            assert [word.text() for word in one.receipt.matched] == [word.text() for word in other.receipt.matched]
-    return found
+    assert_same(chosen.top, plain.top)
+    assert_same(chosen.next, plain.next)
+    return chosen
+
+
+def assert_same(indexed: Sequence[Recalled], plain: Sequence[Recalled]) -> None:
+    assert [item.memory.id for item in indexed] == [item.memory.id for item in plain]
+    for item, plain_item in zip(indexed, plain, strict=True):
+        assert item.weak == plain_item.weak
+        assert item.counted == pytest.approx(plain_item.counted)
+        assert item.receipt.relevance == pytest.approx(plain_item.receipt.relevance)
+        assert [word.text() for word in item.receipt.matched] == [word.text() for word in plain_item.receipt.matched]
 
 
 def ids(recall: Recall) -> list[str]:
@@ -92,8 +96,8 @@ async def called(app: App, tool: str, arguments: dict[str, Any]) -> Answer:
     return await call(TOOLS[tool], app.call, arguments)
 
 
-def others() -> list[ShortTermMemory]:
-    return [said(f"t{number}", text, days=10 + number) for number, text in enumerate(TALK)]
+def other_memories() -> list[ShortTermMemory]:
+    return [memory_of(f"t{number}", text, days=10 + number) for number, text in enumerate(TALK)]
 
 
 # --- what they find ------------------------------------------------------------------------------------------
@@ -116,24 +120,29 @@ FOUND = [
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "kept", "message", "given_words", "comes"), FOUND, ids=[row[0] for row in FOUND]
+    ("name", "text", "kept_words", "message", "given_words", "comes"), FOUND, ids=[row[0] for row in FOUND]
 )
 def test_other_words_find_what_the_messages_do_not_name(
-    name: str, text: str, kept: tuple[str, ...], message: str, given_words: tuple[str, ...], comes: bool
+    name: str, text: str, kept_words: tuple[str, ...], message: str, given_words: tuple[str, ...], comes: bool
 ) -> None:
-    assert (ids(asked([said("pills", text, *kept), *others()], message, *given_words)) == ["pills"]) is comes, name
+    memories = [memory_of("pills", text, *kept_words), *other_memories()]
+    ids_that_came = ids(recall_by(memories, message, *given_words))
+    if comes:
+        assert ids_that_came == ["pills"], name
+    else:
+        assert "pills" not in ids_that_came, name
 
 
 def test_a_word_of_the_message_counts_once_if_it_is_given_too() -> None:
-    memories = [said("pills", PILLS), *others()]
-    alone = asked(memories, "Where is my trazodone?").top[0]
-    again = asked(memories, "Where is my trazodone?", "trazodone").top[0]
-    assert again.receipt == alone.receipt
+    memories = [memory_of("pills", PILLS), *other_memories()]
+    without = recall_by(memories, "Where is my trazodone?").top[0]
+    with_the_word = recall_by(memories, "Where is my trazodone?", "trazodone").top[0]
+    assert with_the_word.receipt == without.receipt
 
 
 def test_a_receipt_says_which_word_is_from_where() -> None:
-    memories = [said("pills", PILLS, "insomnia"), *others()]
-    item = asked(memories, "Is insomnia why I lie in bed?", "trazodone", "medicine").top[0]
+    memories = [memory_of("pills", PILLS, "insomnia"), *other_memories()]
+    item = recall_by(memories, "Is insomnia why I lie in bed?", "trazodone", "medicine").top[0]
     texts = [word.text() for word in item.receipt.matched]
     assert [text for text in texts if text.startswith("trazodon")] == [
         "trazodon (given by the caller) 0.15×(19.0+19.0)"
@@ -146,10 +155,10 @@ def test_a_receipt_says_which_word_is_from_where() -> None:
 
 
 def test_a_statement_needs_more_where_words_are_given() -> None:
-    memories = [said("pills", PILLS), *others()]
-    assert asked(memories, "What a day").needed < asked(memories, "What a day", "weather").needed
+    memories = [memory_of("pills", PILLS), *other_memories()]
+    assert recall_by(memories, "What a day").needed < recall_by(memories, "What a day", "weather").needed
     question = "Which weather was it?"
-    assert asked(memories, question).needed == asked(memories, question, "rain").needed
+    assert recall_by(memories, question).needed == recall_by(memories, question, "rain").needed
 
 
 LETTERS = st.text("abcdefgh猫狗海山", min_size=1, max_size=4)
@@ -157,16 +166,19 @@ TEXTS = st.lists(LETTERS, min_size=1, max_size=6).map(" ".join)
 
 
 @given(
-    said_texts=st.lists(st.tuples(TEXTS, st.lists(LETTERS, max_size=3)), min_size=1, max_size=6),
+    texts_and_words=st.lists(st.tuples(TEXTS, st.lists(LETTERS, max_size=3)), min_size=1, max_size=6),
     message=TEXTS,
     words=st.lists(LETTERS, max_size=4),
     weak_too=st.booleans(),
 )
 def test_both_ways_to_count_agree_on_other_words(
-    said_texts: list[tuple[str, list[str]]], message: str, words: list[str], weak_too: bool
+    texts_and_words: list[tuple[str, list[str]]], message: str, words: list[str], weak_too: bool
 ) -> None:
-    memories = [said(f"m{number}", text, *kept, days=number) for number, (text, kept) in enumerate(said_texts, 1)]
-    asked(memories, message, *words, recall=replace(CHANCELESS, weak_too=weak_too))
+    memories = [
+        memory_of(f"m{number}", text, *kept_words, days=number)
+        for number, (text, kept_words) in enumerate(texts_and_words, 1)
+    ]
+    recall_by(memories, message, *words, recall=replace(CHANCELESS, weak_too=weak_too))
 
 
 # --- without them everything is as it was ----------------------------------------------------------------------
@@ -175,15 +187,15 @@ def test_both_ways_to_count_agree_on_other_words(
 async def test_without_other_words_nothing_changes(tmp_path: Path) -> None:
     query = WORDING.of_query([Message("user", "Where is my trazodone?")], NOW)
     assert query == WORDING.of_query([Message("user", "Where is my trazodone?")], NOW, other_words=())
-    assert "otherWords" not in codec.short_term_json(said("pills", PILLS))
+    assert "otherWords" not in codec.short_term_json(memory_of("pills", PILLS))
 
 
 async def test_the_node_original_knows_no_other_words(tmp_path: Path) -> None:
     async with open_memory(tmp_path, settings=Settings(compat="node")) as app:
         chat = app.conversation().short_term
         await chat.add([Message("user", PILLS, NOW)], other_words=["安眠药"])
-        found = await chat.search([Message("user", "安眠药在哪里")], other_words=["trazodone"])
-        assert not found.recall.query.words.keys() & {"trazodone"}
+        results = await chat.search([Message("user", "安眠药在哪里")], other_words=["trazodone"])
+        assert not results.recall.query.words.keys() & {"trazodone"}
         [record] = json.loads((await _snapshot(app, tmp_path)).read_text())
         assert record["otherWords"] == ["安眠药"]
         assert "otherKeywords" not in record
@@ -203,15 +215,15 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "why"), BAD, ids=[row[1] for row in BAD])
-async def test_too_many_or_too_long_ones_are_refused(tmp_path: Path, texts: list[str], why: str) -> None:
+@pytest.mark.parametrize(("texts", "fault"), BAD, ids=[row[1] for row in BAD])
+async def test_too_many_or_too_long_ones_are_refused(tmp_path: Path, texts: list[str], fault: str) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
         with pytest.raises(InvalidInput, match="at most 40 other words, each of at most 60"):
             await chat.add([Message("user", "hello there")], other_words=texts)
         with pytest.raises(InvalidInput, match="at most 40 other words"):
             await chat.search([Message("user", "hello there")], other_words=texts)
-        assert await chat.memories() == (), why
+        assert await chat.memories() == (), fault
 
 
 def test_blank_ones_and_doubles_go_and_spaces_are_one() -> None:
@@ -255,21 +267,23 @@ async def test_an_edit_gives_them_and_takes_them_away_and_undo_brings_them_back(
         assert edited.memory.other_words == ("sleeping pills",)
         assert {bare(word) for word in edited.memory.words if is_kept(word)} == {"sleep", "pill"}
         assert edited.memory.text == memory.text
-        gone = await chat.short_term.edit(memory.id, other_words=[])
-        assert not any(map(is_kept, gone.memory.words))
-        assert gone.change_id is not None
-        await app.memories.engines[0].undo(gone.change_id)
+        emptied = await chat.short_term.edit(memory.id, other_words=[])
+        assert not any(map(is_kept, emptied.memory.words))
+        assert emptied.change_id is not None
+        await app.memories.engines[0].undo(emptied.change_id)
         assert (await chat.short_term.memory(memory.id)).other_words == ("sleeping pills",)
-        again = await chat.short_term.edit(memory.id, ["I take melatonin"], before=memory.text)
-        assert again.memory.other_words == ("sleeping pills",), "a new text keeps them"
+        with_new_text = await chat.short_term.edit(memory.id, ["I take melatonin"], before=memory.text)
+        assert with_new_text.memory.other_words == ("sleeping pills",), "a new text keeps them"
 
 
 async def test_the_same_turn_with_other_words_adds_them(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
         first = await chat.add([Message("user", PILLS)], turn="1", replaces=True)
-        again = await chat.add([Message("user", PILLS)], other_words=["insomnia"])
-        assert (again.memory.id, again.total, again.memory.other_words) == (first.memory.id, 1, ("insomnia",))
+        second = await chat.add([Message("user", PILLS)], other_words=["insomnia"])
+        assert second.memory.id == first.memory.id
+        assert second.total == 1
+        assert second.memory.other_words == ("insomnia",)
         turn = [Message("user", PILLS), Message("assistant", "Sleep well")]
         longer = await chat.add(turn, turn="1", replaces=True)
         assert longer.memory.other_words == ("insomnia",)
@@ -307,7 +321,7 @@ RECORDS = [
 
 @pytest.mark.parametrize("more", RECORDS)
 def test_what_this_program_would_not_write_stays_as_it_is(more: dict[str, object]) -> None:
-    record = codec.short_term_json(said("pills", PILLS)) | more
+    record = codec.short_term_json(memory_of("pills", PILLS)) | more
     memory = codec.short_term(record)
     assert memory.other_words == ()
     assert codec.short_term_json(memory) == record
@@ -319,17 +333,17 @@ def test_what_this_program_would_not_write_stays_as_it_is(more: dict[str, object
 async def test_forgetting_words_never_takes_a_memory_that_nobody_said_them_in(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
-        kept = (await chat.add([Message("user", PILLS)], other_words=["walrus pills"])).memory
+        spared = (await chat.add([Message("user", PILLS)], other_words=["walrus pills"])).memory
         meant = (await chat.add([Message("user", "My walrus figure broke")])).memory
         items, words = await forgetting.find(app.memories.engines, ["walrus"], Sought())
         assert [item.id for item in items] == [meant.id]
         beside = await forgetting.beside(app.memories.engines, words, Sought())
-        assert [item.id for item in beside] == [kept.id]
+        assert [item.id for item in beside] == [spared.id]
         assert "takes the words away" in forgetting.beside_text(beside)
         answer = await called(app, "forget", {"words": "walrus", "confirm": True})
         assert answer.structured["found"] == 1
-        assert kept.id in answer.structured["note"]
-        assert [memory.id for memory in await chat.memories()] == [kept.id]
+        assert spared.id in answer.structured["note"]
+        assert [memory.id for memory in await chat.memories()] == [spared.id]
 
 
 async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(tmp_path: Path) -> None:
@@ -370,16 +384,16 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "messages", "words", "left"), AGAIN, ids=[row[0] for row in AGAIN])
+@pytest.mark.parametrize(("name", "messages", "words", "remaining"), AGAIN, ids=[row[0] for row in AGAIN])
 async def test_a_turn_that_says_something_else_loses_the_words_of_what_it_said(
-    tmp_path: Path, name: str, messages: list[Message], words: tuple[str, ...], left: tuple[str, ...]
+    tmp_path: Path, name: str, messages: list[Message], words: tuple[str, ...], remaining: tuple[str, ...]
 ) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
         await chat.add([Message("user", "I have a cat")], turn="t", replaces=True, other_words=["kitten"])
         stored = await chat.add(messages, turn="t", replaces=True, other_words=words)
-        assert stored.memory.other_words == left, name
-        assert {bare(word) for word in stored.memory.words if is_kept(word)} == {stem(word) for word in left}
+        assert stored.memory.other_words == remaining, name
+        assert {bare(word) for word in stored.memory.words if is_kept(word)} == {stem(word) for word in remaining}
 
 
 MARKED = [
@@ -391,12 +405,13 @@ MARKED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "left", "private"), MARKED)
+@pytest.mark.parametrize(("text", "public_texts", "private"), MARKED)
 def test_a_text_is_kept_without_its_own_private_part_and_what_nobody_sees(
-    text: str, left: tuple[str, ...], private: int
+    text: str, public_texts: tuple[str, ...], private: int
 ) -> None:
-    found = other_words_of([text], [Message("user", "<private>PIN is 1234</private> my son goes to school")])
-    assert (found.texts, found.private) == (left, private)
+    other_words = other_words_of([text], [Message("user", "<private>PIN is 1234</private> my son goes to school")])
+    assert other_words.texts == public_texts
+    assert other_words.private == private
 
 
 DISGUISED = [
@@ -422,7 +437,7 @@ async def test_an_edit_says_which_words_are_private(tmp_path: Path) -> None:
 
 
 def test_an_edit_takes_the_place_of_what_could_not_be_read() -> None:
-    record = codec.short_term_json(said("pills", PILLS)) | {"otherWords": "feline, tomcat"}
+    record = codec.short_term_json(memory_of("pills", PILLS)) | {"otherWords": "feline, tomcat"}
     edited = WORDING.with_other_words(codec.short_term(record), ["lion"])
     assert codec.short_term_json(edited)["otherWords"] == ["lion"]
     assert codec.short_term(codec.short_term_json(edited)).other_words == ("lion",)

@@ -41,23 +41,24 @@ async def test_older_memories_get_the_words_of_now_and_keep_score_pin_and_text(t
         assert "PIZZA" in before.words
         assert before.score == 5.0
         assert await chat.short_term.outdated() == 0
-    async with app_of(tmp_path) as now:
-        chat = now.conversation("小明")
-        assert await chat.short_term.outdated() == await now.conversations.outdated() == 1
+    async with app_of(tmp_path) as app:
+        chat = app.conversation("小明")
+        assert await chat.short_term.outdated() == await app.conversations.outdated() == 1
         planned = await chat.short_term.reindex(dry_run=True)
-        assert (len(planned.changes), planned.change_id) == (1, None)
+        assert len(planned.changes) == 1
+        assert planned.change_id is None
         assert (await chat.short_term.memories())[0] == before
-        done = await chat.short_term.reindex()
+        result = await chat.short_term.reindex()
         after = (await chat.short_term.memories())[0]
         assert {"pizza", "6月19日", "6月20日"} <= set(after.words)
         assert "PIZZA" not in after.words
         assert replace(after, words=before.words, weights=before.weights, indexed_with="") == before
         assert await chat.short_term.outdated() == 0
         assert (await chat.short_term.reindex()).change_id is None  # nothing more to do
-        found = await chat.short_term.search([Message("user", "6/19")])
-        assert [recalled.memory.id for recalled in found.recall.top] == [stored.id]
-        assert done.change_id is not None
-        await chat.archive.undo(done.change_id)
+        results = await chat.short_term.search([Message("user", "6/19")])
+        assert [recalled.memory.id for recalled in results.recall.top] == [stored.id]
+        assert result.change_id is not None
+        await chat.archive.undo(result.change_id)
         undone = (await chat.short_term.memories())[0]
         assert undone.words == before.words
         assert undone.score == 10.0  # what the search added since stays
@@ -80,18 +81,19 @@ async def test_memories_that_the_node_original_stored_get_role_weights_and_unkno
         chat = app.conversation("old")
         assert len((await chat.short_term.reindex()).changes) == 1
         (after,) = await chat.short_term.memories()
-        said = (Message("user", "我喜欢吃披萨"), Message("assistant", "披萨很好吃\n真的"))
-        expected = KeywordOptions().of_memory(said, after.time_ms)
+        messages = (Message("user", "我喜欢吃披萨"), Message("assistant", "披萨很好吃\n真的"))
+        expected = KeywordOptions().of_memory(messages, after.time_ms)
         assert list(zip(after.words, after.weights, strict=True)) == [tuple(keyword) for keyword in expected]
-        assert (after.score, dict(after.extra)) == (7.0, {"mood": "calm"})
+        assert after.score == 7.0
+        assert dict(after.extra) == {"mood": "calm"}
 
 
 @pytest.mark.anyio
 async def test_weights_that_were_asked_for_are_asked_for_again(tmp_path: Path) -> None:
     messages = [Message("user", "披萨"), Message("assistant", "洱海")]
     async with app_of(tmp_path, "node") as app:
-        given = {"user": 2.7, "assistant": 0.0, "system": 1.0}
-        stored = (await app.conversation("小明").short_term.add(messages, role_weights=given)).memory
+        role_weights = {"user": 2.7, "assistant": 0.0, "system": 1.0}
+        stored = (await app.conversation("小明").short_term.add(messages, role_weights=role_weights)).memory
         assert dict(stored.role_weights) == {"assistant": 0.0}
     async with app_of(tmp_path) as app:
         await app.conversation("小明").short_term.reindex()
@@ -102,9 +104,12 @@ async def test_weights_that_were_asked_for_are_asked_for_again(tmp_path: Path) -
 @pytest.mark.anyio
 async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with app_of(tmp_path, "node") as app:
-        ids = [(await app.conversation("小明").short_term.add([Message("user", text)])).memory.id for text in "甲乙丙"]
+        short_term = app.conversation("小明").short_term
+        receipts = [await short_term.add([Message("user", text)]) for text in "甲乙丙"]
+        ids = [receipt.memory.id for receipt in receipts]
     async with app_of(tmp_path) as app:
-        chat, store = app.conversation("小明"), app.store
+        chat = app.conversation("小明")
+        store = app.store
         update = store.update
 
         async def late(name: str, decide: Any, **rest: Any) -> Any:
@@ -114,13 +119,13 @@ async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monk
             return await update(name, decide, **rest)
 
         monkeypatch.setattr(store, "update", late)
-        done = await chat.short_term.reindex()
-        assert {edit.memory.id for edit in done.changes} == set(ids[1:])
-        assert {m.id: m.score for m in await chat.short_term.memories()} == {ids[1]: 9.0, ids[2]: 0.0}
+        result = await chat.short_term.reindex()
+        assert {edit.memory.id for edit in result.changes} == set(ids[1:])
+        assert {stored.id: stored.score for stored in await chat.short_term.memories()} == {ids[1]: 9.0, ids[2]: 0.0}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "messages"),
     [
         ("user: a\nassistant: b: c\nd\nsystem: e", [("user", "a"), ("assistant", "b: c\nd"), ("system", "e")]),
         ("小明: a\nuser: b", [("user", "小明: a\nuser: b")]),
@@ -128,8 +133,8 @@ async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monk
         ("", [("user", "")]),
     ],
 )
-def test_a_text_of_roles_is_read_as_messages(text: str, said: list[tuple[str, str]]) -> None:
-    assert [(message.role, message.content) for message in said_in(text)] == said
+def test_a_text_of_roles_is_read_as_messages(text: str, messages: list[tuple[str, str]]) -> None:
+    assert [(message.role, message.content) for message in said_in(text)] == messages
 
 
 @pytest.mark.parametrize(
@@ -146,10 +151,11 @@ def test_how_a_memory_was_indexed_survives_the_disk_and_what_is_not_ours_stays(
     fields: dict[str, Any], indexed_with: str, role_weights: dict[str, float]
 ) -> None:
     record = codec.short_term_json(memory("a")) | fields
-    read = codec.short_term(record, "chat")
-    assert (read.indexed_with, dict(read.role_weights)) == (indexed_with, role_weights)
-    assert codec.short_term(codec.short_term_json(read), "chat") == read
-    assert codec.short_term_json(read) == record
+    read_memory = codec.short_term(record, "chat")
+    assert read_memory.indexed_with == indexed_with
+    assert dict(read_memory.role_weights) == role_weights
+    assert codec.short_term(codec.short_term_json(read_memory), "chat") == read_memory
+    assert codec.short_term_json(read_memory) == record
 
 
 @pytest.mark.anyio
@@ -188,13 +194,13 @@ def test_the_command_shows_and_then_does(
     assert "+5月2日" in planned[1]
     assert run("doctor", "--reindex", "-c", "default").startswith("default changed 1 of 1, change ")
     assert run("doctor", "--reindex") == "default changed 0 of 1\n"
-    assert "indexed with the present settings" in run("doctor")
+    assert "indexed with the current settings" in run("doctor")
     assert "reindex" in run("history")
     # A name that no memory holds: only the note of the settings is new, and nothing is worth showing.
     monkeypatch.setenv("MEMORY_SERVER_WORDS__NAMES", "星露谷")
     assert run("doctor", "--reindex", "--dry-run") == "default would change 0 of 1\n"
     assert run("doctor", "--reindex").startswith("default changed 0 of 1, change ")
-    assert "indexed with the present settings" in run("doctor")
+    assert "indexed with the current settings" in run("doctor")
 
 
 def test_an_added_memory_carries_the_options_it_was_indexed_with() -> None:

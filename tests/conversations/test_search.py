@@ -55,21 +55,23 @@ class Store(MemoryStore):
 class House:
     def __init__(self, **around: Any) -> None:
         self.store = Store()
-        services = Services(
-            self.store, TableRunner(), Parameters(), lambda: NOW, Random(5), **{"groups": FAMILY, **around}
-        )
+        options = {"groups": FAMILY, **around}
+        services = Services(self.store, TableRunner(), Parameters(), lambda: NOW, Random(5), **options)
         self.conversations = Conversations(services)
 
     async def keep(self, chat: str, weight: float, *, age: int = DAY, memory_id: str = "") -> None:
-        kept = memory(memory_id or f"of {chat}", age=age, words={"披萨": weight}, chat=chat)
-        await self.store.update(chat, lambda state: ([Added(kept)], None), by="test")
+        stored = memory(memory_id or f"of {chat}", age=age, words={"披萨": weight}, chat=chat)
+        await self.store.update(chat, lambda state: ([Added(stored)], None), by="test")
 
     async def ask(self, chat: str, **options: Any) -> Found:
         return await self.conversations.get(chat).short_term.search(ASK, **options)
 
     async def scores(self) -> Mapping[str, float]:
-        states = [await self.store.read(name) for name in await self.store.conversations()]
-        return {kept.id: kept.score for state in states for kept in state.short_term.values()}
+        scores: dict[str, float] = {}
+        for name in await self.store.conversations():
+            state = await self.store.read(name)
+            scores.update((stored.id, stored.score) for stored in state.short_term.values())
+        return scores
 
 
 @pytest.fixture
@@ -85,8 +87,8 @@ async def filled(**around: Any) -> House:
     return house
 
 
-def came(found: Found) -> list[tuple[str, str | None]]:
-    return [(item.memory.id, item.kept_in) for item in (*found.recall.top, *found.recall.next)]
+def memories_and_places(results: Found) -> list[tuple[str, str | None]]:
+    return [(item.memory.id, item.kept_in) for item in (*results.recall.top, *results.recall.next)]
 
 
 @pytest.mark.parametrize(
@@ -105,9 +107,10 @@ async def test_a_scope_names_conversations(house: House, chat: str, scope: str |
     recalling = house.conversations.get(chat).short_term
     names = await recalling.conversations_of(scope)
     assert {*names} == searched
-    assert names[:1] == ((chat,) if chat in searched else names[:1])
-    found = await house.ask(chat, scope=scope)
-    assert found.recall.searched == len(searched - {"新的"})
+    if chat in searched:
+        assert names[0] == chat
+    results = await house.ask(chat, scope=scope)
+    assert results.recall.searched == len(searched - {"新的"})
 
 
 @pytest.mark.parametrize(("chat", "searched"), [("小明", 3), ("小红-2", 3), ("工作", 1), ("新的", 0)])
@@ -124,28 +127,30 @@ async def test_an_unknown_scope_is_refused_with_those_there_are(house: House) ->
 
 
 async def test_what_came_is_reinforced_where_it_is_kept_and_each_change_can_be_undone(house: House) -> None:
-    found = await house.ask("工作", scope="family")
-    assert came(found) == [("of 小明", "小明"), ("of 小红", "小红"), ("of 小红-2", "小红-2")]
+    results = await house.ask("工作", scope="family")
+    assert memories_and_places(results) == [("of 小明", "小明"), ("of 小红", "小红"), ("of 小红-2", "小红-2")]
     assert await house.scores() == {"of 小明": 5, "of 小红": 5, "of 小红-2": 2, "of 工作": 0}
-    assert {*found.changes} == {"小明", "小红", "小红-2"}
-    assert found.change_id is None
-    for name, made in found.changes.items():
-        await house.conversations.get(name).archive.undo(made)
+    assert {*results.changes} == {"小明", "小红", "小红-2"}
+    assert results.change_id is None
+    for name, change_id in results.changes.items():
+        await house.conversations.get(name).archive.undo(change_id)
     assert {*(await house.scores()).values()} == {0}
 
 
 async def test_where_the_lock_does_not_come_nothing_is_reinforced_and_that_is_said(house: House) -> None:
     house.store.locked = {"小红"}
-    found = await house.ask("小明", scope="all")
-    assert len(came(found)) == 3
-    assert (found.unreinforced, found.reinforced) == (("小红",), False)
+    results = await house.ask("小明", scope="all")
+    assert len(memories_and_places(results)) == 3
+    assert results.unreinforced == ("小红",)
+    assert results.reinforced is False
     assert await house.scores() == {"of 小明": 5, "of 小红": 0, "of 小红-2": 2, "of 工作": 0}
 
 
 async def test_one_conversation_that_cannot_be_read_does_not_hide_the_others(house: House) -> None:
     house.store.broken = {"小红"}
-    found = await house.ask("小明", scope="all")
-    assert (found.recall.searched, found.unread) == (3, {"小红": None})
+    results = await house.ask("小明", scope="all")
+    assert results.recall.searched == 3
+    assert results.unread == {"小红": None}
     with pytest.raises(SnapshotBroken):
         await house.ask("小红", reinforce=False)
 
@@ -153,34 +158,35 @@ async def test_one_conversation_that_cannot_be_read_does_not_hide_the_others(hou
 @pytest.mark.parametrize("scope", [None, "all", "nobody"])
 async def test_a_look_leaves_no_trace(house: House, scope: str | None) -> None:
     before = await house.scores()
-    found = await house.ask("小明", scope=scope, reinforce=False)
-    assert found.changes == {}
-    assert found.reinforced
-    assert (house.store.writes, await house.scores()) == (0, before)
+    results = await house.ask("小明", scope=scope, reinforce=False)
+    assert results.changes == {}
+    assert results.reinforced
+    assert house.store.writes == 0
+    assert await house.scores() == before
 
 
 async def test_the_twenty_minute_rule_holds_for_this_conversation_alone(house: House) -> None:
-    for chat in ("小明", "小红"):
-        await house.keep(chat, 90.0, age=MINUTE * (1 if chat == "小明" else 12), memory_id=f"new of {chat}")
-    found = await house.ask("小明", scope="all")
-    assert came(found)[0] == ("new of 小红", "小红")
-    assert found.recall.held_back.recent == 1
+    await house.keep("小明", 90.0, age=MINUTE, memory_id="new of 小明")
+    await house.keep("小红", 90.0, age=12 * MINUTE, memory_id="new of 小红")
+    results = await house.ask("小明", scope="all")
+    assert memories_and_places(results)[0] == ("new of 小红", "小红")
+    assert results.recall.held_back.recent == 1
 
 
 async def test_a_memory_whose_score_is_full_makes_no_change(house: House) -> None:
     full = memory("full", words={"披萨": 70.0}, score=100.0, chat="满")
     await house.store.update("满", lambda state: ([Added(full)], None), by="test")
-    found = await house.ask("小明", scope="all")
-    assert came(found)[0] == ("full", "满")
-    assert "满" not in found.changes
+    results = await house.ask("小明", scope="all")
+    assert memories_and_places(results)[0] == ("full", "满")
+    assert "满" not in results.changes
 
 
 async def test_a_read_only_folder_can_be_looked_at(tmp_path: Path) -> None:
     from memory_server import open_memory
 
     async with open_memory(tmp_path / "none") as memory_:
-        found = await memory_.conversation("a").short_term.search(ASK, reinforce=False)
-        assert found.recall.searched == 0
+        results = await memory_.conversation("a").short_term.search(ASK, reinforce=False)
+        assert results.recall.searched == 0
     assert not (tmp_path / "none").exists()
 
 
@@ -205,21 +211,21 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "False\n"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout == "False\n"
 
 
 async def test_a_search_of_several_conversations_indexes_none_of_them_in_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_loop: list[bool] = []
-    made = Index.__init__
+    make_index = Index.__init__
 
-    def noted(self: Index, *arguments: Any) -> None:
+    def noting(self: Index, *arguments: Any) -> None:
         in_loop.append(threading.current_thread() is threading.main_thread())
-        made(self, *arguments)
+        make_index(self, *arguments)
 
     house = await filled()
-    monkeypatch.setattr(Index, "__init__", noted)
+    monkeypatch.setattr(Index, "__init__", noting)
     await house.ask("小明", scope="all", reinforce=False)
     assert in_loop == [False] * 4

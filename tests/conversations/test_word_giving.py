@@ -27,57 +27,58 @@ from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.text import estimated_tokens
 
 
-def said(content: str, memory_id: str = "m", **more: Any) -> ShortTermMemory:
+def memory_of(content: str, memory_id: str = "m", **more: Any) -> ShortTermMemory:
     messages = (Message("user", content),)
-    made = memory(memory_id, age=HOUR)
-    return replace(made, **{"messages": messages, "text": context_text(messages), **more})
+    usual = memory(memory_id, age=HOUR)
+    return replace(usual, **{"messages": messages, "text": context_text(messages), **more})
 
 
 MEANT = {
-    "one without words": (said("曲唑酮"), True),
-    "one with words": (said("曲唑酮", other_words=("药",)), False),
-    "one that was sent": (said("曲唑酮", word_tries=MOST_WORD_TRIES), False),
-    "one whose answer was broken": (said("曲唑酮", word_tries=MOST_WORD_TRIES - 1), True),
-    "one that is muted everywhere": (said("曲唑酮", muted=(EVERYWHERE,)), False),
-    "one that is muted in a folder": (said("曲唑酮", muted=("folder:/tmp",)), True),
-    "one that is private": (said("<private>曲唑酮</private>"), False),
-    "a private one without messages": (replace(said(""), text="<private>x</private>", messages=()), False),
-    "one of an import, without messages": (replace(said(""), text="曲唑酮", messages=()), True),
+    "one without words": (memory_of("曲唑酮"), True),
+    "one with words": (memory_of("曲唑酮", other_words=("药",)), False),
+    "one that was sent": (memory_of("曲唑酮", word_tries=MOST_WORD_TRIES), False),
+    "one whose answer was broken": (memory_of("曲唑酮", word_tries=MOST_WORD_TRIES - 1), True),
+    "one that is muted everywhere": (memory_of("曲唑酮", muted=(EVERYWHERE,)), False),
+    "one that is muted in a folder": (memory_of("曲唑酮", muted=("folder:/tmp",)), True),
+    "one that is private": (memory_of("<private>曲唑酮</private>"), False),
+    "a private one without messages": (replace(memory_of(""), text="<private>x</private>", messages=()), False),
+    "one of an import, without messages": (replace(memory_of(""), text="曲唑酮", messages=()), True),
 }
 
 
 @pytest.mark.parametrize("case", MEANT)
 def test_a_memory_is_sent_only_if_it_wants_words(case: str) -> None:
-    one, wanted = MEANT[case]
-    assert bool(requests_of([one])) is wanted
+    sent_memory, is_sent = MEANT[case]
+    assert bool(requests_of([sent_memory])) is is_sent
 
 
 def test_a_request_holds_thirty_memories_newest_first_and_no_id() -> None:
-    many = [said(f"text {n}", f"id-{n}", time_ms=1_000 + n) for n in range(AT_ONCE + 2)]
+    many = [memory_of(f"text {number}", f"id-{number}", time_ms=1_000 + number) for number in range(AT_ONCE + 2)]
     first, second = requests_of(many)
-    assert (len(first.memories), len(second.memories)) == (AT_ONCE, 2)
+    assert len(first.memories) == AT_ONCE
+    assert len(second.memories) == 2
     assert json.loads(first.data)["memories"]["1"] == f"user: text {AT_ONCE + 1}"
     assert list(json.loads(second.data)["memories"].values()) == ["user: text 1", "user: text 0"]
     assert "id-" not in first.data + second.data
 
 
 def test_private_parts_and_the_middle_of_long_texts_are_not_sent() -> None:
-    [one] = requests_of([said("open <private>hidden</private> door")])
-    assert "hidden" not in one.data
-    assert "open" in one.data
-    [long] = requests_of([said("a" * 5_000 + "b")])
+    [request] = requests_of([memory_of("open <private>hidden</private> door")])
+    assert "hidden" not in request.data
+    assert "open" in request.data
+    [long] = requests_of([memory_of("a" * 5_000 + "b")])
     text = json.loads(long.data)["memories"]["1"]
     assert len(text) < MOST_SENT_CHARS + 100
     assert text.endswith("b")
 
 
 def test_a_request_is_cut_to_the_tokens_that_are_left() -> None:
-    [whole] = requests_of([said("x" * 400, str(n)) for n in range(8)])
-    assert within(whole, whole.tokens) is whole
-    cut = within(whole, whole.tokens - 1)
+    [request] = requests_of([memory_of("x" * 400, str(number)) for number in range(8)])
+    assert within(request, request.tokens) is request
+    cut = within(request, request.tokens - 1)
     assert cut is not None
-    assert cut.memories == whole.memories[:4]
-    assert within(whole, 10) is None
+    assert cut.memories == request.memories[:4]
+    assert within(request, 10) is None
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abcd", 1), ("abcde", 2), ("猫", 1), ("猫a", 2)])
@@ -85,7 +86,8 @@ def test_tokens_are_estimated(text: str, tokens: int) -> None:
     assert estimated_tokens(text) == tokens
 
 
-ONE, OTHER = said("我睡前吃曲唑酮", "one"), said("hi there", "other")
+ONE = memory_of("我睡前吃曲唑酮", "one")
+OTHER = memory_of("hi there", "other")
 LONG = "x" * 61
 ANSWERS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     "words": ({"1": ["安眠药", "失眠"], "2": ["greeting"]}, {"one": ("安眠药", "失眠"), "other": ("greeting",)}),
@@ -100,7 +102,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     "in the text already": ({"1": ["曲唑酮", "药"], "2": ["HI"]}, {"one": ("药",), "other": ()}),
     "private": ({"1": ["<private>x</private>", "药"]}, {"one": ("药",)}),
     "a broken surrogate": ({"1": ["\ud800药"]}, {"one": ("�药",)}),
-    "too many": ({"1": [f"w{n}" for n in range(50)]}, {"one": tuple(f"w{n}" for n in range(40))}),
+    "too many": ({"1": [f"w{number}" for number in range(50)]}, {"one": tuple(f"w{number}" for number in range(40))}),
 }
 
 
@@ -117,30 +119,32 @@ def test_an_answer_without_any_list_cannot_be_used(answer: dict[str, Any]) -> No
 
 
 def state_with(*memories: ShortTermMemory) -> ConversationState:
-    return ConversationState("c", short_term={each.id: each for each in memories})
+    return ConversationState("c", short_term={stored.id: stored for stored in memories})
 
 
 def test_words_go_to_memories_as_they_were_sent_only() -> None:
     after = [asked_once(ONE, ("药",)), asked_once(OTHER, ())]
-    changes, kept = keeping(state_with(ONE, OTHER), [ONE, OTHER], after)
-    assert (kept.memories, kept.words, len(changes)) == (1, 1, 2)
+    changes, result = keeping(state_with(ONE, OTHER), [ONE, OTHER], after)
+    assert result.memories == 1
+    assert result.words == 1
+    assert len(changes) == 2
     pinned = replace(ONE, pinned=True, score=9.0)
     [change], _ = keeping(state_with(pinned), [ONE], after[:1])
     assert change == Edited(replace(after[0], pinned=True, score=9.0), pinned)
     assert keeping(state_with(), [ONE], after[:1])[0] == []
     assert keeping(state_with(replace(ONE, text="other")), [ONE], after[:1])[0] == []
-    given = replace(ONE, other_words=("mine",))
-    [change], kept = keeping(state_with(given), [ONE], after[:1])
-    assert change == Edited(replace(given, word_tries=MOST_WORD_TRIES), given)
-    assert kept.memories == 0
+    edited = replace(ONE, other_words=("mine",))
+    [change], result = keeping(state_with(edited), [ONE], after[:1])
+    assert change == Edited(replace(edited, word_tries=MOST_WORD_TRIES), edited)
+    assert result.memories == 0
 
 
 def test_what_was_sent_stays_sent_when_its_words_are_taken_back() -> None:
     state = state_with(ONE, OTHER)
     changes, _ = keeping(state, [ONE, OTHER], [asked_once(ONE, ("药",)), asked_once(OTHER, ())])
     apply(state, changes)
-    back = taking_back(state, Commit(1, 0, "words", tuple(changes)))
-    apply(state, back)
+    undoing = taking_back(state, Commit(1, 0, "words", tuple(changes)))
+    apply(state, undoing)
     assert state.short_term["one"] == replace(ONE, word_tries=MOST_WORD_TRIES)
     assert requests_of(state.short_term.values()) == []
     with pytest.raises(InvalidInput, match="Nothing of this change"):
@@ -148,12 +152,13 @@ def test_what_was_sent_stays_sent_when_its_words_are_taken_back() -> None:
 
 
 def test_an_unusable_answer_counts_as_a_try() -> None:
-    one = ONE
+    tried = ONE
     for tries in range(1, MOST_WORD_TRIES + 1):
-        assert requests_of([one])
-        one = asked_once(one, None)
-        assert (one.word_tries, one.other_words) == (tries, ())
-    assert requests_of([one]) == []
+        assert requests_of([tried])
+        tried = asked_once(tried, None)
+        assert tried.word_tries == tries
+        assert tried.other_words == ()
+    assert requests_of([tried]) == []
 
 
 @pytest.mark.parametrize("tries", range(MOST_WORD_TRIES + 1))
@@ -167,6 +172,6 @@ def test_tries_are_kept_on_disk_and_the_field_is_there_only_if_needed(tries: int
 @pytest.mark.parametrize("value", [0, -1, 4, True, "3", 1.0, None, [3]])
 def test_tries_that_this_program_would_not_write_stay_as_they_came(value: Any) -> None:
     record = codec.short_term_json(ONE) | {"wordTries": value}
-    read = codec.short_term(record)
-    assert read.word_tries == 0
-    assert codec.short_term_json(read)["wordTries"] == value
+    read_memory = codec.short_term(record)
+    assert read_memory.word_tries == 0
+    assert codec.short_term_json(read_memory)["wordTries"] == value

@@ -12,8 +12,10 @@ from memory_server.storage.entries.sqlite_store import SqliteStore
 
 
 async def main() -> None:
-    place, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    notes = Notes(SqliteStore(place, lambda: time.time_ns() // 1_000_000, wait_seconds=60), lambda: 1)
+    database_path = Path(sys.argv[1])
+    name = sys.argv[2]
+    count = int(sys.argv[3])
+    notes = Notes(SqliteStore(database_path, lambda: time.time_ns() // 1_000_000, wait_seconds=60), lambda: 1)
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(count):

@@ -2,14 +2,16 @@
 restored; then they are erased, by processes that are killed at any step and by one that is not. It prints what is
 wrong. With the URL of a tenant in PostgreSQL, memories are kept there, and an export takes the place of the backup.
 
-    python erasing.py FOLDER SEED [URL]
+    python erasing.py FOLDER FIRST_SEED COUNT [URL]
 
-Each step is a process of its own, forked from this one, which has everything imported.
+Each run has a folder of its own in FOLDER. Each step is a process of its own, forked from this one, which has
+everything imported.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import io
 import os
@@ -17,11 +19,20 @@ import sys
 import traceback
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy  # noqa: F401 - a search imports it
+import opencc  # noqa: F401 - as the words of a text do
+
+import memory_server.cli.command_runner
+import memory_server.cli.forget
+import memory_server.cli.logs
+import memory_server.composition
+import memory_server.storage.homes  # noqa: F401
+import nlp
 from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
@@ -35,6 +46,9 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 
 KILLED = 9
+MOST_STEPS = 80
+MOST_STEPS_IN_POSTGRESQL = 600
+"""Half-steps of an erasing up to which a process is killed."""
 SHAPES = (
     "My dentist is Dr. {} on Elm Street.",
     "我的牙医是{}医生，在榆树街。",
@@ -43,13 +57,14 @@ SHAPES = (
     "｛{}｝ 張偉 ☕ é",
 )
 ALICE = SessionIds("alice")
-STORE = sys.argv[3] if len(sys.argv) > 3 else None
+STORE = sys.argv[4] if len(sys.argv) > 4 else None
 
 
 def in_process(work: Callable[[], Any]) -> int:
     """The exit status of a process that does this: 0, `KILLED`, or 1 with a traceback."""
     sys.stdout.flush()
-    if (child := os.fork()) == 0:
+    child = os.fork()
+    if child == 0:
         try:
             work()
             sys.stdout.flush()
@@ -57,7 +72,8 @@ def in_process(work: Callable[[], Any]) -> int:
         except BaseException:
             traceback.print_exc()
             os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 def opened(folder: Path, work: Callable[[App], Any]) -> None:
@@ -76,43 +92,45 @@ async def fill(app: App, marker: str, rng: Random) -> None:
     def secret() -> str:
         return rng.choice(SHAPES).format(marker)
 
-    chat, notes, knowledge = app.conversation("小明"), app.knowledge.notes, app.knowledge
-    asked = secret()
-    await chat.short_term.add([Message("user", asked), Message("assistant", secret())], turn="t1")
+    chat = app.conversation("小明")
+    notes = app.knowledge.notes
+    knowledge = app.knowledge
+    question = secret()
+    await chat.short_term.add([Message("user", question), Message("assistant", secret())], turn="t1")
     await chat.short_term.add([Message("user", "The cat is called Miso."), Message("assistant", "Nice.")])
-    await app.conversation("other").short_term.add([Message("user", asked)])
+    await app.conversation("other").short_term.add([Message("user", question)])
     await chat.long_term.add("meeting", f"Ask about {marker}", f"match_keys(context.messages, ['{marker}']) > 0")
     await chat.long_term.add("birthday", "Congratulate", "true")
     note = await notes.remember("tech", "who", secret(), tags=[marker])
     await notes.remember("tech", "pet", "The cat is called Miso.")
     await notes.edit(note.entry.ref, append=f"More about {marker}")
-    for text in (asked, f"The phone number of {marker} is known", f"The phone number of {marker} is known well"):
+    for text in (question, f"The phone number of {marker} is known", f"The phone number of {marker} is known well"):
         await knowledge.sessions.add(ALICE, text, mode="direct")
     await knowledge.sessions.add(ALICE, "Likes tea in the morning", mode="direct")
     await knowledge.refs.add(secret())
     await knowledge.refs.add("A long log of a build")
     await knowledge.layers["project"].save(f"about-{marker}", secret(), ["people"])
     await knowledge.layers["project"].save("style", "Use tabs", ["code"])
-    deeds = [recall, undo, forget, reindex, retell, compact]
+    uses = [recall, undo, forget, reindex, retell, compact]
     if STORE is None:
         await app.memories.backups.make("b1")
-        deeds += [restore, hurt]
-    for deed in rng.sample(deeds, rng.randint(2, len(deeds) - 1)):
-        await deed(app, marker, rng)
+        uses += [restore, hurt]
+    for use in rng.sample(uses, rng.randint(2, len(uses) - 1)):
+        await use(app, marker, rng)
 
 
 async def recall(app: App, marker: str, rng: Random) -> None:
-    said = {"messages": [{"role": "user", "content": f"What of {marker}?"}], "conversation_id": "小明"}
-    await call(TOOLS["recall_turn"], app.call, said)
+    turn = {"messages": [{"role": "user", "content": f"What of {marker}?"}], "conversation_id": "小明"}
+    await call(TOOLS["recall_turn"], app.call, turn)
     await app.knowledge.sessions.search(ALICE, f"phone {marker}")
     await app.knowledge.layers["project"].retrieve(marker)
 
 
 async def undo(app: App, marker: str, rng: Random) -> None:
     chat = app.conversation("小明")
-    gone = await chat.short_term.delete(marker)
-    if gone.change_id and rng.random() < 0.5:
-        await chat.archive.undo(gone.change_id)
+    deletion = await chat.short_term.delete(marker)
+    if deletion.change_id and rng.random() < 0.5:
+        await chat.archive.undo(deletion.change_id)
 
 
 async def restore(app: App, marker: str, rng: Random) -> None:
@@ -121,7 +139,8 @@ async def restore(app: App, marker: str, rng: Random) -> None:
 
 async def forget(app: App, marker: str, rng: Random) -> None:
     engines = app.memories.engines
-    change = await forgetting.forget(engines, (await forgetting.find(engines, [marker], Sought()))[0])
+    items, _ = await forgetting.find(engines, [marker], Sought())
+    change = await forgetting.forget(engines, items)
     if change and rng.random() < 0.5:
         await forgetting.undo(engines, change, by="undo")
 
@@ -154,16 +173,15 @@ def command(folder: Path, *arguments: str) -> int:
     project = os.fspath(folder / "project")
     os.environ |= {"HOME": os.fspath(folder / "home"), "MEMORY_SERVER_LAYERS__PROJECT_DIR": project}
     os.environ |= {"MEMORY_SERVER_DATA_DIR": os.fspath(folder / "data"), "XDG_CONFIG_HOME": os.fspath(folder / "home")}
-    os.environ |= {} if STORE is None else {"MEMORY_SERVER_STORE": STORE}
+    if STORE is not None:
+        os.environ["MEMORY_SERVER_STORE"] = STORE
     sys.stdin = io.TextIOWrapper(io.BytesIO())
-    out, err, printed, said = sys.stdout, sys.stderr, io.StringIO(), io.StringIO()
-    sys.stdout, sys.stderr = printed, said
-    try:
+    output = io.StringIO()
+    errors = io.StringIO()
+    with redirect_stdout(output), redirect_stderr(errors):
         status = main(["--no-daemon", *arguments])
-    finally:
-        sys.stdout, sys.stderr = out, err
     if status not in (0, 2):
-        print(f"{arguments} ended with {status}: {printed.getvalue()} {said.getvalue()}")
+        print(f"{arguments} ended with {status}: {output.getvalue()} {errors.getvalue()}")
     return status
 
 
@@ -172,15 +190,15 @@ def erase(folder: Path, marker: str, kill_at: float = 0) -> None:
     steps = 0
 
     def dying(work: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*given: Any, **more: Any) -> Any:
+        def step(*arguments: Any, **options: Any) -> Any:
             nonlocal steps
             steps += 1
             if steps == kill_at:
                 os._exit(KILLED)
-            done = work(*given, **more)
+            result = work(*arguments, **options)
             if steps + 0.5 == kill_at:
                 os._exit(KILLED)
-            return done
+            return result
 
         return step
 
@@ -189,30 +207,25 @@ def erase(folder: Path, marker: str, kill_at: float = 0) -> None:
             setattr(files, name, dying(getattr(files, name)))
         operations.erase = dying(operations.erase)
         sqlite_work.operations = operations
-        for place in (sqlite_work, sqlite_store):
-            place.empty_free_pages = dying(place.empty_free_pages)  # type: ignore[attr-defined]
+        for module in (sqlite_work, sqlite_store):
+            module.empty_free_pages = dying(module.empty_free_pages)  # type: ignore[attr-defined]
         if STORE is not None:
             from memory_server.storage.postgres.connection import Connection
 
             Connection.execute = dying(Connection.execute)  # type: ignore[method-assign]
-    backups = () if STORE else ("--in-backups",)
-    status = command(folder, "forget", marker, "--for-good", *backups, "--yes")
-    # One that was killed after its end has left nothing to erase.
-    assert status in ((0,) if STORE is None else (0, 2)) or kill_at, status
+    options = ["--for-good", "--yes"]
+    expected = {0}
+    if STORE is None:
+        options.append("--in-backups")
+    else:
+        expected.add(2)  # one that was killed after its end has left nothing to erase
+    status = command(folder, "forget", marker, *options)
+    assert status in expected or kill_at, status
 
 
-def found(folder: Path, marker: str) -> list[str]:
+def places_of(folder: Path, marker: str) -> list[str]:
     """Where the marker stands, in any case, also in what is packed."""
-    sought, places = [marker.encode(), marker.lower().encode()], []
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            data = path.read_bytes()
-            with suppress(OSError, zlib.error, EOFError):
-                data += gzip.decompress(data) if data[:2] == b"\x1f\x8b" else b""
-            with suppress(zlib.error):
-                data += zlib.decompress(data) if path.suffix == ".zlib" else b""
-            if any(each in data for each in sought) or any(each.decode() in path.name for each in sought):
-                places.append(str(path.relative_to(folder)))
+    places = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and has_text(path, marker)]
     if STORE is None:
         return places
     from postgres_entries import everywhere
@@ -220,10 +233,22 @@ def found(folder: Path, marker: str) -> list[str]:
     return [*places, *everywhere(marker, STORE.partition("#")[0])]
 
 
+def has_text(path: Path, marker: str) -> bool:
+    data = path.read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        with suppress(OSError, zlib.error, EOFError):
+            data += gzip.decompress(data)
+    if path.suffix == ".zlib":
+        with suppress(zlib.error):
+            data += zlib.decompress(data)
+    return any(form in path.name or form.encode() in data for form in (marker, marker.lower()))
+
+
 async def check(app: App, marker: str, rng: Random) -> None:
     """What stays is there, nothing is broken, and nothing brings back what was erased."""
     engines = app.memories.engines
-    kept = {(item.family, item.text) for item in (await forgetting.find(engines, [], Sought()))[0]}
+    items, _ = await forgetting.find(engines, [], Sought())
+    remaining = {(item.family, item.text) for item in items}
     for family, text in (
         ("memories", "user: The cat is called Miso.\nassistant: Nice."),
         ("triggers", "Congratulate"),
@@ -232,7 +257,7 @@ async def check(app: App, marker: str, rng: Random) -> None:
         ("refs", "A long log of a build"),
         ("layers", "Use tabs"),
     ):
-        if (family, text) not in kept:
+        if (family, text) not in remaining:
             print(f"{text!r} of {family} is gone")
     for engine in engines:
         for examine in await engine.examinations():
@@ -240,10 +265,18 @@ async def check(app: App, marker: str, rng: Random) -> None:
                 if finding.grade == "error":
                     print(f"doctor: {finding.what}")
         await engine.history(limit=1000)
-    for mode in ("merge", "overwrite") if STORE is None else ():
-        await app.memories.backups.restore("b1", mode)  # type: ignore[arg-type]
-    if again := (await forgetting.find(engines, [marker], Sought(archived=None)))[0]:
-        print(f"it came back: {again}")
+    if STORE is None:
+        await app.memories.backups.restore("b1", "merge")
+        await app.memories.backups.restore("b1", "overwrite")
+    items, _ = await forgetting.find(engines, [marker], Sought(archived=None))
+    if items:
+        print(f"it came back: {items}")
+
+
+def report_places(fault: str, folder: Path, marker: str) -> None:
+    places = places_of(folder, marker)
+    if places:
+        print(f"{fault} {places}")
 
 
 def run(folder: Path, seed: int) -> None:
@@ -254,28 +287,35 @@ def run(folder: Path, seed: int) -> None:
     exported = folder.with_name(f"{folder.name}.jsonl")
     if in_process(lambda: opened(folder, lambda app: fill(app, marker, rng))):
         print("it could not be filled")
-    if len(found(folder, marker)) < 4:
+    if len(places_of(folder, marker)) < 4:
         print("it was not stored")
     if STORE and in_process(lambda: command(folder, "export", str(exported))):
         print("it could not be exported")
-    status, steps = KILLED, 80 if STORE is None else 600
+    status = KILLED
+    steps = MOST_STEPS if STORE is None else MOST_STEPS_IN_POSTGRESQL
     for kill_at in [rng.randint(2, steps) / 2 for _ in range(rng.randint(0, 3))]:
         if status == KILLED:
             status = in_process(lambda at=kill_at: erase(folder, marker, at))  # type: ignore[misc]
-            print(f"{'killed' if status == KILLED else 'ended before'} {kill_at}", file=sys.stderr)
+            outcome = "killed at" if status == KILLED else "ended before"
+            print(f"{outcome} {kill_at}", file=sys.stderr)
     if status not in (0, KILLED):
         print(f"an erasing failed otherwise, with {status}")
     if status == KILLED and in_process(lambda: erase(folder, marker)):
         print("the last erasing failed")
-    if places := found(folder, marker):
-        print(f"found in {places}")
+    report_places("found in", folder, marker)
     if STORE and in_process(lambda: command(folder, "import", str(exported))):
         print("it could not be imported")
     if in_process(lambda: opened(folder, lambda app: check(app, marker, rng))):
         print("it could not be checked")
-    if places := found(folder, marker):
-        print(f"found afterwards in {places}")
+    report_places("found afterwards in", folder, marker)
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), int(sys.argv[2]))
+    nlp.load()
+    gc.collect()
+    gc.freeze()
+    first_seed = int(sys.argv[2])
+    for seed in range(first_seed, first_seed + int(sys.argv[3])):
+        folder = Path(sys.argv[1]) / str(seed)
+        folder.mkdir()
+        run(folder, seed)

@@ -17,13 +17,13 @@ from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 
-def opened(place: Path) -> Layer:
+def opened(folder: Path) -> Layer:
     def clock() -> int:
         return time.time_ns() // 1_000_000
 
-    folder = MarkdownFolder(place / "memory", locks=place / "locks", wait_seconds=60)
+    entries = MarkdownFolder(folder / "memory", locks=folder / "locks", wait_seconds=60)
     options = LayerOptions(max_entries=1_000_000)  # none goes into the archive
-    return Layer("project", folder, SqliteStore(place / "k.sqlite3", clock, wait_seconds=60), clock, options)
+    return Layer("project", entries, SqliteStore(folder / "k.sqlite3", clock, wait_seconds=60), clock, options)
 
 
 def die_at(step: str) -> None:
@@ -39,8 +39,10 @@ def die_at(step: str) -> None:
 
 
 async def main() -> None:
-    place, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    layer = opened(place)
+    folder = Path(sys.argv[1])
+    name = sys.argv[2]
+    count = int(sys.argv[3])
+    layer = opened(folder)
     if name in ("copy", "file", "index"):
         if name == "copy":
             entry = await layer.get("k")

@@ -25,7 +25,7 @@ class LosingDisk:
         self._root = root
         self._bytes: dict[int, bytes] = {}
         self._names: dict[int, dict[str, int]] = {}
-        self._kept: list[int] = []
+        self._descriptors: list[int] = []
         self.on_step: Callable[[], None] = lambda: None
         """Called before and after everything that changes what is durable, or a name."""
         self.synced: list[str] = []
@@ -34,37 +34,37 @@ class LosingDisk:
         """Place in `synced` of one sync that somebody forgot."""
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, self._syncing(getattr(os, name)))
-        real = Path.replace
+        rename = Path.replace
 
         def replace(path: Path, target: Path) -> Path:
             self.on_step()
-            result = real(path, target)
+            result = rename(path, target)
             self.on_step()
             return result
 
         patch.setattr(Path, "replace", replace)
 
-    def after_power_loss(self, place: Path, names: Names) -> Path:
-        """The folder as the next start finds it, built at `place`."""
-        self._build(self._root, place, names)
-        return place
+    def after_power_loss(self, image: Path, names: Names) -> Path:
+        """The folder as the next start finds it, built at `image`."""
+        self._build(self._root, image, names)
+        return image
 
     def close(self) -> None:
         """Let go of the files that were kept open."""
-        for descriptor in self._kept:
+        for descriptor in self._descriptors:
             os.close(descriptor)
 
-    def _syncing(self, real: Callable[[int], None]) -> Callable[[int], None]:
+    def _syncing(self, system_sync: Callable[[int], None]) -> Callable[[int], None]:
         def sync(descriptor: int) -> None:
-            place = Path(f"/proc/self/fd/{descriptor}").readlink()
-            self.synced.append(os.path.relpath(place, self._root))
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            self.synced.append(os.path.relpath(path, self._root))
             if self.forgotten == len(self.synced) - 1:
                 return
             self.on_step()
-            real(descriptor)
+            system_sync(descriptor)
             facts = os.fstat(descriptor)
             # Kept open, so that the file system does not give its number to another file.
-            self._kept.append(os.dup(descriptor))
+            self._descriptors.append(os.dup(descriptor))
             if stat.S_ISDIR(facts.st_mode):
                 self._names[facts.st_ino] = _listing(f"/proc/self/fd/{descriptor}")
             else:
@@ -73,15 +73,17 @@ class LosingDisk:
 
         return sync
 
-    def _build(self, folder: Path, place: Path, names: Names) -> None:
-        place.mkdir(parents=True)
+    def _build(self, folder: Path, image: Path, names: Names) -> None:
+        image.mkdir(parents=True)
         latest = _listing(str(folder))
-        kept = latest if names == "latest" else self._names.get(folder.stat().st_ino, {})
-        for name, number in kept.items():
+        survivors = latest
+        if names == "synced":
+            survivors = self._names.get(folder.stat().st_ino, {})
+        for name, number in survivors.items():
             if (folder / name).is_dir():
-                self._build(folder / name, place / name, names)
+                self._build(folder / name, image / name, names)
             else:
-                (place / name).write_bytes(self._bytes.get(number, b""))
+                (image / name).write_bytes(self._bytes.get(number, b""))
 
 
 def _listing(folder: str) -> dict[str, int]:

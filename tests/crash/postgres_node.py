@@ -29,9 +29,11 @@ async def write(url: str, tenant: str, node: str, clients: int, seconds: float, 
     end = time.monotonic() + seconds
 
     async def client(number: int) -> None:
-        rng, count = Random(number), 0
+        rng = Random(number)
+        count = 0
         while time.monotonic() < end:
-            chat, name = rng.choice([f"own-{node}-{number}", "shared"]), f"{node}-{number}-{count}"
+            chat = rng.choice([f"own-{node}-{number}", "shared"])
+            name = f"{node}-{number}-{count}"
             count += 1
             began = time.monotonic()
             try:
@@ -54,7 +56,8 @@ async def write(url: str, tenant: str, node: str, clients: int, seconds: float, 
 async def stop_in_the_middle(url: str, tenant: str) -> None:
     """Hold the lock of a conversation while the process is stopped; after it goes on, the write is done."""
     log.IDLE_SECONDS = 1.0
-    database, stopped = Database(url, 20.0), []
+    database = Database(url, 20.0)
+    stopped = []
     store = PostgresStore(database, tenant, lambda: 0)
 
     def decide(state: object) -> tuple[list[Added], None]:

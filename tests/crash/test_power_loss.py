@@ -27,15 +27,17 @@ NAMES: tuple[Names, ...] = get_args(Names)
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LosingDisk]:
     (tmp_path / "data").mkdir()
-    made = LosingDisk(tmp_path / "data", monkeypatch)
-    yield made
-    made.on_step = lambda: None
-    made.close()
+    losing_disk = LosingDisk(tmp_path / "data", monkeypatch)
+    yield losing_disk
+    losing_disk.on_step = lambda: None
+    losing_disk.close()
 
 
-async def write(data: Path, disk: LosingDisk, aside: Path, rounds: int) -> None:
+async def write(data: Path, disk: LosingDisk, images: Path, rounds: int) -> None:
     """Commits and compactions; after each the power fails, and everything acknowledged must be there."""
-    store, rng, expected = open_store(data), Random(4), ConversationState("chat")
+    store = open_store(data)
+    rng = Random(4)
+    expected = ConversationState("chat")
     for turn in range(rounds):
         changes = random_changes(copy_of(expected), rng, 3)
         apply(expected, changes)
@@ -43,10 +45,11 @@ async def write(data: Path, disk: LosingDisk, aside: Path, rounds: int) -> None:
         if turn % 3 == 2:
             await store.compact("chat")
         for names in NAMES:
-            found = await reopened(disk.after_power_loss(aside / f"{turn}-{names}", names))
-            assert (found.version, found.short_term) == (turn + 1, expected.short_term)
-            assert found.long_term == expected.long_term
-            assert found.last_cleanup_ms == expected.last_cleanup_ms
+            state = await reopened(disk.after_power_loss(images / f"{turn}-{names}", names))
+            assert state.version == turn + 1
+            assert state.short_term == expected.short_term
+            assert state.long_term == expected.long_term
+            assert state.last_cleanup_ms == expected.last_cleanup_ms
 
 
 async def test_what_was_acknowledged_survives_a_power_loss(tmp_path: Path, disk: LosingDisk) -> None:
@@ -88,8 +91,8 @@ async def test_a_power_loss_at_every_step_leaves_before_or_after(tmp_path: Path,
     after = contents(await store.read("chat"))
     assert len(images) >= (4 if step == "commit" else 20)
     for image in images:
-        found = await reopened(image)
-        assert contents(found) in (before, after)
+        state = await reopened(image)
+        assert contents(state) in (before, after)
         later = open_store(image)
         await commit(later, Added(memory("later")))
         await later.compact("chat")

@@ -50,24 +50,24 @@ class House:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.store = open_store(data)
-        around = Services(self.store, TableRunner(), Parameters(), lambda: NOW, Random(0))
-        conversations = Conversations(around)
+        services = Services(self.store, TableRunner(), Parameters(), lambda: NOW, Random(0))
+        conversations = Conversations(services)
         self.chat = conversations.get(CHAT)
         self.folder = self.store.folder(CHAT)
         self.private = self.folder / PRIVATE
         self.shelf = BackupFolder(data / ".memory-server" / "backups")
-        self.backups = Backups([ConversationLifecycle(conversations, around)], lambda: NOW, self.shelf)
+        self.backups = Backups([ConversationLifecycle(conversations, services)], lambda: NOW, self.shelf)
 
-    async def found(self) -> dict[str, Any]:
+    async def everything(self) -> dict[str, Any]:
         """Everything that must be as before or as after."""
-        short, long, cleaned_ms = contents(await self.store.read(CHAT))
+        short, long, cleaned_ms, chats = contents(await self.store.read(CHAT))
         archived: tuple[Archived, ...] = await self.store.archive(CHAT)
         return {
-            "contents": (*(sorted(part, key=str) for part in (short, long)), cleaned_ms),
-            "names": {*(m.id for m in short), *(m.name for m in long)},
+            "contents": (sorted(short, key=str), sorted(long, key=str), cleaned_ms, chats),
+            "names": {*(memory.id for memory in short), *(trigger.name for trigger in long)},
             "archive": [(entry.memory, entry.reason, entry.version) for entry in archived],
             "history": [commit.version for commit in await self.store.history(CHAT)],
-            "backups": [self._held(backup) for backup in self.shelf.listed()],
+            "backups": [self._unpacked(backup) for backup in self.shelf.listed()],
             "set aside": [dict(piece.fields) for piece in past.pieces(self.private)],
             "broken": [(path.name, path.read_bytes()) for path, _ in past.broken_files(self.private)],
         }
@@ -82,7 +82,7 @@ class House:
         await commit(store, Added(memory("next")), chat=CHAT)
         return set(map(name_of, await store.archive(CHAT))) - before
 
-    def _held(self, backup: Backup) -> Any:
+    def _unpacked(self, backup: Backup) -> Any:
         assert backup.problem is None, "a backup has its name when it is whole"
         with self.shelf.open(backup.name) as (facts, conversations):
             return facts, list(conversations)
@@ -121,8 +121,8 @@ async def compact(house: House) -> None:
 
 
 async def mend(house: House) -> None:
-    found = repair.plan(house.folder)
-    assert found is not None
+    planned = repair.plan(house.folder)
+    assert planned is not None
     repair.repair(house.folder, NOW)
 
 
@@ -138,9 +138,9 @@ BEFORE_OR_AFTER: dict[Operation, tuple[str, ...]] = {
 async def furnished(data: Path) -> House:
     """A past: memories in the files and in the journal, one in the archive, one backup."""
     house = House(data)
-    gone = memory("gone", text="user: 寿司")
-    await commit(house.store, Added(memory("a")), Added(gone), TriggerSet(trigger("t"), None), chat=CHAT)
-    await commit(house.store, Forgotten(gone, "deleted"), chat=CHAT)
+    forgotten = memory("gone", text="user: 寿司")
+    await commit(house.store, Added(memory("a")), Added(forgotten), TriggerSet(trigger("t"), None), chat=CHAT)
+    await commit(house.store, Forgotten(forgotten, "deleted"), chat=CHAT)
     await house.store.compact(CHAT)
     await house.backups.make("first")
     await commit(house.store, Added(memory("b")), TriggerSet(trigger("t", source="0"), trigger("t")), chat=CHAT)
@@ -162,10 +162,10 @@ def spoil(house: House) -> None:
 
 
 @contextmanager
-def losing_disk(place: Path) -> Iterator[LosingDisk]:
+def losing_disk(root: Path) -> Iterator[LosingDisk]:
     with pytest.MonkeyPatch.context() as patch:
-        place.mkdir(parents=True)
-        disk = LosingDisk(place, patch)
+        root.mkdir(parents=True)
+        disk = LosingDisk(root, patch)
         try:
             yield disk
         finally:
@@ -180,7 +180,7 @@ async def crashed(
     was synced, and the number of power losses."""
     with losing_disk(tmp_path / "data") as disk:
         house = await furnished(tmp_path / "data")
-        before = await house.found()
+        before = await house.everything()
         if operation is mend:
             spoil(house)
             before = {}
@@ -197,10 +197,10 @@ async def crashed(
         disk.on_step = lambda: None
         disk.forgotten = None
         synced = list(disk.synced)
-        after = await House(house.data).found()
+        after = await House(house.data).everything()
         for names in NAMES:
             acknowledged = House(disk.after_power_loss(tmp_path / "acknowledged" / names, names))
-            assert await acknowledged.found() == after, "what was acknowledged survives"
+            assert await acknowledged.everything() == after, "what was acknowledged survives"
             assert await acknowledged.archived_by_an_edit() == after["names"]
     for image in images:
         await check(image, operation, before, after)
@@ -235,35 +235,35 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
         # empty file is set aside first depends on the time between two looks at it.
         needless.add("journal.jsonl.next")
     # A file that is written to be renamed has 16 random digits in its name.
-    named = [(name, re.sub(r"^\.(.*)\.[0-9a-f]{16}\.next$", r"\1.next", Path(name).name)) for name in unnoticed]
-    assert [name for name, plain in named if plain not in needless] == []
+    plain_names = [(name, re.sub(r"^\.(.*)\.[0-9a-f]{16}\.next$", r"\1.next", Path(name).name)) for name in unnoticed]
+    assert [name for name, plain_name in plain_names if plain_name not in needless] == []
 
 
 async def check(image: Path, operation: Operation, before: dict[str, Any], after: dict[str, Any]) -> None:
-    again = House(image)
+    reopened = House(image)
     if operation is mend:
-        await mended_again(again)
-    found = await again.found()
+        await mended_again(reopened)
+    remaining = await reopened.everything()
     if operation is mend:
         for part in ("contents", "archive", "history", "backups"):
-            assert found[part] == after[part], part
+            assert remaining[part] == after[part], part
         # A repair that is begun again may keep a thing twice, and loses none.
-        assert {data for _, data in after["broken"]} <= {data for _, data in found["broken"]}
-        assert all(piece in found["set aside"] for piece in after["set aside"])
+        assert {data for _, data in after["broken"]} <= {data for _, data in remaining["broken"]}
+        assert all(piece in remaining["set aside"] for piece in after["set aside"])
     else:
         for part in BEFORE_OR_AFTER.get(operation, ("contents", "archive", "history", "backups")):
-            assert found[part] in (before[part], after[part]), part
+            assert remaining[part] in (before[part], after[part]), part
         if operation is let_go:
-            assert set(found["history"]) <= set(before["history"])
-            assert set(map(str, found["archive"])) <= set(map(str, before["archive"]))
+            assert set(remaining["history"]) <= set(before["history"])
+            assert set(map(str, remaining["archive"])) <= set(map(str, before["archive"]))
         elif operation is not restore:
-            assert found in (before, after)
+            assert remaining in (before, after)
     # And life goes on.
     later = open_store(image)
     await commit(later, Added(memory("later")), chat=CHAT)
     await later.compact(CHAT)
     assert "later" in (await House(image).store.read(CHAT)).short_term
-    assert [f for f in examine(image, again.folder, NOW) if f.grade == "error"] == []
+    assert [finding for finding in examine(image, reopened.folder, NOW) if finding.grade == "error"] == []
 
 
 async def mended_again(house: House) -> None:
@@ -271,5 +271,5 @@ async def mended_again(house: House) -> None:
     if repair.plan(house.folder) is not None:
         repair.repair(house.folder, NOW)
         house.store = JsonFileStore(house.data, lambda: NOW)
-    again = repair.plan(house.folder)
-    assert again is None or again.steps == ()
+    planned = repair.plan(house.folder)
+    assert planned is None or planned.steps == ()

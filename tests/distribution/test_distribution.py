@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from clients.node_clients import installed, run
 
 from memory_server import __version__
 from memory_server.cli import parser
 from memory_server.config import ENVIRONMENT_PREFIX, Settings
 from memory_server.tools import DEFAULT_TOOLSETS
+from memory_server.version import COMMIT_FILE, commit_of_program, version_line
 
 ROOT = Path(__file__).parents[2]
 DISTRIBUTION = ROOT / "distribution"
@@ -44,9 +46,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_version_everywhere() -> None:
-    manifest, plugin = read(DISTRIBUTION / "mcpb" / "manifest.json"), read(PLUGIN / ".claude-plugin" / "plugin.json")
+    manifest = read(DISTRIBUTION / "mcpb" / "manifest.json")
+    plugin = read(PLUGIN / ".claude-plugin" / "plugin.json")
     extension = read(DISTRIBUTION / "sillytavern" / "manifest.json")
     assert {manifest["version"], plugin["version"], extension["version"]} == {__version__}
+    for file in (DISTRIBUTION / "astrbot" / "metadata.yaml", DISTRIBUTION / "hermes" / "plugin.yaml"):
+        assert yaml.safe_load(file.read_text("utf-8"))["version"] == __version__
 
 
 def test_every_variable_they_set_is_a_setting() -> None:
@@ -56,17 +61,18 @@ def test_every_variable_they_set_is_a_setting() -> None:
 
 
 def test_defaults_they_show_are_the_real_ones() -> None:
-    asked = read(DISTRIBUTION / "mcpb" / "manifest.json")["user_config"]
-    assert asked["toolsets"]["default"] == DEFAULT_TOOLSETS
-    assert asked["conversation"]["default"] == Settings().conversation
+    options = read(DISTRIBUTION / "mcpb" / "manifest.json")["user_config"]
+    assert options["toolsets"]["default"] == DEFAULT_TOOLSETS
+    assert options["conversation"]["default"] == Settings().conversation
 
 
 def test_every_command_of_the_plugin_exists() -> None:
-    commands = [read(PLUGIN / ".mcp.json")["mcpServers"]["memory"]]
-    lines = [[server["command"], *server["args"]] for server in commands]
+    server = read(PLUGIN / ".mcp.json")["mcpServers"]["memory"]
+    command_lines = [[server["command"], *server["args"]]]
     for entries in read(PLUGIN / "hooks" / "hooks.json")["hooks"].values():
-        lines += [hook["command"].split() for entry in entries for hook in entry["hooks"]]
-    for program, *arguments in lines:
+        for entry in entries:
+            command_lines.extend(hook["command"].split() for hook in entry["hooks"])
+    for program, *arguments in command_lines:
         assert program == "memory-server"
         parser.parser().parse_args(arguments)
 
@@ -77,39 +83,47 @@ def test_the_plugin_passes_its_linter(folder: str, tmp_path: Path) -> None:
     # Linted as a copy: a linter looks for a repository around it.
     import shutil
 
-    copied = shutil.copytree(DISTRIBUTION / folder, tmp_path / "copy")
-    linter = (sys.executable, "-m", "skillsaw", "lint", "--strict", str(copied))
-    done = subprocess.run(linter, check=False, capture_output=True, text=True, encoding="utf-8", timeout=120)
-    assert done.returncode == 0, done.stdout
+    copy = shutil.copytree(DISTRIBUTION / folder, tmp_path / "copy")
+    command = (sys.executable, "-m", "skillsaw", "lint", "--strict", str(copy))
+    linter = subprocess.run(command, check=False, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    assert linter.returncode == 0, linter.stdout
 
 
 def test_the_bundle_is_valid(built: Path, tmp_path: Path) -> None:
     (bundle,) = built.glob("*.mcpb")
     with zipfile.ZipFile(bundle) as packed:
         packed.extractall(tmp_path / "unpacked")
-    done = run("@anthropic-ai/mcpb", "mcpb", "validate", str(tmp_path / "unpacked" / "manifest.json"), home=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    manifest = read(tmp_path / "unpacked" / "manifest.json")
-    for named in (manifest["icon"], manifest["server"]["entry_point"], "pyproject.toml", "LICENSE"):
-        assert (tmp_path / "unpacked" / named).is_file()
+    manifest_file = tmp_path / "unpacked" / "manifest.json"
+    validator = run("@anthropic-ai/mcpb", "mcpb", "validate", str(manifest_file), home=tmp_path)
+    assert validator.returncode == 0, validator.stdout + validator.stderr
+    manifest = read(manifest_file)
+    for file_name in (manifest["icon"], manifest["server"]["entry_point"], "pyproject.toml", "LICENSE"):
+        assert (tmp_path / "unpacked" / file_name).is_file()
 
 
-def test_the_wheel_has_the_catalogue_of_each_package(built: Path) -> None:
+def test_the_wheel_has_the_catalogue(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        held = {name: packed.getinfo(name).file_size for name in packed.namelist() if name.endswith(".mo")}
-    assert set(held) == {
-        "memory_server/locale/zh/LC_MESSAGES/memory-server.mo",
-        "sandbox/locale/zh/LC_MESSAGES/trigger-sandbox.mo",
-    }
-    assert min(held.values()) > 1000
+        sizes = {name: packed.getinfo(name).file_size for name in packed.namelist() if name.endswith(".mo")}
+    assert set(sizes) == {"languages/zh/messages.mo"}
+    assert min(sizes.values()) > 1000
+
+
+def test_the_wheel_knows_its_commit(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        name = f"memory_server/{COMMIT_FILE}"
+        commit = None
+        if name in packed.namelist():
+            commit = packed.read(name).decode("ascii").strip()
+    assert commit == commit_of_program()  # a copy of the source without git knows none
 
 
 @pytest.mark.full
 def test_the_wheel_runs_with_uvx_as_it_is(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     version = uv("tool", "run", "--from", str(wheel), "memory-server", "--version", cwd=tmp_path)
-    assert version == f"memory-server {__version__}\n"
+    assert version == f"{version_line()}\n"
     demo = uv("tool", "run", "--from", str(wheel), "memory-server", "demo", cwd=tmp_path)
     assert "All 3 questions" in demo
 
@@ -119,29 +133,29 @@ def test_the_bundle_answers_as_a_client_starts_it(built: Path, tmp_path: Path) -
     (bundle,) = built.glob("*.mcpb")
     with zipfile.ZipFile(bundle) as packed:
         packed.extractall(tmp_path)
-    started = read(tmp_path / "manifest.json")["server"]["mcp_config"]
-    assert started["command"] == "uv"
-    arguments = [part.replace("${__dirname}", str(tmp_path)) for part in started["args"]]
-    answer = uv(*arguments, cwd=tmp_path, said=json.dumps(FIRST_CALL) + "\n")
+    start = read(tmp_path / "manifest.json")["server"]["mcp_config"]
+    assert start["command"] == "uv"
+    arguments = [part.replace("${__dirname}", str(tmp_path)) for part in start["args"]]
+    answer = uv(*arguments, cwd=tmp_path, stdin=json.dumps(FIRST_CALL) + "\n")
     assert json.loads(answer.splitlines()[0])["result"]["serverInfo"]["version"] == __version__
 
 
-def uv(*arguments: str, cwd: Path, said: str = "") -> str:
+def uv(*arguments: str, cwd: Path, stdin: str = "") -> str:
     """What uv prints, with memories of its own; skips without uv or where it cannot reach packages."""
-    found = pytest.importorskip("uv", reason="needs uv of the dev extra").find_uv_bin()
+    program = pytest.importorskip("uv", reason="needs uv of the dev extra").find_uv_bin()
     environment = {**os.environ, "MEMORY_SERVER_DATA_DIR": str(cwd / "memories")}
-    done = subprocess.run(
-        [found, *arguments],
+    process = subprocess.run(
+        [program, *arguments],
         check=False,
         capture_output=True,
         text=True,
         encoding="utf-8",
         timeout=300,
         cwd=cwd,
-        input=said,
+        input=stdin,
         env=environment,
     )
-    if "Failed to fetch" in done.stderr:
+    if "Failed to fetch" in process.stderr:
         pytest.skip("needs the network, to install what the wheel depends on")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout

@@ -71,7 +71,10 @@ class Page:
                 yield number, match[1].strip("<>")
 
     def _take_apart(self) -> None:
-        fence, info, start, body = "", "", 0, list[str]()
+        fence = ""
+        info = ""
+        start = 0
+        body: list[str] = []
         for number, line in enumerate(self.text.splitlines(), 1):
             match = _FENCE.match(line)
             if fence:
@@ -81,7 +84,10 @@ class Page:
                 else:
                     body.append(line)
             elif match:
-                fence, info, start, body = match["fence"], match["info"].strip(), number + 1, []
+                fence = match["fence"]
+                info = match["info"].strip()
+                start = number + 1
+                body = []
             else:
                 self.prose.append((number, line))
         assert not fence, f"{self.name}:{start - 1}: the block is never closed"
@@ -104,18 +110,28 @@ def english(name: str) -> str:
 
 def steps(block: Block) -> Iterator[Step]:
     """The commands of a console block."""
-    command, expected, line = "", list[str](), 0
+    command = ""
+    output: list[str] = []
+    command_line = 0
     for number, text in enumerate(block.text.splitlines(), block.line):
         if text.startswith("$ "):
             if command:
-                yield Step(command, "\n".join(expected), line)
-            command, expected, line = text[2:], [], number
+                yield Step(command, "\n".join(output), command_line)
+            command = text[2:]
+            output = []
+            command_line = number
         elif command.endswith("\\"):
             command = command[:-1] + text.strip()
         else:
-            expected.append(text)
+            output.append(text)
     if command:
-        yield Step(command, "\n".join(expected), line)
+        yield Step(command, "\n".join(output), command_line)
+
+
+def commands_in(read: Page) -> list[Step]:
+    """The commands of all console blocks of a page."""
+    consoles = [block for block in read.blocks if block.language == "console"]
+    return [step for block in consoles for step in steps(block)]
 
 
 def agrees(printed: str, expected: str) -> bool:
@@ -134,5 +150,6 @@ def _anchors(titles: Iterator[str]) -> Iterator[str]:
     for title in titles:
         shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
         slug = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
-        yield slug if not seen[slug] else f"{slug}-{seen[slug]}"
+        earlier = seen[slug]
+        yield f"{slug}-{earlier}" if earlier else slug
         seen[slug] += 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from docs.markdown_pages import ROOT, page, pages, steps
+from docs.markdown_pages import ROOT, Block, commands_in, page, pages, steps
 from project_files import project_files
 from pydantic import BaseModel
 
@@ -28,7 +28,7 @@ from memory_server.conversations.changes import Change
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.serving.prompts import PROMPTS
 from memory_server.serving.resources import RESOURCES, TEMPLATES
-from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
+from memory_server.tools import DEFAULT_TOOLS, TOOLSETS
 from sandbox import FailureKind
 from sandbox import cli as sandbox_cli
 
@@ -59,7 +59,7 @@ def settings(model: type = config.Settings, path: tuple[str, ...] = ()) -> Itera
 
 
 def test_every_setting_says_what_it_is() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|.*\| *([^|]*?) \|$", page("docs/reference/settings.md").text, re.MULTILINE)
+    rows = re.findall(r"^- `(\w+)` \(.*?\):(?: (.*))?$", page("docs/reference/settings.md").text, re.MULTILINE)
     assert len(rows) == len(list(settings()))
     assert not [name for name, meaning in rows if not meaning]
 
@@ -72,7 +72,7 @@ def test_every_resource_and_prompt_is_described_with_its_arguments() -> None:
     for uri in (*RESOURCES, *(template.uri_template for template in TEMPLATES)):
         assert f"| `{uri}` |" in text
     for prompt in PROMPTS.values():
-        arguments = ", ".join(f"{row.name}{'' if row.required else '?'}" for row in prompt.arguments)
+        arguments = ", ".join(argument.name + "?" * (not argument.required) for argument in prompt.arguments)
         assert f"| `{prompt.name}` | {arguments} |" in text
     assert text.count("| `memory://") == len(RESOURCES) + len(TEMPLATES)
 
@@ -80,39 +80,40 @@ def test_every_resource_and_prompt_is_described_with_its_arguments() -> None:
 # --- tools ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_is_described_listed_and_shown_in_use(name: str) -> None:
-    assert name.lower() in page("docs/reference/tools.md").anchors
-    assert name.lower() in page("docs/reference/tool-examples.md").anchors
-    used = [
-        step.command
-        for block in page("docs/reference/tool-examples.md").blocks
-        if block.language == "console"
-        for step in steps(block)
-    ]
-    assert any(name in command for command in used)
+TOOL_PAGES = ["docs/reference/tools.md", *(f"docs/reference/tools/{toolset}.md" for toolset in TOOLSETS)]
 
 
-def test_the_readmes_list_the_tools_that_a_model_gets_and_count_the_others() -> None:
-    for readme in READMES:
-        assert re.findall(r"^\| `(\w+)` \|", page(readme).text, re.MULTILINE) == list(DEFAULT_TOOLS)
-        assert f" {len(TOOLS) - len(DEFAULT_TOOLS)} " in page(readme).text
+@pytest.mark.parametrize(("toolset", "name"), [(name, tool.name) for name, tools in TOOLSETS.items() for tool in tools])
+def test_a_tool_is_described_listed_and_shown_in_use(toolset: str, name: str) -> None:
+    its_page = page(f"docs/reference/tools/{toolset}.md")
+    assert f"`{name}`" in page("docs/reference/tools.md").text
+    assert name.lower() in its_page.anchors
+    assert any(f" {name}" in step.command for step in commands_in(its_page))
+
+
+@pytest.mark.parametrize("name", ["connect-a-client.md", "connect-a-client.zh-CN.md"])
+def test_the_page_of_clients_names_the_tools_that_a_model_gets(name: str) -> None:
+    paragraphs = page(f"docs/how-to/{name}").text.split("\n\n")
+    [listed] = [paragraph for paragraph in paragraphs if all(f"`{tool}`" in paragraph for tool in DEFAULT_TOOLS)]
+    assert set(re.findall(r"`(\w+)`", listed)) == {*DEFAULT_TOOLS, "default"}
 
 
 def test_the_readmes_are_short() -> None:
     for readme in READMES:
         assert len(page(readme).text.splitlines()) <= 150
+    assert len(page("README.md").text.split()) <= 900
 
 
 def test_every_argument_and_result_field_has_a_meaning() -> None:
-    rows = re.findall(r"^\| `(\S+?)\??` \|.*\| *([^|]*?) \|$", page("docs/reference/tools.md").text, re.MULTILINE)
-    assert len(rows) > 60
+    text = "\n".join(page(name).text for name in TOOL_PAGES)
+    rows = re.findall(r"^- `(\S+?)\??` \(.*?\):(?: (.*))?$", text, re.MULTILINE)
+    assert len(rows) > 300
     assert not [name for name, meaning in rows if not meaning]
 
 
 def test_every_toolset_is_named() -> None:
     for name in TOOLSETS:
-        assert f"Toolset `{name}`" in page("docs/reference/tools.md").text
+        assert f"[`{name}`](tools/{name}.md)" in page("docs/reference/tools.md").text
 
 
 # --- commands ------------------------------------------------------------------------------------------------
@@ -120,28 +121,30 @@ def test_every_toolset_is_named() -> None:
 
 @pytest.mark.parametrize("program", PARSERS)
 def test_every_command_and_flag_is_documented(program: str) -> None:
-    text, common = page("docs/reference/commands.md").text, _common(program)
-    for name, command in subcommands(PARSERS[program]()):
+    text = page("docs/reference/commands.md").text
+    parser_of_program = PARSERS[program]()
+    common_flags = _flags(parser_of_program)
+    for name, command in subcommands(parser_of_program):
         section = text.split(f"### {name}\n")[1].split("\n### ")[0]
-        for action in command._actions:
-            for flag in action.option_strings if action.help is not argparse.SUPPRESS else ():
-                assert f"`{flag}" in (section if flag not in common else text), f"{name} {flag}"
+        flags = _flags(command)
+        assert not [flag for flag in flags - common_flags if f"`{flag}" not in section], name
+        assert not [flag for flag in flags & common_flags if f"`{flag}" not in text], name
 
 
-def test_the_readmes_name_eight_commands_of_the_server_and_lead_to_the_others() -> None:
-    known = {program: [name for name, _ in subcommands(parser())] for program, parser in PARSERS.items()}
+def test_the_readmes_lead_to_the_commands_by_the_list_of_all_pages() -> None:
+    """What they name themselves is checked below, as on every page."""
     for readme in READMES:
-        rows = re.findall(r"^\| (`(?:memory-server|trigger-sandbox)[^|]*)\|", page(readme).text, re.MULTILINE)
-        named = {" ".join(code.split()[:2]) for row in rows for code in re.findall(r"`([^`]+)`", row)}
-        first = {" ".join(re.findall(r"`([^`]+)`", row)[0].split()[:2]) for row in rows}
-        assert len(first) == len(rows) == 8
-        assert named <= {name for names in known.values() for name in names}
-        assert "](docs/reference/commands.md)" in page(readme).text
+        assert "](docs/index.md)" in page(readme).text
+    assert "](reference/commands.md)" in page("docs/index.md").text
 
 
-def _common(program: str) -> set[str]:
-    shown = (action for action in PARSERS[program]()._actions if action.help is not argparse.SUPPRESS)
-    return {flag for action in shown for flag in action.option_strings}
+def _flags(command: argparse.ArgumentParser) -> set[str]:
+    """The flags that the help of a command shows, without those of its subcommands."""
+    flags: set[str] = set()
+    for action in command._actions:
+        if action.help is not argparse.SUPPRESS:
+            flags.update(action.option_strings)
+    return flags
 
 
 def test_every_setting_that_is_a_flag_is_documented_once() -> None:
@@ -154,12 +157,16 @@ def test_every_setting_that_is_a_flag_is_documented_once() -> None:
 @pytest.mark.parametrize("name", ["two-machines.md", "two-machines.zh-CN.md"])
 def test_the_table_of_a_linked_machine_names_the_commands_of_each_row(name: str) -> None:
     section = next(part for part in page(f"docs/how-to/{name}").text.split("\n## ") if "| `link`" in part)
-    server, here = [set(re.findall(r"`([a-z-]+)`", line)) for line in section.splitlines() if line.startswith("| ")][
-        2:4
-    ]
-    linked = {kind: {row.name for row in COMMANDS.values() if row.linked == kind} for kind in ("here", "tool", "sent")}
-    assert server == linked["sent"] | linked["tool"]
-    assert here == linked["here"] - {"serve", "hook"}  # windows and hooks, which ask the server
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    for_server = set(re.findall(r"`([a-z-]+)`", rows[2]))
+    for_this_machine = set(re.findall(r"`([a-z-]+)`", rows[3]))
+    assert for_server == _linked("sent") | _linked("tool")
+    assert for_this_machine == _linked("here") - {"serve", "hook"}  # windows and hooks, which ask the server
+
+
+def _linked(kind: str) -> set[str]:
+    """The commands that a linked machine treats like this."""
+    return {command.name for command in COMMANDS.values() if command.linked == kind}
 
 
 def _written_commands() -> Iterator[tuple[str, str]]:
@@ -168,16 +175,21 @@ def _written_commands() -> Iterator[tuple[str, str]]:
         for block in read.blocks:
             if block.language not in ("sh", "console"):
                 continue
-            lines = [s.command for s in steps(block)] if block.language == "console" else block.text.splitlines()
-            for line in lines:
+            for line in _command_lines(block):
                 for program in PARSERS:
-                    found = re.search(rf"(?:^|[/\s]){program}(?= |$)(?!/)", line.split(" #")[0])
-                    if found and not line.startswith(("python3 -m venv", "cd ", "#")) and "pip" not in line:
-                        yield f"{read.name}:{block.line}", line[found.end() - len(program) :]
+                    match = re.search(rf"(?:^|[/\s]){program}(?= |$)(?!/)", line.split(" #")[0])
+                    if match and not line.startswith(("python3 -m venv", "cd ", "#")) and "pip" not in line:
+                        yield f"{read.name}:{block.line}", line[match.end() - len(program) :]
 
 
-@pytest.mark.parametrize(("place", "command"), list(_written_commands()))
-def test_commands_in_shell_blocks_can_be_typed(place: str, command: str) -> None:
+def _command_lines(block: Block) -> list[str]:
+    if block.language == "console":
+        return [step.command for step in steps(block)]
+    return block.text.splitlines()
+
+
+@pytest.mark.parametrize(("location", "command"), list(_written_commands()))
+def test_commands_in_shell_blocks_can_be_typed(location: str, command: str) -> None:
     program, *arguments = shlex.split(command)
     if not {"--help", "-h", "--version"} & set(arguments):  # these end the program
         PARSERS[program]().parse_args([a for a in arguments if a not in ("|", ">", "&&")])
@@ -203,45 +215,51 @@ def test_a_setting_is_documented_and_can_be_given_in_the_environment(path: tuple
     variable = config.ENVIRONMENT_PREFIX + "__".join(path).upper()
     rows = [line for line in page("docs/reference/settings.md").text.splitlines() if f"`{variable}`" in line]
     assert len(rows) == 1
-    assert rows[0].startswith(f"| `{path[-1]}` |")
-    assert len(rows[0].split("|")[-2].strip()) > 5, "it has no meaning"
+    assert rows[0].startswith(f"- `{path[-1]}` (")
+    assert len(rows[0].partition("`): ")[2]) > 5, "it has no meaning"
 
 
 def test_variables_that_are_named_exist() -> None:
-    known = {config.ENVIRONMENT_PREFIX + "__".join(path).upper() for path in settings()} | {"MEMORY_SERVER_CONFIG"}
+    variables = {config.ENVIRONMENT_PREFIX + "__".join(path).upper() for path in settings()} | {"MEMORY_SERVER_CONFIG"}
     for read in pages():
-        assert set(re.findall(r"MEMORY_SERVER_[A-Z_]*[A-Z]", read.text)) <= known, read.name
+        assert set(re.findall(r"MEMORY_SERVER_[A-Z_]*[A-Z]", read.text)) <= variables, read.name
 
 
 def test_settings_files_can_be_used(tmp_path: Path) -> None:
-    files = [block for read in pages() for block in read.blocks if block.language == "toml"]
+    files = _blocks_in("toml")
     assert files
     for block in files:
         (tmp_path / "settings.toml").write_text(block.text, encoding="utf-8")
         assert config.load({}, {}, tmp_path / "settings.toml") != config.Settings()
 
 
+def _blocks_in(language: str) -> list[Block]:
+    """The blocks of all pages that are written in a language."""
+    blocks: list[Block] = []
+    for read in pages():
+        blocks.extend(block for block in read.blocks if block.language == language)
+    return blocks
+
+
 def test_client_configurations_start_the_server() -> None:
     checked = 0
-    for read in pages():
-        for block in read.blocks:
-            if block.language != "json":
-                continue
-            value = json.loads(block.text)
-            servers: dict[str, Any] = (value.get("mcpServers") or value.get("servers") or {}) if _is_map(value) else {}
-            for server in servers.values():
-                assert server["command"] == "/path/to/memory-server"
-                flags = vars(parser.parser().parse_args(server.get("args", [])))
-                assert "module" not in flags, "a client serves"
-                config.load(
-                    server.get("env", {}), {n: v for n, v in flags.items() if n in config.Settings.model_fields}
-                )
-                checked += 1
+    for block in _blocks_in("json"):
+        for server in _servers(json.loads(block.text)):
+            assert server["command"] == "/path/to/memory-server"
+            flags = vars(parser.parser().parse_args(server.get("args", [])))
+            assert "module" not in flags, "a client serves"
+            settings_of_flags = {name: value for name, value in flags.items() if name in config.Settings.model_fields}
+            config.load(server.get("env", {}), settings_of_flags)
+            checked += 1
     assert checked >= 5
 
 
-def _is_map(value: object) -> bool:
-    return isinstance(value, dict)
+def _servers(value: Any) -> list[dict[str, Any]]:
+    """The servers that a JSON example configures; none where it shows something else."""
+    if not isinstance(value, dict):
+        return []
+    servers: dict[str, Any] = value.get("mcpServers") or value.get("servers") or {}
+    return list(servers.values())
 
 
 # --- the Python API, files, errors, decisions ----------------------------------------------------------------
@@ -279,12 +297,12 @@ def test_every_kind_of_change_is_documented() -> None:
 
 
 def test_every_kind_of_failure_is_documented() -> None:
-    text = page("docs/reference/tools.md").text
+    text = page("docs/reference/tools.md").text + page("docs/reference/tools/long-term.md").text
     assert not [kind for kind in get_args(FailureKind) if f"`{kind}`" not in text]
 
 
 def test_invariants_name_contracts_and_tests_that_exist() -> None:
-    text = page("docs/explanation/architecture.md").text
+    text = page("docs/project/architecture.md").text
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     names = {contract["name"] for contract in project["tool"]["importlinter"]["contracts"]}
     rows = re.findall(r"^\| (\d) \| .* \| (.*) \|$", text, re.MULTILINE)
@@ -295,28 +313,34 @@ def test_invariants_name_contracts_and_tests_that_exist() -> None:
 
 
 def test_the_map_names_only_files_that_exist() -> None:
-    text = page("docs/explanation/architecture.md").text
+    text = page("docs/project/architecture.md").text
     described = text.partition("## The map")[0]
     named = set(re.findall(r"`([\w./]+(?:\.py|\.json|/))`", described))
-    known = set()
+    existing = set()
     for path in project_files():
         file = path.relative_to(ROOT)
-        known |= {f"/{file.as_posix()}", *(f"/{folder.as_posix()}/" for folder in file.parents)}
+        existing |= {f"/{file.as_posix()}", *(f"/{folder.as_posix()}/" for folder in file.parents)}
     assert len(named) > 40
-    assert not [name for name in named if not any(path.endswith(f"/{name}") for path in known)]
+    for name in named:
+        assert any(path.endswith(f"/{name}") for path in existing), name
 
 
 def test_the_map_names_only_what_the_code_has() -> None:
     """A renamed function or constant is renamed in the tables of where to put something new, too; and what is said to
     be in a file is named there."""
-    text = page("docs/explanation/architecture.md").text
+    text = page("docs/project/architecture.md").text
     rows = text.partition("## Where to put something new")[2].partition("## The map")[0]
-    named = {part for name in re.findall(r"`([A-Za-z_./]+)`", rows) for part in re.split(r"[./]", name)} - {""}
-    words = {"tests", *(path.stem for pattern in ("*", "*/test_*") for path in (ROOT / "tests").glob(pattern))}
+    named: set[str] = set()
+    for name in re.findall(r"`([A-Za-z_./]+)`", rows):
+        named.update(re.split(r"[./]", name))
+    named.discard("")
+    words = {"tests"}
+    for pattern in ("*", "*/test_*"):
+        words.update(path.stem for path in (ROOT / "tests").glob(pattern))
     sources: dict[str, str] = {}
     for path in project_files():
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(("memory_server/", "sandbox/", "nlp/", "docs/", "distribution/")):
+        if not name.startswith(("memory_server/", "sandbox/", "nlp/", "languages/", "docs/", "distribution/")):
             continue
         words |= set(re.findall(r"\w+", name))
         if path.suffix in (".py", ".js"):
@@ -326,15 +350,10 @@ def test_the_map_names_only_what_the_code_has() -> None:
     assert sorted(named - words) == []
     pairs = re.findall(r"`([A-Za-z_.]+)` (?:in|of) `([\w/]+\.(?:py|js))`", rows)
     assert len(pairs) > 40
-    missing = [
-        (name, place)
-        for name, place in pairs
-        if not any(
-            path.endswith(f"/{place}") and re.search(rf"\b{name.rsplit('.')[-1]}\b", source)
-            for path, source in sources.items()
-        )
-    ]
-    assert missing == []
+    for name, file in pairs:
+        word = re.compile(rf"\b{name.rsplit('.')[-1]}\b")
+        texts = [source for path, source in sources.items() if path.endswith(f"/{file}")]
+        assert any(word.search(text) for text in texts), f"{name} in {file}"
 
 
 def test_the_versions_agree() -> None:

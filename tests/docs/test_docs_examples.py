@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,34 +14,37 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import forked_programs
 import pytest
 from bench import eval as evaluate
 from docs.markdown_pages import CHINESE, ROOT, Block, Page, agrees, english, page, pages, steps
 
 from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
-from sandbox.locale import speak
 
 PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main, "tests/bench/eval.py": evaluate.main}
 IN_A_CLONE = ".venv/bin/python "
+FILE_INTO_OUR_PROGRAM = re.compile(r"cat (?P<file>[\w.]+) \| memory-server (?P<arguments>[^|&;<>$`]+)")
 ELSEWHERE = ("docs/reference/trigger-api.md", "docs/explanation/sandbox-security.md")
 """The first has triggers, which tests/sandbox/test_sandbox_docs.py runs; the second shows the layers of one machine."""
 
 
 def _repeats(read: Page) -> bool:
     """Whether a page is Chinese and has the blocks of its English page, which are run there."""
-    return read.name.endswith(CHINESE) and [b.text for b in read.blocks] == [
-        b.text for b in page(english(read.name)).blocks
-    ]
+    if not read.name.endswith(CHINESE):
+        return False
+    english_blocks = page(english(read.name)).blocks
+    return [block.text for block in read.blocks] == [block.text for block in english_blocks]
 
 
-WITH_EXAMPLES = [
-    read.name
-    for read in pages()
-    if any(block.language in ("console", "python") for block in read.blocks)
-    and english(read.name) not in ELSEWHERE
-    and not _repeats(read)
-]
+def _has_examples(read: Page) -> bool:
+    """Whether a page has examples that are run here."""
+    languages = {block.language for block in read.blocks}
+    is_run_elsewhere = english(read.name) in ELSEWHERE or _repeats(read)
+    return not languages.isdisjoint({"console", "python"}) and not is_run_elsewhere
+
+
+WITH_EXAMPLES = [read.name for read in pages() if _has_examples(read)]
 
 
 @pytest.fixture
@@ -66,7 +70,6 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield work
     monkeypatch.undo()
     time.tzset()
-    speak("en")
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
@@ -77,7 +80,7 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(
     if name.endswith(CHINESE):
         monkeypatch.setenv("LANGUAGE", "zh_CN")  # only these programs look at it
     for number, block in enumerate(read.blocks):
-        place = f"{read.name}:{block.line}"
+        location = f"{read.name}:{block.line}"
         if block.file_name:
             (reader / block.file_name).write_text(block.text + "\n", encoding="utf-8")
         elif block.language == "console":
@@ -88,22 +91,27 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(
                     f"{step.expected}"
                 )
         elif block.language == "python":
-            printed = _run_program(block, place)
+            printed = _run_program(block, location)
             shown = _output_of(read, number)
-            assert shown is None or agrees(printed, shown), f"{place}: it prints\n{printed}\n--- not\n{shown}"
+            assert shown is None or agrees(printed, shown), f"{location}: it prints\n{printed}\n--- not\n{shown}"
 
 
 def test_the_pages_a_newcomer_reads_have_examples() -> None:
-    for name in ("README.md", "docs/tutorial/first-memories.md", "docs/how-to/companion-in-process.zh-CN.md"):
+    for name in ("README.md", "docs/tutorial/first-memories.md", "docs/how-to/companion.zh-CN.md"):
         assert name in WITH_EXAMPLES
 
 
 def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a command prints on both outputs. Our own programs run in this process: a start takes half a second."""
+    """What a command prints on both outputs. Our own programs run in this process, since a start takes half a second;
+    one that reads its standard input runs in a process that has imported it."""
     command = command.removeprefix(IN_A_CLONE)
+    piped = FILE_INTO_OUR_PROGRAM.fullmatch(command)
+    if piped:
+        program = forked_programs.run(shlex.split(piped["arguments"]), Path(piped["file"]).read_bytes())
+        return program.stdout.decode() + program.stderr.decode()
     if _needs_a_shell(command):
-        done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
-        return done.stdout.decode() + done.stderr.decode()
+        process = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
+        return process.stdout.decode() + process.stderr.decode()
     match shlex.split(command):
         case ["export", assignment]:
             variable, _, value = assignment.partition("=")
@@ -113,8 +121,8 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
             # A file, because `export` writes bytes.
             with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
                 # An argument that argparse refuses, or --help, ends the program.
-                ended = contextlib.suppress(SystemExit)
-                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), ended:
+                suppressed = contextlib.suppress(SystemExit)
+                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), suppressed:
                     PROGRAMS[program](arguments)
                 printed.seek(0)
                 return printed.read()
@@ -129,11 +137,11 @@ def _needs_a_shell(command: str) -> bool:
     return words[0] not in (*PROGRAMS, "export") or any(set(word) <= set("|&;<>") for word in words)
 
 
-def _run_program(block: Block, place: str) -> str:
+def _run_program(block: Block, location: str) -> str:
     """What a program prints. It runs in this process too, with warnings as errors, as everything here."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(block.text, place, "exec"), {"__name__": "__main__"})
+        exec(compile(block.text, location, "exec"), {"__name__": "__main__"})
     return printed.getvalue()
 
 
@@ -145,4 +153,6 @@ def _output_of(read: Page, number: int) -> str | None:
     following = read.blocks[number + 1]
     end = block.line + len(block.text.splitlines()) + 1
     between = [text for line, text in read.prose if end <= line < following.line and text.strip()]
-    return following.text if len(between) <= 1 else None
+    if len(between) > 1:
+        return None
+    return following.text

@@ -5,14 +5,15 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 import pytest
-from docs.markdown_pages import ROOT, Page, agrees, page, pages, steps
+from docs.markdown_pages import ROOT, Page, agrees, commands_in, page, pages
 
 PAGES = {read.name: read for read in pages()}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
-    read, broken = PAGES[name], []
+    read = PAGES[name]
+    broken = []
     for line, target in read.links():
         if target.startswith(("https://", "http://", "mailto:")):
             continue
@@ -60,12 +61,11 @@ def test_an_ellipsis_stands_for_any_text(printed: str, expected: str, agree: boo
 
 
 def test_sessions_are_read_as_commands_with_their_output() -> None:
-    read = page("docs/tutorial/first-memories.md")
-    found = [step for block in read.blocks if block.language == "console" for step in steps(block)]
-    assert found[0].command == "export MEMORY_SERVER_DATA_DIR=first-memories"
-    assert found[1].expected.startswith("memories  …first-memories")
+    commands = commands_in(page("docs/tutorial/first-memories.md"))
+    assert commands[0].command == "export MEMORY_SERVER_DATA_DIR=first-memories"
+    assert commands[1].expected.startswith("memories  …first-memories")
 
 
 def test_anchors_are_those_of_github() -> None:
     assert {"short-term-memoryjson", "the-other-files"} <= set(page("docs/reference/data-folder.md").anchors)
-    assert "五条命令上手" in page("README.zh-CN.md").anchors
+    assert "接下来看什么" in page("README.zh-CN.md").anchors

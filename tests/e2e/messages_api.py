@@ -16,16 +16,20 @@ Call = tuple[str, Mapping[str, Any]]
 
 def _results(body: Any) -> int:
     """How many results of tools a request has."""
-    blocks = (block for message in body.get("messages", ()) for block in message["content"])
-    return sum(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    results = 0
+    for message in body.get("messages", ()):
+        for block in message["content"]:
+            results += isinstance(block, dict) and block.get("type") == "tool_result"
+    return results
 
 
 def _block(body: Any, calls: Sequence[Call], answer: str) -> dict[str, Any]:
     """The one block of the answer: the next call of the script, if the tool is offered, else the text."""
-    done = _results(body)
-    if done < len(calls) and calls[done][0] in {each.get("name") for each in body.get("tools") or ()}:
-        name, given = calls[done]
-        return {"type": "tool_use", "id": f"toolu_{done}", "name": name, "input": dict(given)}
+    answered_calls = _results(body)
+    offered_tools = {tool.get("name") for tool in body.get("tools") or ()}
+    if answered_calls < len(calls) and calls[answered_calls][0] in offered_tools:
+        name, arguments = calls[answered_calls]
+        return {"type": "tool_use", "id": f"toolu_{answered_calls}", "name": name, "input": dict(arguments)}
     return {"type": "text", "text": answer}
 
 
@@ -34,14 +38,16 @@ def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, An
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": []}
     message["usage"] = usage
     if block["type"] == "text":
-        begun, rest = {"text": ""}, {"type": "text_delta", "text": block["text"]}
+        start = {"text": ""}
+        delta = {"type": "text_delta", "text": block["text"]}
     else:
-        begun, rest = {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        start = {"input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
     stop = {"stop_reason": "end_turn" if block["type"] == "text" else "tool_use", "stop_sequence": None}
     return [
         {"type": "message_start", "message": message | {"stop_reason": None, "stop_sequence": None}},
-        {"type": "content_block_start", "index": 0, "content_block": block | begun},
-        {"type": "content_block_delta", "index": 0, "delta": rest},
+        {"type": "content_block_start", "index": 0, "content_block": block | start},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
@@ -52,7 +58,7 @@ def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, An
 def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
     """Its address, and the bodies of the requests as they come. The model makes `calls`, one after the other, and then
     gives the `answer`."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -68,16 +74,16 @@ def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             # As readable text: what is looked for stands in there.
-            asked.append(json.dumps(json.loads(body), ensure_ascii=False) if body else "")
-            asks = json.loads(body or "{}")
-            block = _block(asks, calls, answer)
-            events = _events(block, "model", len(asked))
-            if asks.get("stream"):
+            requests.append(json.dumps(json.loads(body), ensure_ascii=False) if body else "")
+            request = json.loads(body or "{}")
+            block = _block(request, calls, answer)
+            events = _events(block, "model", len(requests))
+            if request.get("stream"):
                 text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
                 self._answer(text.encode(), "text/event-stream")
             else:
-                whole = events[0]["message"] | {"content": [block], **events[-2]["delta"]}
-                self._answer(json.dumps(whole).encode(), "application/json")
+                message = events[0]["message"] | {"content": [block], **events[-2]["delta"]}
+                self._answer(json.dumps(message).encode(), "application/json")
 
         def _answer(self, body: bytes, kind: str) -> None:
             self.send_response(200)
@@ -90,7 +96,7 @@ def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requests
     finally:
         server.shutdown()
         server.server_close()

@@ -37,13 +37,15 @@ class User:
     """Somebody with a home, a project, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
-        self.home, self.project, self.data = folder / "home", folder / "project", folder / "data"
-        for made in (self.home, self.project):
-            made.mkdir()
-        kept = {
+        self.home = folder / "home"
+        self.project = folder / "project"
+        self.data = folder / "data"
+        for folder in (self.home, self.project):
+            folder.mkdir()
+        environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
         }
-        self.environment = kept | {
+        self.environment = environment | {
             "HOME": str(self.home),
             "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -53,7 +55,7 @@ class User:
         }
 
     def run(self, *command: str, **environment: str) -> str:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             cwd=self.project,
             env=self.environment | environment,
@@ -62,13 +64,13 @@ class User:
             timeout=SECONDS,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.decode()
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+        return completed.stdout.decode()
 
     def kept(self, conversation: str) -> list[dict[str, Any]]:
         end_shared()
-        made: list[dict[str, Any]] = json.loads((self.data / conversation / "short-term-memory.json").read_bytes())
-        return made
+        memories: list[dict[str, Any]] = json.loads((self.data / conversation / "short-term-memory.json").read_bytes())
+        return memories
 
     def server(self, *arguments: str) -> str:
         return self.run(str(SERVER), "--data-dir", str(self.data), *arguments)
@@ -91,9 +93,9 @@ def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User)
     user.server("install", "claude-code", "--with-hooks")
     condition = {"name": "过敏", "prompt": "小明对芒果过敏。", "trigger": "match_keys(context.messages, ['芒果'])"}
     user.server("call", "add_long_term_memory", json.dumps(condition))
-    with messages_api("那就不吃芒果布丁。") as (address, asked):
+    with messages_api("那就不吃芒果布丁。") as (address, requests):
         user.run("claude", "-p", "下午茶吃芒果布丁？", ANTHROPIC_BASE_URL=address)
-    with_prompt = [body for body in asked if "下午茶吃芒果布丁？" in body]
+    with_prompt = [body for body in requests if "下午茶吃芒果布丁？" in body]
     assert with_prompt
     assert all("<recalled-memories>" in body and "小明对芒果过敏。" in body for body in with_prompt)
     (memory,) = user.kept("default")
@@ -112,64 +114,65 @@ def test_what_is_typed_after_a_skill_is_remembered_with_its_answer_by_hook_and_i
     assert "1 unchanged" in user.server("import", str(user.home / ".claude" / "projects"), "--dry-run")
 
 
-WIFI, ASKED = (
-    "The wifi password of the holiday flat is sunflower-42.",
-    "What was the wifi password of the holiday flat?",
-)
+WIFI = "The wifi password of the holiday flat is sunflower-42."
+QUESTION = "What was the wifi password of the holiday flat?"
 FLAT = "user: " + WIFI
 
 
 def recalled(bodies: list[str]) -> str:
     """What came with the prompt of the last request."""
-    _, hook, rest = bodies[-1].rpartition("UserPromptSubmit hook")
-    return rest if hook else ""
+    _, hook, context = bodies[-1].rpartition("UserPromptSubmit hook")
+    if not hook:
+        return ""
+    return context
 
 
 def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(user: User) -> None:
     user.server("install", "claude-code", "--with-hooks")
     # All of it is said within ten minutes: each memory is to come by itself.
     user.environment["MEMORY_SERVER_SHORT_TERM__ADVANCED__SPACING_MS"] = "0"
-    with messages_api("Noted.") as (address, asked):
+    with messages_api("Noted.") as (address, requests):
 
         def said(prompt: str, *flags: str) -> str:
             out = user.run("claude", "-p", prompt, "--output-format", "json", *flags, ANTHROPIC_BASE_URL=address)
             return str(json.loads(out)["session_id"])
 
-        first = said(WIFI)
-        assert said(ASKED, "--resume", first) == first
-        assert "<recalled-memories>" not in recalled(asked), "it is in the context still"
-        del asked[:]
-        assert said(ASKED) != first
-        assert "sunflower-42" not in recalled(asked), "the session was told at its start, and nothing is told twice"
-        assert any("Where you left off:" in body and "sunflower-42" in body for body in asked)
-        del asked[:]
-        user.run("claude", "-p", "/compact", "--resume", first, ANTHROPIC_BASE_URL=address)
-        assert said(ASKED, "--resume", first) == first
-        assert "sunflower-42" in recalled(asked)
-    sessions = {kept["text"].split("\n")[0]: kept["session"] for kept in user.kept("default")}
-    assert sessions[FLAT] == first
+        session_id = said(WIFI)
+        assert said(QUESTION, "--resume", session_id) == session_id
+        assert "<recalled-memories>" not in recalled(requests), "it is in the context still"
+        del requests[:]
+        assert said(QUESTION) != session_id
+        assert "sunflower-42" not in recalled(requests), "the session was told at its start, and nothing is told twice"
+        assert any("Where you left off:" in body and "sunflower-42" in body for body in requests)
+        del requests[:]
+        user.run("claude", "-p", "/compact", "--resume", session_id, ANTHROPIC_BASE_URL=address)
+        assert said(QUESTION, "--resume", session_id) == session_id
+        assert "sunflower-42" in recalled(requests)
+    sessions = {memory["text"].split("\n")[0]: memory["session"] for memory in user.kept("default")}
+    assert sessions[FLAT] == session_id
 
 
 RECITAL = "At my recital I forgot the Chopin nocturne halfway through."
-NERVOUS, WORDS = "I am nervous about tomorrow.", ["piano", "recital", "stage fright", "Chopin"]
+NERVOUS = "I am nervous about tomorrow."
+WORDS = ["piano", "recital", "stage fright", "Chopin"]
 
 
 def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_them(user: User) -> None:
     user.server("install", "claude-code", "--with-hooks")
     user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
-    told = (RECITAL, "The tickets are booked.", "The garden needs water.")
-    for day, text in enumerate(told, 1):  # a session begins with the last two
-        said = {"messages": [{"role": "user", "content": text}]}
-        user.server("--now", f"2026-06-0{day}T12:00:00Z", "call", "remember_turn", json.dumps(said))
+    texts = (RECITAL, "The tickets are booked.", "The garden needs water.")
+    for day, text in enumerate(texts, 1):  # a session begins with the last two
+        turn = {"messages": [{"role": "user", "content": text}]}
+        user.server("--now", f"2026-06-0{day}T12:00:00Z", "call", "remember_turn", json.dumps(turn))
     calls = (
         ("ToolSearch", {"query": "select:mcp__memory__recall_turn"}),
         ("mcp__memory__recall_turn", {"messages": [{"role": "user", "content": NERVOUS}], "otherWords": WORDS}),
     )
-    with messages_api("It went wrong once, and you played on.", *calls) as (address, asked):
+    with messages_api("It went wrong once, and you played on.", *calls) as (address, requests):
         user.run("claude", "-p", NERVOUS, "--allowedTools", "mcp__memory__recall_turn", ANTHROPIC_BASE_URL=address)
-    assert OTHER_WORDS_ASKED["en"] in asked[0], "the session is asked once, as it begins"
-    assert "nocturne" not in asked[0], "its own words bring nothing"
-    assert "nocturne" in str(_results(asked[-1])[-1])
+    assert OTHER_WORDS_ASKED["en"] in requests[0], "the session is asked once, as it begins"
+    assert "nocturne" not in requests[0], "its own words bring nothing"
+    assert "nocturne" in str(tool_results(requests[-1])[-1])
     recall = json.loads(user.server("recalls", "--json", "-n", "1"))
     (item,) = recall["came"]
     assert (recall["by"], recall["said"], recall["otherWords"]) == ("tool", NERVOUS, WORDS)
@@ -186,7 +189,8 @@ async def receipt_of(data: Path, recall: str) -> str:
         return (await page.get("recalls", c="default", open=recall, lang="en")).text
 
 
-DENTIST, FORGET = "My dentist is Dr. Halloran on Elm Street.", "Please forget that my dentist is Dr. Halloran."
+DENTIST = "My dentist is Dr. Halloran on Elm Street."
+FORGET = "Please forget that my dentist is Dr. Halloran."
 
 
 def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_not_stored(user: User) -> None:
@@ -199,15 +203,15 @@ def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_
         ("mcp__memory__forget", {"words": "Halloran"}),
         ("mcp__memory__forget", {"words": "Halloran", "confirm": True}),
     )
-    with messages_api("It is forgotten.", *calls) as (address, asked):
+    with messages_api("It is forgotten.", *calls) as (address, requests):
         user.run("claude", "-p", FORGET, "--allowedTools", "mcp__memory__forget", ANTHROPIC_BASE_URL=address)
-    offered = [tool["name"] for tool in json.loads(asked[0])["tools"] if tool["name"].startswith("mcp__memory")]
+    offered = [tool["name"] for tool in json.loads(requests[0])["tools"] if tool["name"].startswith("mcp__memory")]
     assert sorted(offered) == ["mcp__memory__add_long_term_memory", "mcp__memory__forget"], "always in the context"
-    assert [each["forgotten"] for each in _results(asked[-1])] == [False, True]
-    with messages_api("Hello.") as (address, asked):
+    assert [answer["forgotten"] for answer in tool_results(requests[-1])] == [False, True]
+    with messages_api("Hello.") as (address, requests):
         user.run("claude", "-p", "hello", ANTHROPIC_BASE_URL=address)
         user.run("claude", "-p", "Who is my dentist, and on which street?", ANTHROPIC_BASE_URL=address)
-    assert not any("Halloran" in body or "Elm Street" in body for body in asked)
+    assert not any("Halloran" in body or "Elm Street" in body for body in requests)
     assert "Halloran" not in user.server("list") + user.server("recalls", "--json", "-n", "1")
     assert "Elm Street" in user.server("search", "--archived", "Halloran"), "the owner can bring it back"
 
@@ -217,7 +221,7 @@ def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> N
     user.server("install", "claude-code", "--with-hooks", "--project", "--conversation", "heron")
     with messages_api("Noted.") as (address, _):
         user.run("claude", "-p", "The code name is Heron.", ANTHROPIC_BASE_URL=address)
-    assert [kept["text"] for kept in user.kept("heron")] == ["user: The code name is Heron.\nassistant: Noted."]
+    assert [memory["text"] for memory in user.kept("heron")] == ["user: The code name is Heron.\nassistant: Noted."]
     assert [folder.name for folder in user.data.iterdir() if not folder.name.startswith(".")] == ["heron"]
     assert "multiple scopes" not in user.run("claude", "mcp", "list")
 
@@ -235,58 +239,68 @@ def coder(user: User) -> User:
 
 def results_of(user: User, *calls: Call) -> list[Any]:
     """What the client tells the model of calls that it makes in one session."""
-    with messages_api("Done.", *calls) as (address, asked):
+    with messages_api("Done.", *calls) as (address, requests):
         user.run("claude", "-p", "Go on.", ANTHROPIC_BASE_URL=address)
-    results = _results(asked[-1])
+    results = tool_results(requests[-1])
     assert len(results) == len(calls)
     return results
 
 
-def _results(body: str) -> list[Any]:
+def tool_results(body: str) -> list[Any]:
     """What the tools of a session gave, as the last request has it."""
-    blocks = [block for message in json.loads(body)["messages"] for block in message["content"]]
-    results = [each["content"] for each in blocks if isinstance(each, dict) and each.get("type") == "tool_result"]
-    return [json.loads(each) if isinstance(each, str) and each.startswith("{") else each for each in results]
+    results = []
+    for message in json.loads(body)["messages"]:
+        for block in message["content"]:
+            if isinstance(block, dict) and block.get("type") == "tool_result":
+                results.append(_parsed(block["content"]))
+    return results
+
+
+def _parsed(result: Any) -> Any:
+    """A result that is a JSON object as its value."""
+    if isinstance(result, str) and result.startswith("{"):
+        return json.loads(result)
+    return result
 
 
 def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_one(coder: User) -> None:
     coder.server("install", "claude-code", "--name", "notes", "--toolsets", "notes")
     note = {"type": "project-tech", "topic": "error handling", "content": "All errors become problem+json."}
-    (made,) = results_of(coder, ("mcp__notes__remember", note))
-    assert (made["action"], made["changeId"]) == ("created", "k1")
-    (found,) = results_of(coder, ("mcp__notes__recall", {"query": "how do we handle errors?"}))
-    assert [each["content"] for each in found["memories"]] == ["All errors become problem+json."]
+    (receipt,) = results_of(coder, ("mcp__notes__remember", note))
+    assert (receipt["action"], receipt["changeId"]) == ("created", "k1")
+    (answer,) = results_of(coder, ("mcp__notes__recall", {"query": "how do we handle errors?"}))
+    assert [note["content"] for note in answer["memories"]] == ["All errors become problem+json."]
     coder.server("knowledge", "document", "--output", "memory-docs", "--stable")
     (coder.project / "CLAUDE.md").write_text("@memory-docs/project-tech.md\n")
-    with messages_api("Noted.") as (address, asked):
+    with messages_api("Noted.") as (address, requests):
         coder.run("claude", "-p", "Hello.", ANTHROPIC_BASE_URL=address)
-    assert any("## error handling" in body for body in asked)
+    assert any("## error handling" in body for body in requests)
 
 
 def test_what_one_agent_saves_in_a_layer_another_one_finds_as_a_file(coder: User) -> None:
     coder.server("install", "claude-code", "--name", "knowledge", "--toolsets", "layers")
     saved = {"key": "pool-size", "content": "The pool has 20 connections.", "caller_agent_id": "planner"}
-    (made,) = results_of(coder, ("mcp__knowledge__save_to_memory", saved))
-    assert made["entry"]["key"] == "pool-size"
+    (receipt,) = results_of(coder, ("mcp__knowledge__save_to_memory", saved))
+    assert receipt["entry"]["key"] == "pool-size"
     file = coder.project / ".multi-agent-mcp" / "memory" / "pool-size.md"
     file.write_text(file.read_text().replace("20", "30"))
     query = {"query": "how many connections?", "caller_agent_id": "worker_1"}
-    (found,) = results_of(coder, ("mcp__knowledge__retrieve_from_memory", query))
-    assert [each["content"] for each in found["entries"]] == ["The pool has 30 connections."]
+    (answer,) = results_of(coder, ("mcp__knowledge__retrieve_from_memory", query))
+    assert [entry["content"] for entry in answer["entries"]] == ["The pool has 30 connections."]
 
 
 def test_a_long_output_stays_out_of_the_context_until_a_page_of_it_is_read(coder: User) -> None:
     coder.server("install", "claude-code", "--name", "refs", "--toolsets", "refs")
     output = "build log: 3 failed: test_pool\n" + "compiled one more file\n" * 3_000
-    (made,) = results_of(coder, ("mcp__refs__memoryAdd", {"content": output, "tags": ["ci"]}))
-    assert len(made["summary"]) <= 1_200
-    found, _, page = results_of(
+    (receipt,) = results_of(coder, ("mcp__refs__memoryAdd", {"content": output, "tags": ["ci"]}))
+    assert len(receipt["summary"]) <= 1_200
+    search, _, page = results_of(
         coder,
         ("mcp__refs__memorySearch", {"query": "failed tests"}),
         ("ToolSearch", {"query": "select:mcp__refs__memoryGetContent"}),
-        ("mcp__refs__memoryGetContent", {"id": made["referenceId"]}),
+        ("mcp__refs__memoryGetContent", {"id": receipt["referenceId"]}),
     )
-    assert [each["id"] for each in found["data"]["results"]] == [made["referenceId"]]
+    assert [hit["id"] for hit in search["data"]["results"]] == [receipt["referenceId"]]
     assert output.startswith(page["data"]["content"])
     assert page["data"]["next"] == len(page["data"]["content"])
 
@@ -298,11 +312,14 @@ def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
         with messages_api("Noted.") as (address, _):
             laptop.run("claude", "-p", DENTIST, ANTHROPIC_BASE_URL=address)
         asks = ("mcp__memory__forget", {"words": "Halloran"})
-        with messages_api("Dr. Halloran.", asks) as (address, asked):
-            question, allowed = "Who is my dentist, on which street?", ("--allowedTools", "mcp__memory__forget")
+        with messages_api("Dr. Halloran.", asks) as (address, requests):
+            question = "Who is my dentist, on which street?"
+            allowed = ("--allowedTools", "mcp__memory__forget")
             desktop.run("claude", "-p", question, *allowed, ANTHROPIC_BASE_URL=address)
-        assert any("<recalled-memories>" in body and "Elm Street" in body for body in asked), "it comes unasked"
-        assert [each["found"] for each in _results(asked[-1])] == [1], "a tool of the window asks the same memory"
+        assert any("<recalled-memories>" in body and "Elm Street" in body for body in requests), "it comes unasked"
+        assert [answer["found"] for answer in tool_results(requests[-1])] == [1], (
+            "a tool of the window asks the same memory"
+        )
         assert not list(laptop.data.glob("*/short-term-memory.json")), "nothing of it is on the laptop"
         server.process.kill()
         server.process.wait()

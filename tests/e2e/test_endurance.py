@@ -16,7 +16,7 @@ import pytest
 from stdio_process import PATIENCE, Client, command, running, tool
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted as POSIX has them")
-SAID = [{"role": "user", "content": "我们去公园吃披萨吧 pizza 生日快乐"}]
+MESSAGES = [{"role": "user", "content": "我们去公园吃披萨吧 pizza 生日快乐"}]
 TRIGGER = "match_keys(context.messages, ['生日']) > 0"
 IN_FLIGHT = 64
 """More than there are threads for blocking work, so that all of these are there from the beginning."""
@@ -56,20 +56,21 @@ def calls(rng: Random) -> Iterator[dict[str, Any]]:
     number = 0
     while True:
         number += 1
-        chat = f"c{rng.randrange(100) if rng.random() < 0.3 else rng.randrange(5)}"
-        said = [{"role": "user", "content": f"t{number} " + "我们去公园 weather " * rng.randrange(1, 4)}]
+        conversations = 100 if rng.random() < 0.3 else 5
+        chat = f"c{rng.randrange(conversations)}"
+        messages = [{"role": "user", "content": f"t{number} " + "我们去公园 weather " * rng.randrange(1, 4)}]
         kinds: list[tuple[int, str, dict[str, Any]]] = [
-            (30, "add_short_term_memory", {"messages": said}),
-            (25, "search_short_term_memories", {"recentMessages": SAID}),
-            (15, "search_long_term_memories", {"messages": SAID}),
+            (30, "add_short_term_memory", {"messages": messages}),
+            (25, "search_short_term_memories", {"recentMessages": MESSAGES}),
+            (15, "search_long_term_memories", {"messages": MESSAGES}),
             (4, "add_long_term_memory", {"name": f"n{rng.randrange(40)}", "prompt": "p", "trigger": TRIGGER}),
             (5, "delete_short_term_memories", {"pattern": f"t{rng.randrange(number)} "}),
             (3, "delete_short_term_memories", {"pattern": f"/t{rng.randrange(number)}\\b/"}),
             (5, "get_memory_stats", {}),
             (3, "list_long_term_memories", {}),
-            (2, "explain_recall", {"recentMessages": SAID, "text": "公园"}),
+            (2, "explain_recall", {"recentMessages": MESSAGES, "text": "公园"}),
             (2, "cleanup_memories", {}),
-            (2, "recall_turn", {"messages": SAID}),
+            (2, "recall_turn", {"messages": MESSAGES}),
             (2, "search_memories", {"query": "pizza"}),
             (1, "no_such_tool", {}),
             (1, "add_short_term_memory", {"messages": "no list"}),
@@ -78,28 +79,29 @@ def calls(rng: Random) -> Iterator[dict[str, Any]]:
         yield tool(number, name, conversation_id=chat, **arguments)
 
 
-def made(client: Client, requests: Iterator[dict[str, Any]], count: int, *, at_once: int) -> None:
+def make_calls(client: Client, requests: Iterator[dict[str, Any]], count: int, *, at_once: int) -> None:
     """Make `count` calls, `at_once` of them in flight. Each has exactly one answer; none fails inside the server."""
     waiting: set[int] = set()
     for request in islice(requests, count):
         client.send(request)
         waiting.add(request["id"])
         if len(waiting) == at_once:
-            _answered(client, waiting)
+            take_answer(client, waiting)
     while waiting:
-        _answered(client, waiting)
+        take_answer(client, waiting)
 
 
-def _answered(client: Client, waiting: set[int]) -> None:
+def take_answer(client: Client, waiting: set[int]) -> None:
     answer = client.read()
     waiting.remove(answer["id"])
     assert "failed inside the server" not in str(answer)
 
 
-def settled(process: psutil.Process, like: Figures | None = None) -> Figures:
+def settled_figures(process: psutil.Process, like: Figures | None = None) -> Figures:
     """The figures when nothing happens any more: the same for `QUIET_SECONDS`, or once like those of before."""
     deadline = time.monotonic() + PATIENCE
-    last, since = Figures.of(process), time.monotonic()
+    last = Figures.of(process)
+    since = time.monotonic()
     while time.monotonic() < deadline:
         time.sleep(0.3)  # there is nothing that tells when the files are tidied
         now = Figures.of(process)
@@ -123,17 +125,18 @@ def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
     with running(command(tmp_path, "--toolsets", "all")) as client:
         client.connect()
         requests = calls(Random(5))
-        made(client, requests, warm, at_once=IN_FLIGHT)
+        make_calls(client, requests, warm, at_once=IN_FLIGHT)
         process = psutil.Process(client.process.pid)
-        first = settled(process)
-        figures = [first]
+        first_figures = settled_figures(process)
+        figures = [first_figures]
         for tenth in range(10):
-            made(client, requests, count // 10, at_once=IN_FLIGHT if tenth % 2 else 8)
-            figures.append(settled(process, like=first))
+            in_flight = IN_FLIGHT if tenth % 2 else 8
+            make_calls(client, requests, count // 10, at_once=in_flight)
+            figures.append(settled_figures(process, like=first_figures))
         print(*figures, sep="\n")
-        assert [one.counted for one in figures] == [first.counted] * 11
-        assert max(one.memory_mb for one in figures) <= first.memory_mb + more_mb
-        assert max(one.workers_mb for one in figures) <= first.workers_mb + more_mb
+        assert [sample.counted for sample in figures] == [first_figures.counted] * 11
+        assert max(sample.memory_mb for sample in figures) <= first_figures.memory_mb + more_mb
+        assert max(sample.workers_mb for sample in figures) <= first_figures.workers_mb + more_mb
         client.stdin.close()
         assert client.rest() == []
         assert client.ended() < PATIENCE

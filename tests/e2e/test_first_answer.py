@@ -37,14 +37,15 @@ class Ends:
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    made = Ends()
-    yield made
-    for descriptor in tuple(made.open):
-        made.close(descriptor)
+    ends = Ends()
+    yield ends
+    for descriptor in tuple(ends.open):
+        ends.close(descriptor)
 
 
 async def test_settling_begins_after_the_first_answer_and_ends_with_the_client(ends: Ends) -> None:
-    settled, ended = asyncio.Event(), asyncio.Event()
+    settled = asyncio.Event()
+    ended = asyncio.Event()
 
     async def settle() -> None:
         settled.set()

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stdio_process import INITIALIZE, as_line, request, tool
+from stdio_process import INITIALIZE, as_line, command, request, running, tool
 
 HEAVY = {"jieba", "rjieba", "numpy", "py_mini_racer"}
 SERVE = """
@@ -20,8 +20,22 @@ sys.stderr.write("LOADED " + " ".join(name for name in sys.modules) + "\\n")
 """
 
 
-def session(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = ("--toolsets", "notes")) -> Any:
-    """The answers by id, and the modules that the server had in memory at its end."""
+NOTES = ("--toolsets", "notes")
+
+
+def answers_of(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = NOTES) -> dict[str, Any]:
+    """The answers of a server by id."""
+    with running(command(folder, *flags)) as client:
+        client.connect()
+        answers = {}
+        for message in messages:
+            client.send(message)
+            answers[message["id"]] = client.read()["result"]
+    return answers
+
+
+def session(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = NOTES) -> Any:
+    """The answers by id, and the modules that a server which was not forked had in memory at its end."""
     arguments = [sys.executable, "-c", SERVE, "--data-dir", str(folder), *flags]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -37,7 +51,8 @@ def session(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = ("
         # What a server loads after its first answer is loaded by then.
         time.sleep(1.0)
         process.stdin.close()
-        errors = process.stderr.read().decode() if process.stderr is not None else ""
+        assert process.stderr is not None
+        errors = process.stderr.read().decode()
         process.wait(30)
     loaded = next(line for line in errors.splitlines() if line.startswith("LOADED ")).split()[1:]
     return {name: answer["result"] for name, answer in answers.items()}, set(loaded)
@@ -58,11 +73,11 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
         request("page", "resources/read", uri="memory://knowledge/notes/tech"),
         request("overview", "resources/read", uri="memory://knowledge/overview"),
     )
-    said = answers["begin"]["instructions"]
-    assert "call recall" in said
-    assert "with remember" in said
-    assert "conversation_id" not in said
-    assert [each["name"] for each in answers["tools"]["tools"]] == [
+    instructions = answers["begin"]["instructions"]
+    assert "call recall" in instructions
+    assert "with remember" in instructions
+    assert "conversation_id" not in instructions
+    assert [offered_tool["name"] for offered_tool in answers["tools"]["tools"]] == [
         *("remember", "recall", "list_notes", "edit_note", "delete_note")
     ]
     assert answers["one"]["structuredContent"]["action"] == "created"
@@ -76,7 +91,7 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
         assert "from 1 to 100" in answers[name]["content"][0]["text"]
     assert "The topic is empty" in answers["blank"]["content"][0]["text"]
     assert [answers[name]["isError"] for name in ("bad", "zero", "many", "blank")] == [True] * 4
-    assert "memory://knowledge/notes/domain" in {each["uri"] for each in answers["resources"]["resources"]}
+    assert "memory://knowledge/notes/domain" in {resource["uri"] for resource in answers["resources"]["resources"]}
     assert "## エラー処理" in answers["page"]["contents"][0]["text"]
     assert json.loads(answers["overview"]["contents"][0]["text"])["notes"]["count"] == 1
     assert loaded & HEAVY == set()
@@ -84,16 +99,16 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
 
 def test_what_is_not_offered_has_no_resources_and_other_servers_load_as_before(tmp_path: Path) -> None:
     answers, loaded = session(tmp_path, request("resources", "resources/list"), flags=())
-    assert not [each for each in answers["resources"]["resources"] if "knowledge" in each["uri"]]
+    assert not [resource for resource in answers["resources"]["resources"] if "knowledge" in resource["uri"]]
     assert "numpy" in loaded
     assert "sqlite3" not in loaded or "memory_server.storage.entries" not in loaded
 
 
 def test_recall_turn_brings_notes_only_where_the_toolset_is_on(tmp_path: Path) -> None:
     note = tool("note", "remember", type="tech", topic="连接池", content="支付服务的连接池最多二十个连接")
-    asked = tool("turn", "recall_turn", messages=[{"role": "user", "content": "连接池应该多大？"}])
-    session(tmp_path, note)
+    turn = tool("turn", "recall_turn", messages=[{"role": "user", "content": "连接池应该多大？"}])
+    answers_of(tmp_path, note)
     for toolsets in ("turn", "notes,turn"):
-        answers, _ = session(tmp_path, asked, flags=("--toolsets", toolsets))
+        answers = answers_of(tmp_path, turn, flags=("--toolsets", toolsets))
         prompt = answers["turn"]["structuredContent"]["prompt"]
         assert ("连接池最多二十个" in prompt) == (toolsets == "notes,turn")

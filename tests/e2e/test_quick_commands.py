@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from forked_programs import Program
+from forked_programs import run as run_program
 from shared_process import ON_LINUX, windows
 from stdio_process import command
 
@@ -44,43 +46,39 @@ LOOKS = (
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("filled")
-    told = ["remember", "My cat is called Miso, and [b]sleeps[/b] a lot.", "--turn", "1"]
-    for arguments in (told, ["call", "remember", '{"type":"tech","topic":"deploy","content":"fly deploy"}']):
-        subprocess.run([*command(place, "--now", NOW), *arguments], check=True, capture_output=True, timeout=60)
-    return place
+    folder = tmp_path_factory.mktemp("filled")
+    memory = ["remember", "My cat is called Miso, and [b]sleeps[/b] a lot.", "--turn", "1"]
+    for arguments in (memory, ["call", "remember", '{"type":"tech","topic":"deploy","content":"fly deploy"}']):
+        assert outcome(folder, *arguments)[0] == 0
+    return folder
 
 
-def asked(place: Path, *arguments: str, **environ: str) -> tuple[int, bytes, bytes]:
-    ran = subprocess.run(
-        [*command(place, "--now", NOW), *arguments],
-        env={**os.environ, **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-    )
-    return ran.returncode, ran.stdout, ran.stderr
+def outcome(data_dir: Path, *arguments: str, **environ: str) -> tuple[int, bytes, bytes]:
+    words = ["--data-dir", data_dir, "--now", NOW, *arguments]
+    completed = run_program(words, env={**os.environ, **environ})
+    return completed.returncode, completed.stdout, completed.stderr
 
 
-def on_terminal(place: Path, *arguments: str, columns: int, environ: Mapping[str, str]) -> tuple[int, bytes]:
+def on_terminal(data_dir: Path, *arguments: str, columns: int, environ: Mapping[str, str]) -> tuple[int, bytes]:
     """Status and output of a command at a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
-    known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "LINES")}
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "LINES")}
     # Without standard error, on which a process that does the work itself shows how far it is.
-    streams = {"stdin": theirs, "stdout": theirs, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([*command(place, "--now", NOW), *arguments], env={**known, **environ}, **streams) as ran:  # type: ignore[call-overload]
-        os.close(theirs)
-        said = b""
-        while select.select([ours], [], [], 60)[0]:
+    streams = {"stdin": terminal, "stdout": terminal, "stderr": subprocess.DEVNULL}
+    words = ["--data-dir", data_dir, "--now", NOW, *arguments]
+    with Program(words, env={**environment, **environ}, **streams) as process:
+        os.close(terminal)
+        output = b""
+        while select.select([controller], [], [], 60)[0]:
             try:
-                if not (piece := os.read(ours, 4096)):
+                if not (piece := os.read(controller, 4096)):
                     break
             except OSError:  # its other end was closed
                 break
-            said += piece
-    os.close(ours)
-    return ran.wait(60), said
+            output += piece
+    os.close(controller)
+    return process.wait(60), output
 
 
 def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> None:
@@ -88,9 +86,9 @@ def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> 
         "import sys; from memory_server.cli.parser import main; main(['--data-dir', sys.argv[1], 'where']); "
         "print(*sys.modules, file=sys.stderr)"
     )
-    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    completed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     heavy = {"memory_server.app", "memory_server.tools", "memory_server.conversations.conversation", "sandbox.host"}
-    assert not heavy & set(ran.stderr.split())
+    assert not heavy & set(completed.stderr.split())
 
 
 @pytest.mark.skipif(not ON_LINUX, reason="looks into /proc")
@@ -105,12 +103,11 @@ class TestWithAndWithoutTheSharedProcess:
         self, filled: Path, looks: tuple[list[str], ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "0")
-        alone = {" ".join(look): asked(filled, *look, "--no-daemon") for look in looks}
+        alone = {" ".join(look): outcome(filled, *look, "--no-daemon") for look in looks}
         with windows(filled, 1, "--now", NOW):
-            shared = {" ".join(look): asked(filled, *look) for look in looks}
-        for look in [
-            name for name in alone if name.startswith("where")
-        ]:  # the one difference is the process that answers
+            shared = {" ".join(look): outcome(filled, *look) for look in looks}
+        wheres = [name for name in alone if name.startswith("where")]
+        for look in wheres:  # the one difference is the process that answers
             assert b"shared" in shared[look][1]
             assert (alone.pop(look)[0], shared.pop(look)[0]) == (0, 0)
         assert shared == alone
@@ -124,16 +121,19 @@ class TestWithAndWithoutTheSharedProcess:
             (40, {"TERM": "xterm", "NO_COLOR": "1"}),
             (40, {"TERM": "xterm", "COLUMNS": "60", "COLORTERM": "truecolor"}),
         ]
-        alone = [on_terminal(filled, "list", "--no-daemon", columns=wide, environ=known) for wide, known in cases]
+        alone = [
+            on_terminal(filled, "list", "--no-daemon", columns=columns, environ=variables)
+            for columns, variables in cases
+        ]
         assert len(set(alone)) == 3, "narrow, wide, and without bold letters"
         with windows(filled, 1, "--now", NOW):
-            for (wide, known), expected in zip(cases, alone, strict=True):
-                assert on_terminal(filled, "list", columns=wide, environ=known) == expected
+            for (wide, variables), expected in zip(cases, alone, strict=True):
+                assert on_terminal(filled, "list", columns=wide, environ=variables) == expected
 
     def test_a_look_is_in_the_language_of_its_own_shell(self, filled: Path) -> None:
-        alone = asked(filled, "list", "--no-daemon", LANGUAGE="zh")
+        alone = outcome(filled, "list", "--no-daemon", LANGUAGE="zh")
         with windows(filled, 1, "--now", NOW):
-            assert asked(filled, "list", LANGUAGE="zh") == alone
+            assert outcome(filled, "list", LANGUAGE="zh") == alone
         assert "对话".encode() in alone[1]
 
     def test_a_look_asks_the_process_and_does_not_read_its_input(self, filled: Path) -> None:
@@ -144,9 +144,10 @@ class TestWithAndWithoutTheSharedProcess:
             )
             line = [sys.executable, "-c", code, *command(filled, "--now", NOW)[4:], "search", "Miso"]
             for _ in range(20):  # one that has no answer in a quarter of a second does the work itself
-                with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as ran:
-                    status, said = ran.wait(30), ran.stdout and ran.stdout.read()
-                assert b"Miso" in (said or b"")
+                with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+                    status = process.wait(30)
+                    output = process.stdout and process.stdout.read()
+                assert b"Miso" in (output or b"")
                 if status == 0:
                     return
         raise AssertionError("the shared process never answered in time")

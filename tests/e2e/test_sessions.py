@@ -57,7 +57,7 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return opened
 
 
-async def called(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+async def result_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(name, arguments)
     assert not result.is_error, result.content
     assert result.structured_content is not None
@@ -72,50 +72,50 @@ async def test_a_session(session: Any) -> None:
         assert [tool.name for tool in listed] == list(DEFAULT_TOOLS)
         assert all(tool.title and tool.annotations for tool in listed)
 
-        stored = await called(client, "add_short_term_memory", messages=HELLO)
-        assert (await called(client, "get_memory_stats"))["total"] == 1
-        await called(client, "add_long_term_memory", name="披萨", prompt="爱吃披萨", trigger=TRIGGER)
-        found = await called(client, "search_long_term_memories", messages=HELLO)
-        assert [memory["prompt"] for memory in found["activated"]] == ["爱吃披萨"]
-        recalled = await called(client, "search_short_term_memories", recentMessages=HELLO)
+        receipt = await result_of(client, "add_short_term_memory", messages=HELLO)
+        assert (await result_of(client, "get_memory_stats"))["total"] == 1
+        await result_of(client, "add_long_term_memory", name="披萨", prompt="爱吃披萨", trigger=TRIGGER)
+        search = await result_of(client, "search_long_term_memories", messages=HELLO)
+        assert [memory["prompt"] for memory in search["activated"]] == ["爱吃披萨"]
+        recalled = await result_of(client, "search_short_term_memories", recentMessages=HELLO)
         assert recalled["heldBack"]["tooRecent"] == 1
-        assert stored["changeId"]
+        assert receipt["changeId"]
 
-        for name, arguments, said in (
+        for name, arguments, sentence in (
             ("add_short_term_memory", {"message": HELLO}, "did you mean `messages`?"),
             ("delete_short_term_memories", {"pattern": "/(/"}, "Nothing was deleted"),
             ("no_such_tool", {}, "There is no tool `no_such_tool`"),
         ):
             refused = await client.call_tool(name, arguments)
             assert refused.is_error
-            assert said in refused.content[0].text
+            assert sentence in refused.content[0].text
             assert refused.structured_content is None
         with pytest.raises(MCPError) as unknown:
             await client.read_resource("memory://nothing/of/the/kind")
         assert unknown.value.error.code in (-32602, -32002)
-        assert (await called(client, "get_memory_stats"))["total"] == 1
+        assert (await result_of(client, "get_memory_stats"))["total"] == 1
 
 
 async def test_a_hundred_calls_at_once(session: Any) -> None:
     async with session() as client:
 
         async def one(number: int) -> None:
-            said = [{"role": "user", "content": f"披萨 {number}"}]
-            await called(client, "add_short_term_memory", messages=said, conversation_id=f"room {number % 3}")
-            await called(client, "list_long_term_memories")
+            messages = [{"role": "user", "content": f"披萨 {number}"}]
+            await result_of(client, "add_short_term_memory", messages=messages, conversation_id=f"room {number % 3}")
+            await result_of(client, "list_long_term_memories")
 
         async with anyio.create_task_group() as group:
             for number in range(50):
                 group.start_soon(one, number)
-        totals = [(await called(client, "get_memory_stats", conversation_id=f"room {n}"))["total"] for n in range(3)]
+        totals = [(await result_of(client, "get_memory_stats", conversation_id=f"room {n}"))["total"] for n in range(3)]
         assert totals == [17, 17, 16]
 
 
 async def test_a_call_that_is_given_up_does_not_end_the_session(session: Any) -> None:
     loops = f"{TRIGGER} && (() => {{ while (true) {{}} }})()"
     async with session() as client:
-        await called(client, "add_long_term_memory", name="循环", prompt="p", trigger=loops)
+        await result_of(client, "add_long_term_memory", name="循环", prompt="p", trigger=loops)
         with anyio.move_on_after(0.2) as given_up:
             await client.call_tool("search_long_term_memories", {"messages": HELLO})
         assert given_up.cancelled_caught
-        assert (await called(client, "list_long_term_memories"))["total"] == 1
+        assert (await result_of(client, "list_long_term_memories"))["total"] == 1

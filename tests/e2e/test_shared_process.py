@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import run as run_program
 from hook_transcripts import event
 from platformdirs import user_config_path
 from shared_process import ON_LINUX, descriptors, is_gone, only_process, shared_processes, threads, until, windows
@@ -34,8 +35,20 @@ PIZZA = [{"role": "user", "content": "我喜欢吃披萨"}]
 
 
 def hook(data_dir: Path, *flags: str, prompt: str = "晚上吃披萨吗？") -> subprocess.CompletedProcess[bytes]:
-    given = json.dumps(event("UserPromptSubmit", prompt=prompt)).encode()
-    return subprocess.run([*command(data_dir), "hook", *flags], input=given, capture_output=True, timeout=60)
+    stdin = json.dumps(event("UserPromptSubmit", prompt=prompt)).encode()
+    completed: subprocess.CompletedProcess[bytes] = run_program(["--data-dir", data_dir, "hook", *flags], stdin)
+    return completed
+
+
+def output_of(data_dir: Path, *words: str) -> str:
+    """What a command prints."""
+    output: bytes = run_program(["--data-dir", data_dir, *words]).stdout
+    return output.decode()
+
+
+def tool_names(client: Client) -> set[str]:
+    """The tools that a window is offered."""
+    return {offered["name"] for offered in client.ask(1, "tools/list")["result"]["tools"]}
 
 
 def kill_and_wait(client: Client) -> None:
@@ -49,8 +62,10 @@ def test_the_entrance_imports_only_what_it_needs() -> None:
         "asked = entrance.Invocation(['hook'], {}); "
         "asked.key(); print(*sorted(set(sys.modules) - before))"
     )
-    ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=_root())
-    assert set(ran.stdout.split()) <= {
+    completed = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=_root()
+    )
+    assert set(completed.stdout.split()) <= {
         "memory_server",
         "memory_server.command_table",
         "memory_server.version",
@@ -65,8 +80,8 @@ def _root() -> Path:
 def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("/x/config", "", " "):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
-        wanted = user_config_path("memory-server", appauthor=False) / "memory-server.toml"
-        assert invocation.default_config_file(os.environ) == str(wanted)
+        expected = user_config_path("memory-server", appauthor=False) / "memory-server.toml"
+        assert invocation.default_config_file(os.environ) == str(expected)
 
 
 @pytest.mark.parametrize(
@@ -112,39 +127,40 @@ def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: st
     """What a window says must not go out under the key of another window."""
     file = tmp_path / "settings.toml"
     file.write_text(PROVIDER.format(quoted))
-    first, second, none = (
-        invocation.Invocation(["--config", str(file)], {"OTHER_KEY": "c", **given}).key()
-        for given in ({"MY_KEY": "a"}, {"MY_KEY": "b"}, {})
-    )
-    assert len({first, second, none}) == 3
-    assert first == invocation.Invocation(["--config", str(file)], {"OTHER_KEY": "d", "MY_KEY": "a"}).key()
+
+    def key_with(**environment: str) -> str:
+        return invocation.Invocation(["--config", str(file)], environment).key()
+
+    key = key_with(OTHER_KEY="c", MY_KEY="a")
+    assert len({key, key_with(OTHER_KEY="c", MY_KEY="b"), key_with(OTHER_KEY="c")}) == 3
+    assert key == key_with(OTHER_KEY="d", MY_KEY="a")
 
 
 @pytest.mark.parametrize(
-    "named",
+    "environment",
     [
         {"MEMORY_SERVER_LLM__EMBEDDINGS__KEY_ENV": "MY_KEY"},
         {"MEMORY_SERVER_llm__providers": '[{"kind": "openai", "model": "m", "key_env": "MY_KEY"}]'},
     ],
 )
-def test_a_key_that_the_environment_names_makes_another_process(named: dict[str, str]) -> None:
-    keys = {invocation.Invocation([], named | {"MY_KEY": value}).key() for value in ("a", "b")}
+def test_a_key_that_the_environment_names_makes_another_process(environment: dict[str, str]) -> None:
+    keys = {invocation.Invocation([], environment | {"MY_KEY": value}).key() for value in ("a", "b")}
     assert len(keys) == 2
 
 
 def test_changed_code_makes_another_process(tmp_path: Path) -> None:
     """Also code deep below the package, as after `git pull` in an editable installation."""
-    for name in ("memory_server/tools", "sandbox", "nlp/__pycache__"):
+    for name in ("memory_server/tools", "sandbox", "languages", "nlp/__pycache__"):
         (tmp_path / name).mkdir(parents=True)
-    place = tmp_path / "memory_server" / "tools" / "turn.py"
-    place.touch()
+    module = tmp_path / "memory_server" / "tools" / "turn.py"
+    module.touch()
     stamps = [invocation._code_stamp(str(tmp_path))]
     (tmp_path / "nlp" / "__pycache__" / "turn.pyc").touch()
     (tmp_path / "memory_server" / ".#turn.py").symlink_to("nobody@nowhere:1")
     assert invocation._code_stamp(str(tmp_path)) == stamps[0]
-    os.utime(place, (1, 1))
+    os.utime(module, (1, 1))
     stamps.append(invocation._code_stamp(str(tmp_path)))
-    place.unlink()
+    module.unlink()
     stamps.append(invocation._code_stamp(str(tmp_path)))
     assert len(set(stamps)) == 3
 
@@ -194,32 +210,29 @@ def test_windows_share_a_process_and_see_only_their_own(tmp_path: Path, shared: 
     (tmp_path / "project" / ".memory-server.toml").write_text('conversation = "项目"\n')
     data = tmp_path / "data"
     with (
-        running(command(data, "-c", "小明", "--toolsets", "all")) as first,
-        running(command(data, "-c", "小红")) as second,
+        running(command(data, "-c", "小明", "--toolsets", "all")) as ming,
+        running(command(data, "-c", "小红")) as hong,
         running(command(data, "--read-only")) as reader,
     ):
-        for each in (first, second, reader):
-            each.connect()
+        for client in (ming, hong, reader):
+            client.connect()
         # Two processes: what may be written makes a difference.
         assert len(list(shared.glob("*.sock"))) == 2
-        first.call("remember_turn", messages=PIZZA)
-        second.call("remember_turn", messages=PIZZA)
-        assert {each.name.partition("~")[0] for each in data.iterdir()} >= {"小明", "小红"}
-        names = [
-            {each["name"] for each in client.ask(1, "tools/list")["result"]["tools"]} for client in (first, second)
-        ]
-        assert len(names[0]) > 20
-        assert len(names[1]) == 6
+        ming.call("remember_turn", messages=PIZZA)
+        hong.call("remember_turn", messages=PIZZA)
+        assert {folder.name.partition("~")[0] for folder in data.iterdir()} >= {"小明", "小红"}
+        assert len(tool_names(ming)) > 20
+        assert len(tool_names(hong)) == 6
         reader.send(tool(2, "remember_turn", messages=PIZZA))
         assert "There is no tool" in json.dumps(reader.read())
-        shown = subprocess.run([*command(data), "daemon", "status"], check=True, capture_output=True, text=True).stdout
-        assert sorted(line.split(", ")[1] for line in shown.splitlines()) == ["1 window", "2 windows"]
-        examined = subprocess.run([*command(data), "doctor"], capture_output=True, text=True).stdout
+        status = output_of(data, "daemon", "status")
+        assert sorted(line.split(", ")[1] for line in status.splitlines()) == ["1 window", "2 windows"]
+        examined = output_of(data, "doctor")
         assert len(re.findall(r"shared process +process \d", examined)) == 2, examined
-        assert subprocess.run([*command(data), "where"], capture_output=True, text=True).stdout.count(".log") == 2
-        subprocess.run([*command(data), "daemon", "stop"], check=True, capture_output=True)
-        assert [each.process.wait(10) for each in (first, second, reader)] == [0, 0, 0]
-    assert subprocess.run([*command(data), "daemon", "status"], capture_output=True).stdout.startswith(b"No shared")
+        assert output_of(data, "where").count(".log") == 2
+        output_of(data, "daemon", "stop")
+        assert [client.process.wait(10) for client in (ming, hong, reader)] == [0, 0, 0]
+    assert output_of(data, "daemon", "status").startswith("No shared")
 
 
 def test_the_file_of_a_folder_names_the_conversation_of_its_windows(
@@ -228,36 +241,36 @@ def test_the_file_of_a_folder_names_the_conversation_of_its_windows(
     with windows(tmp_path / "data", 1):
         (tmp_path / ".memory-server.toml").write_text('conversation = "项目"\nother = 1\n')
         monkeypatch.chdir(tmp_path)
-        with running(command(tmp_path / "data")) as there:
-            there.connect()
-            there.call("remember_turn", messages=PIZZA)
+        with running(command(tmp_path / "data")) as client:
+            client.connect()
+            client.call("remember_turn", messages=PIZZA)
             assert list((tmp_path / "data").glob("项目~*"))
             assert only_process()["sessions"] == 2
-            there.stdin.close()
-            there.process.wait(30)
-            assert b"only `conversation` is read there" in (there.process.stderr or sys.stdin.buffer).read()
+            client.stdin.close()
+            client.process.wait(30)
+            assert b"only `conversation` is read there" in (client.process.stderr or sys.stdin.buffer).read()
 
 
 def test_commands_ask_the_process_and_answer_as_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = [*command(tmp_path, "--now", "2026-06-20T08:00:00Z"), "remember", "--session", "1"]
-    asked = [*command(tmp_path, "--now", "2026-06-20T08:00:00Z"), "recall", "--session", "2"]
-    subprocess.run(arguments, input=json.dumps(PIZZA).encode(), check=True, capture_output=True, timeout=60)
-    alone = subprocess.run([*asked, "吃披萨吗"], check=True, capture_output=True, timeout=60).stdout
+    at = ["--data-dir", tmp_path, "--now", "2026-06-20T08:00:00Z"]
+    recall = [*command(tmp_path, "--now", "2026-06-20T08:00:00Z"), "recall", "--session", "2"]
+    assert run_program([*at, "remember", "--session", "1"], json.dumps(PIZZA).encode()).returncode == 0
+    alone = run_program([*at, "recall", "--session", "2", "吃披萨吗"]).stdout
     assert "我喜欢吃披萨" in alone.decode()
     with windows(tmp_path, 1, "--now", "2026-06-20T08:00:00Z"):
         # Standard input that never ends must not matter when there are words.
-        with subprocess.Popen([*asked, "吃披萨吗"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recalled:
+        with subprocess.Popen([*recall, "吃披萨吗"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recalled:
             assert recalled.wait(30) == 0
             assert recalled.stdout is not None
             assert recalled.stdout.read() == alone
-        wrong = subprocess.run([*asked, "--session", ""], input=b"[]", capture_output=True, timeout=60)
+        wrong = subprocess.run([*recall, "--session", ""], input=b"[]", capture_output=True, timeout=60)
         assert wrong.returncode == 2
         assert wrong.stderr.startswith(b"memory-server: --session takes an id of 1 to")
-        unknown = subprocess.run([*asked, "--sesion", "1"], input=b"[]", capture_output=True, timeout=60)
+        unknown = subprocess.run([*recall, "--sesion", "1"], input=b"[]", capture_output=True, timeout=60)
         assert unknown.returncode == 2
         monkeypatch.setenv("MEMORY_SERVER_NOTHING", "1")
-        other = subprocess.run([*asked, "吃披萨吗"], capture_output=True, timeout=60)
-        assert other.returncode == 2, "other settings are those of another process"
+        outcome = subprocess.run([*recall, "吃披萨吗"], capture_output=True, timeout=60)
+        assert outcome.returncode == 2, "other settings are those of another process"
 
 
 def test_twenty_windows_at_once_start_one_process(tmp_path: Path, shared: Path) -> None:
@@ -266,23 +279,24 @@ def test_twenty_windows_at_once_start_one_process(tmp_path: Path, shared: Path) 
         for _ in range(20)
     ]
     try:
-        clients = [Client(each).connect() for each in started]
+        clients = [Client(process).connect() for process in started]
         assert len(clients) == 20
         assert only_process()["sessions"] == 20
         assert len(list(shared.glob("*.sock"))) == 1
     finally:
-        for each in started:
-            each.kill()
-            each.communicate()
+        for process in started:
+            process.kill()
+            process.communicate()
 
 
 def test_a_recall_starts_the_process_only_where_that_is_asked_for(tmp_path: Path, shared: Path) -> None:
-    asked = [*command(tmp_path), "recall", "--json", "吃披萨吗"]
+    recall = ["--data-dir", tmp_path, "recall", "--json", "吃披萨吗"]
 
     def recalled(*flags: str) -> dict[str, Any]:
-        done = subprocess.run([*asked, *flags], check=True, capture_output=True, timeout=60)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        completed = run_program([*recall, *flags])
+        assert completed.returncode == 0, completed.stderr
+        result: dict[str, Any] = json.loads(completed.stdout)
+        return result
 
     alone = recalled()
     assert not list(shared.glob("*.sock"))
@@ -301,20 +315,18 @@ def test_a_recall_starts_the_process_only_where_that_is_asked_for(tmp_path: Path
 
 @pytest.mark.parametrize("flags", [(), ("--start",)])
 def test_an_error_is_json_where_the_result_would_be(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    done = subprocess.run(
-        [*command(tmp_path), "recall", "--json", *flags], input=b"[]", capture_output=True, timeout=60
-    )
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["error"]["kind"] == "arguments"
-    assert not done.stderr
+    completed = run_program(["--data-dir", tmp_path, "recall", "--json", *flags], b"[]")
+    assert completed.returncode == 1
+    assert json.loads(completed.stdout)["error"]["kind"] == "arguments"
+    assert not completed.stderr
 
 
 def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_path: Path) -> None:
     with windows(tmp_path, 5) as clients:
-        told: list[str] = []
+        acknowledged_ids: list[str] = []
         for number in range(40):
             turn = [{"role": "user", "content": f"第{number}件事是披萨{number}"}]
-            told.append(clients[number % 5].call("remember_turn", messages=turn)["id"])
+            acknowledged_ids.append(clients[number % 5].call("remember_turn", messages=turn)["id"])
         for number, client in enumerate(clients):  # in flight
             client.send(tool("late", "remember_turn", messages=[{"role": "user", "content": f"最后{number}"}]))
         pid = only_process()["pid"]
@@ -323,30 +335,27 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
         began = time.monotonic()
         assert [client.process.wait(10) for client in clients] == [1] * 5
         assert time.monotonic() - began < 3
-        told += [
-            answer["result"]["structuredContent"]["id"]
-            for client in clients
-            for answer in client.rest()
-            if answer["id"] == "late"
-        ]
+        for client in clients:
+            late_answers = [answer for answer in client.rest() if answer["id"] == "late"]
+            acknowledged_ids += [answer["result"]["structuredContent"]["id"] for answer in late_answers]
         (sentence,) = {(client.process.stderr or sys.stdin.buffer).read() for client in clients[:4]}
         assert sentence == b"memory-server: the shared process has ended; start the server again\n"
     with windows(tmp_path, 1, "--toolsets", "all") as (client,):
-        found = client.call("search_memories", limit=100)
-        assert set(told) <= {memory["id"] for memory in found["results"]}
+        search = client.call("search_memories", limit=100)
+        assert set(acknowledged_ids) <= {memory["id"] for memory in search["results"]}
 
 
 def test_a_killed_window_leaves_nothing_behind(tmp_path: Path) -> None:
-    with windows(tmp_path, 1) as (first,):
+    with windows(tmp_path, 1) as (client,):
         for _ in range(2):  # the dictionary is loaded, and the worker runs
-            first.call("remember_turn", messages=PIZZA)
-            first.call("recall_turn", messages=PIZZA)
+            client.call("remember_turn", messages=PIZZA)
+            client.call("recall_turn", messages=PIZZA)
             time.sleep(1)
         pid = only_process()["pid"]
         before = descriptors(pid), threads(pid)
         with windows(tmp_path, 3) as others:
-            for other in others:
-                other.call("recall_turn", messages=PIZZA)
+            for window in others:
+                window.call("recall_turn", messages=PIZZA)
             # The window is gone, and its client keeps the other ends of the pipes.
             others[0].process.kill()
             until(lambda: only_process()["sessions"] == 3)
@@ -362,31 +371,41 @@ def test_a_killed_window_leaves_nothing_behind(tmp_path: Path) -> None:
         until(lambda: descriptors(pid) <= before[0])
         # The pool of threads may have grown: a session's own two must be gone.
         until(lambda: threads(pid) <= before[1] + 6)
-        assert first.ask(2, "ping")["result"] == {}
+        assert client.ask(2, "ping")["result"] == {}
 
 
 @pytest.mark.full
 def test_a_window_whose_client_reads_nothing_ends(tmp_path: Path) -> None:
-    with windows(tmp_path, 2) as (first, second):
+    with windows(tmp_path, 2) as (reader, silent):
         pid = only_process()["pid"]
         before = threads(pid)
-        second.send(*(tool(number, "get_memory_stats") for number in range(400)))
+        silent.send(*(tool(number, "get_memory_stats") for number in range(400)))
         time.sleep(0.5)
-        second.process.terminate()
-        assert second.process.wait(10) == 0
+        silent.process.terminate()
+        assert silent.process.wait(10) == 0
         until(lambda: only_process()["sessions"] == 1)
         until(lambda: threads(pid) <= before + 6)
-        assert first.ask(2, "ping")["result"] == {}
+        assert reader.ask(2, "ping")["result"] == {}
+
+
+@pytest.mark.full
+def test_a_window_whose_client_says_its_last_and_reads_nothing_ends(tmp_path: Path) -> None:
+    with windows(tmp_path, 2) as (reader, silent):
+        silent.send(*({"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(100)))  # 2 MB
+        silent.stdin.close()
+        assert silent.process.wait(30) == 0
+        until(lambda: only_process()["sessions"] == 1)
+        assert reader.ask(2, "ping")["result"] == {}
 
 
 def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> None:
-    with windows(tmp_path, 1, "--toolsets", "all") as (first,):
-        first.call("remember_turn", messages=PIZZA)
+    with windows(tmp_path, 1, "--toolsets", "all") as (client,):
+        client.call("remember_turn", messages=PIZZA)
         pid = only_process()["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            done = hook(tmp_path)
-            assert (done.returncode, done.stderr) == (0, b"")
+            completed = hook(tmp_path)
+            assert (completed.returncode, completed.stderr) == (0, b"")
             began = time.monotonic()
             with running(command(tmp_path)) as alone:
                 alone.connect()
@@ -401,26 +420,26 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> No
         finally:
             os.kill(pid, signal.SIGCONT)
         assert only_process()["sessions"] == 1
-        assert len(first.call("search_memories")["results"]) == 2
+        assert len(client.call("search_memories")["results"]) == 2
 
 
 @contextmanager
 def odd_process(data_dir: Path, change: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A shared process whose code was changed by `change`, which sees its module as `it`."""
-    asked = invocation.Invocation(["--data-dir", str(data_dir)], os.environ)
-    path = protocol.socket_at(protocol.folder(os.environ), asked.key())
-    code = f"from memory_server.cli import windows as it; import asyncio, time\n{change}\nit.main()"
+    """A shared process whose code was changed by `change`, which sees the modules of its commands."""
+    caller = invocation.Invocation(["--data-dir", str(data_dir)], os.environ)
+    path = protocol.socket_at(protocol.folder(os.environ), caller.key())
+    code = f"from memory_server.cli import command_runner, windows; import asyncio, time\n{change}\nwindows.main()"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        arguments = [sys.executable, "-c", code, path, str(listener.fileno()), *asked.flags]
-        made = subprocess.Popen(arguments, pass_fds=[listener.fileno()])
+        arguments = [sys.executable, "-c", code, path, str(listener.fileno()), *caller.flags]
+        process = subprocess.Popen(arguments, pass_fds=[listener.fileno()])
     try:
-        until(lambda: only_process().get("pid") == made.pid)
-        yield made
+        until(lambda: only_process().get("pid") == process.pid)
+        yield process
     finally:
-        made.kill()
-        made.wait()
+        process.kill()
+        process.wait()
 
 
 SLOW_HOOK = """
@@ -432,38 +451,37 @@ async def slow(*_):
     except asyncio.CancelledError:
         Path({!r}).write_text("taken back")
         raise
-known = it.function_of
-it.function_of = lambda command: slow if command.name == "hook" else known(command)
+known = command_runner.function_of
+command_runner.function_of = lambda command: slow if command.name == "hook" else known(command)
 """
 
 
 @pytest.mark.parametrize("name", ["UserPromptSubmit", "SessionStart"])
 def test_a_hook_that_gets_no_answer_recalls_itself(tmp_path: Path, name: str) -> None:
     """It takes back what it asked for: otherwise its own answer would be the second of the turn, and be left out."""
-    data, told = tmp_path / "data", str(tmp_path / "told")
-    stored = [*command(data), "remember", "--session", "1", "我喜欢吃披萨"]
-    subprocess.run(stored, check=True, capture_output=True, timeout=60)
-    here = event(name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup", cwd=str(Path.cwd()))
-    given = json.dumps(here).encode()
-    with odd_process(data, SLOW_HOOK.format(60, told, told)):
-        asked = [*command(data), "hook", "--seconds", "30"]
-        done = subprocess.run(asked, input=given, capture_output=True, timeout=60)
-        assert "我喜欢吃披萨" in done.stdout.decode()
-        assert done.stderr == b""
-        until(lambda: Path(told).exists())
-        assert Path(told).read_text() == "taken back"
+    data = tmp_path / "data"
+    marker = str(tmp_path / "told")
+    assert run_program(["--data-dir", data, "remember", "--session", "1", "我喜欢吃披萨"]).returncode == 0
+    hook_event = event(name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup", cwd=str(Path.cwd()))
+    stdin = json.dumps(hook_event).encode()
+    with odd_process(data, SLOW_HOOK.format(60, marker, marker)):
+        completed = run_program(["--data-dir", data, "hook", "--seconds", "30"], stdin)
+        assert "我喜欢吃披萨" in completed.stdout.decode()
+        assert completed.stderr == b""
+        until(lambda: Path(marker).exists())
+        assert Path(marker).read_text() == "taken back"
 
 
 def test_a_turn_that_ended_is_stored_by_one_process_only(tmp_path: Path) -> None:
     """However long it takes: the hook of a turn takes nothing back."""
-    data, told = tmp_path / "data", str(tmp_path / "told")
+    data = tmp_path / "data"
+    marker = str(tmp_path / "told")
     (tmp_path / "talk.jsonl").write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}}))
-    given = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
-    with odd_process(data, SLOW_HOOK.format(3 * entrance.RECALL_SECONDS, told, told)):
-        asked = [*command(data), "hook", "--seconds", "30"]
-        done = subprocess.run(asked, input=given, capture_output=True, timeout=60)
-        assert (done.stdout, done.stderr) == (b"", b"")
-        assert Path(told).read_text() == "done"
+    stdin = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
+    with odd_process(data, SLOW_HOOK.format(3 * entrance.RECALL_SECONDS, marker, marker)):
+        completed = run_program(["--data-dir", data, "hook", "--seconds", "30"], stdin)
+        assert (completed.stdout, completed.stderr) == (b"", b"")
+        assert Path(marker).read_text() == "done"
         assert not list(data.glob("*~*"))
 
 
@@ -471,18 +489,17 @@ BUSY_THREAD = """
 async def busy(*_):
     open({!r}, "w").close()
     await asyncio.to_thread(time.sleep, 60)
-known = it.function_of
-it.function_of = lambda command: busy if command.name == "recall" else known(command)
+known = command_runner.function_of
+command_runner.function_of = lambda command: busy if command.name == "recall" else known(command)
 """
 
 
 def test_the_end_does_not_wait_for_threads(tmp_path: Path) -> None:
     began = tmp_path / "busy"
-    asked, stop = ([*command(tmp_path), *words] for words in (("recall", "x"), ("daemon", "stop")))
-    with odd_process(tmp_path, BUSY_THREAD.format(str(began))) as process, subprocess.Popen(asked) as asking:
+    recall = [*command(tmp_path), "recall", "x"]
+    with odd_process(tmp_path, BUSY_THREAD.format(str(began))) as process, subprocess.Popen(recall) as asking:
         until(began.exists)
-        said = subprocess.run(stop, check=True, capture_output=True, timeout=30).stdout
-        assert said.startswith(b"ended: ")
+        assert output_of(tmp_path, "daemon", "stop").startswith("ended: ")
         until(lambda: is_gone(process.pid), 1)  # the command returns when it has ended
         asking.kill()
 
@@ -553,24 +570,27 @@ def test_a_hook_never_starts_it_and_gives_up_in_time(tmp_path: Path, shared: Pat
             assert waiting.stdout is not None
             assert waiting.stderr is not None
             assert waiting.stdout.read() == b""
-            assert waiting.stderr.read() == b"memory-server: hook: gave up after 0.3 s; --seconds allows more\n"
+            assert (
+                waiting.stderr.read() == b"memory-server: hook: gave up after 0.3 s; --seconds allows a longer time\n"
+            )
 
 
 def test_sockets_as_standard_input_and_output(tmp_path: Path) -> None:
     """As clients written in Node start their servers."""
-    ours, theirs = socket.socketpair()
-    with ours, windows(tmp_path, 1), subprocess.Popen(command(tmp_path), stdin=theirs, stdout=theirs) as process:
-        theirs.close()
-        ours.settimeout(30)
+    client_end, server_end = socket.socketpair()
+    streams = {"stdin": server_end, "stdout": server_end}
+    with client_end, windows(tmp_path, 1), subprocess.Popen(command(tmp_path), **streams) as process:
+        server_end.close()
+        client_end.settimeout(30)
         big = [{"role": "user", "content": "披萨" * 20_000}]
-        ours.sendall(as_line({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
-        ours.sendall(as_line(tool(2, "remember_turn", messages=big)))
+        client_end.sendall(as_line({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
+        client_end.sendall(as_line(tool(2, "remember_turn", messages=big)))
         data = b""
         while data.count(b"\n") < 2:
-            data += ours.recv(1 << 16)
+            data += client_end.recv(1 << 16)
         assert [json.loads(line)["id"] for line in data.splitlines()] == [1, 2]
         assert only_process()["sessions"] == 2
-        ours.shutdown(socket.SHUT_WR)
+        client_end.shutdown(socket.SHUT_WR)
         assert process.wait(10) == 0
 
 
@@ -578,20 +598,21 @@ def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -
     with windows(tmp_path, 1) as (client,):
         path = str(next(shared.glob("*.sock")))
         key = invocation.Invocation(["--data-dir", str(tmp_path)], os.environ).key()
-        for said in (
+        for greeting in (
             b"GET / HTTP/1.1\r\n\r\n",
             b"99999999999 0\n",
             b"3 0\nabc",
             b"-1 0\n",
             b"\n",
             b"",
-            "\0".join(["memory-server 2", key, "serve", "/", ""]).encode(),
+            "\0".join(["memory-server 1", key, "serve", "/", ""]).encode(),
             "\0".join([protocol.PROTOCOL, "other", "serve", "/", ""]).encode(),
-            "\0".join([protocol.PROTOCOL, key, "serve", "/", ""]).encode(),  # without descriptors
             "\0".join([protocol.PROTOCOL, key, "shell", "/", ""]).encode(),
         ):
             with protocol.connected(path, 10) as connection:
-                connection.sendall(b"%d 0\n" % len(said) + said if said.startswith(b"memory") else said)
+                if greeting.startswith(b"memory"):
+                    connection.sendall(b"%d 0\n" % len(greeting))
+                connection.sendall(greeting)
                 connection.shutdown(socket.SHUT_WR)
                 assert not connection.recv(100).startswith(b"+")
         assert client.ask(1, "ping")["result"] == {}
@@ -601,7 +622,8 @@ def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -
 def test_open_files_that_run_out_only_put_off_a_client(tmp_path: Path) -> None:
     few = ["sh", "-c", 'ulimit -Sn 50; exec "$@"', "sh", *command(tmp_path)]
     with running(few) as client:
-        pid = only_process()["pid"] if client.connect() else 0
+        client.connect()
+        pid = only_process()["pid"]
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         assert resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] >= min(most, 10_240)
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors(pid), most))
@@ -613,17 +635,18 @@ def test_open_files_that_run_out_only_put_off_a_client(tmp_path: Path) -> None:
 def test_an_answer_that_cannot_be_written_does_not_do_the_work_again(tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text('language = "zh"\n')
-    data, flags = tmp_path / "data", ["--config", str(settings)]
+    data = tmp_path / "data"
+    flags = ["--config", str(settings)]
     with windows(data, 1, *flags, "--toolsets", "all") as (client,):
-        asked = [*command(data, *flags), "remember", "我喜欢吃披萨"]
-        assert "已保存" in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+        remember = [*command(data, *flags), "remember", "我喜欢吃披萨"]
+        assert "已保存" in subprocess.run(remember, check=True, capture_output=True, text=True).stdout
         with open("/dev/full", "wb") as full:
-            wrong = subprocess.run([*asked[:-1], "我住在上海"], stdout=full, stderr=subprocess.PIPE)
+            wrong = subprocess.run([*remember[:-1], "我住在上海"], stdout=full, stderr=subprocess.PIPE)
         assert wrong.returncode == 1
         assert wrong.stderr == b"memory-server: the answer could not be written: No space left on device\n"
         reading, writing = os.pipe()
         os.close(reading)
-        assert subprocess.run([*asked[:-1], "我住在北京"], stdout=writing).returncode == 0
+        assert subprocess.run([*remember[:-1], "我住在北京"], stdout=writing).returncode == 0
         os.close(writing)
         assert len(client.call("search_memories")["results"]) == 3
 
@@ -641,28 +664,28 @@ def test_a_hook_reads_the_files_of_its_own_folder_and_any_patience(
             client.call("recall_turn", messages=PIZZA)
             time.sleep(0.5)
         monkeypatch.chdir(tmp_path)
-        done = subprocess.run([*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, b"")
+        completed = subprocess.run([*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60)
+        assert (completed.returncode, completed.stderr) == (0, b"")
         assert list((tmp_path / "data").glob("项目~*"))
         assert hook(tmp_path / "data", "--seconds", "inf").returncode == 0
 
 
 def test_a_lock_that_is_held_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "CONNECT_SECONDS", 0.05)
-    with open(tmp_path / "x.lock", "wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with open(tmp_path / "x.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(protocol.CannotShare):
             entrance._started(str(tmp_path / "x.sock"), invocation.Invocation([], {}))
 
 
 def test_a_runtime_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
+    foreign_folder = tmp_path / "theirs"
+    foreign_folder.mkdir()
     if os.getuid():
-        theirs = Path("/")
+        foreign_folder = Path("/")
     else:
-        os.chown(theirs, 1, 1)
-    for named in (str(theirs), "relative", ""):
-        place = protocol.folder({"XDG_RUNTIME_DIR": named, "TMPDIR": str(tmp_path)})
-        assert place == f"{tmp_path}/memory-server-{os.getuid()}"
-    assert not list(theirs.glob("memory-server*"))
+        os.chown(foreign_folder, 1, 1)
+    for runtime_folder in (str(foreign_folder), "relative", ""):
+        folder = protocol.folder({"XDG_RUNTIME_DIR": runtime_folder, "TMPDIR": str(tmp_path)})
+        assert folder == f"{tmp_path}/memory-server-{os.getuid()}"
+    assert not list(foreign_folder.glob("memory-server*"))

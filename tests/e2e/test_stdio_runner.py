@@ -127,8 +127,8 @@ asyncio.run(main())
     for number in (signal.SIGINT, signal.SIGTERM):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            for said in (b"ready\n", b"first\n"):
-                assert process.stdout.readline() == said
+            for line in (b"ready\n", b"first\n"):
+                assert process.stdout.readline() == line
                 process.send_signal(number)
             assert process.wait(PATIENCE) == -number
 
@@ -204,15 +204,15 @@ def test_the_wire_and_the_log_are_the_same_in_every_locale(tmp_path: Path, envir
         for line in log_of(client.process).splitlines():
             assert json.loads(line)["level"]
     end_shared()
-    stored = json.loads(next(tmp_path.glob("default/short-term-memory.json")).read_text(encoding="utf-8"))
-    assert stored[0]["messages"][0]["content"] == HELLO[0]["content"]
+    memories = json.loads(next(tmp_path.glob("default/short-term-memory.json")).read_text(encoding="utf-8"))
+    assert memories[0]["messages"][0]["content"] == HELLO[0]["content"]
 
 
 def test_without_standard_streams_it_says_so(tmp_path: Path) -> None:
     shell = f"exec {' '.join(command(tmp_path))} <&-"
-    ran = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, timeout=PATIENCE, check=False)
-    assert ran.returncode == 2
-    assert ran.stderr.decode().startswith("memory-server: There is no standard input or output to serve on;")
+    completed = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, timeout=PATIENCE, check=False)
+    assert completed.returncode == 2
+    assert completed.stderr.decode().startswith("memory-server: There is no standard input or output to serve on;")
 
 
 def test_a_cancelled_call_has_no_answer_and_the_next_has_one(tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ def test_a_hundred_calls_at_once_are_each_answered_once(tmp_path: Path) -> None:
     with running(command(tmp_path)) as client:
         client.connect()
         client.send(*calls)
-        answers = {answer["id"]: answer for answer in (client.read() for _ in calls)}
-        assert set(answers) == set(range(100))
-        assert all(not answer["result"]["isError"] for answer in answers.values())
+        answers = [client.read() for _ in calls]
+        assert sorted(answer["id"] for answer in answers) == list(range(100))
+        assert not any(answer["result"]["isError"] for answer in answers)
         total = sum(client.call("get_memory_stats", conversation_id=f"room {n}")["total"] for n in range(3))
         assert total == 25
 
@@ -255,7 +255,8 @@ def test_a_client_that_reads_nothing_is_read_no_further_and_loses_nothing(tmp_pa
     with running(command(tmp_path)) as client:
         client.connect()
         os.set_blocking(client.stdin.fileno(), False)
-        sent, unsent = 0, b""
+        sent = 0
+        unsent = b""
         while select.select([], [client.stdin], [], 2)[1]:
             unsent = unsent or as_line(tool(sent, "get_memory_stats"))
             unsent = unsent[os.write(client.stdin.fileno(), unsent) :]

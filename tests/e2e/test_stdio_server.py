@@ -46,14 +46,14 @@ async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -
             listed = await client.list_tools()
             assert [tool.name for tool in listed.tools] == list(DEFAULT_TOOLS)
             await call(client, "add_short_term_memory", messages=PIZZA)
-            found = await client.call_tool(
+            search = await client.call_tool(
                 "search_short_term_memories", {"recentMessages": [{"role": "user", "content": "What do I like?"}]}
             )
-            said = "1 memory of this conversation is held back: younger than 20 minutes."
-            assert said in found.content[0].text  # type: ignore[union-attr]
-            assert found.structured_content is not None
-            assert found.structured_content["note"] == said
-            assert found.structured_content["heldBack"] == {"tooRecent": 1, "sameMoment": 0}
+            note = "1 memory of this conversation is held back: younger than 20 minutes."
+            assert note in search.content[0].text  # type: ignore[union-attr]
+            assert search.structured_content is not None
+            assert search.structured_content["note"] == note
+            assert search.structured_content["heldBack"] == {"tooRecent": 1, "sameMoment": 0}
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -64,8 +64,8 @@ async def test_a_birthday_stored_without_a_conversation_is_found_from_every_chat
             server(tmp_path, "--now", "2026-06-20T10:00:00", "--timezone", "Asia/Shanghai"), mode=mode
         ) as client:
             await call(client, "add_long_term_memory", name="生日", prompt="今天是小明的生日", trigger=trigger)
-            found = await call(client, "search_long_term_memories", messages=PIZZA, conversation_id="别的聊天")
-            assert [(m["name"], m["conversation_id"]) for m in found["activated"]] == [("生日", "default")]
+            search = await call(client, "search_long_term_memories", messages=PIZZA, conversation_id="别的聊天")
+            assert [(m["name"], m["conversation_id"]) for m in search["activated"]] == [("生日", "default")]
 
 
 async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
@@ -73,12 +73,12 @@ async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
     with anyio.fail_after(90):
         async with Client(server(tmp_path)) as client:
             for number in range(count):
-                stored = {
+                message = {
                     "role": "user",
                     "content": f"第{number}次聊到披萨",
                     "timestamp": 1_780_000_000_000 + number * DAY_MS,
                 }
-                await call(client, "add_short_term_memory", messages=[stored], conversation_id="小明")
+                await call(client, "add_short_term_memory", messages=[message], conversation_id="小明")
             await call(
                 client,
                 "add_long_term_memory",
@@ -89,30 +89,30 @@ async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
         async with Client(server(tmp_path)) as client:
             stats = await call(client, "get_memory_stats", conversation_id="小明")
             assert stats["total"] == count
-            found = await call(
+            search = await call(
                 client,
                 "search_short_term_memories",
                 recentMessages=[{"role": "user", "content": "披萨"}],
                 conversation_id="小明",
             )
-            assert len(found["topRelevant"]) == 2
+            assert len(search["topRelevant"]) == 2
             assert (await call(client, "list_long_term_memories"))["total"] == 1
 
 
 async def test_two_clients_on_one_folder_lose_nothing(tmp_path: Path) -> None:
-    each = 20
+    writes_of_each = 20
 
     async def write(client: Client, who: str) -> None:
-        for number in range(each):
+        for number in range(writes_of_each):
             await call(client, "add_short_term_memory", messages=[{"role": "user", "content": f"{who} {number}"}])
 
     with anyio.fail_after(90):
-        async with Client(server(tmp_path)) as one, Client(server(tmp_path)) as two:
+        async with Client(server(tmp_path)) as first_client, Client(server(tmp_path)) as second_client:
             async with anyio.create_task_group() as group:
-                group.start_soon(write, one, "one")
-                group.start_soon(write, two, "two")
-            for client in (one, two):
-                assert (await call(client, "get_memory_stats"))["total"] == 2 * each
+                group.start_soon(write, first_client, "one")
+                group.start_soon(write, second_client, "two")
+            for client in (first_client, second_client):
+                assert (await call(client, "get_memory_stats"))["total"] == 2 * writes_of_each
 
 
 async def test_a_trigger_that_misbehaves_is_named_and_nobody_else_notices(tmp_path: Path) -> None:
@@ -127,21 +127,22 @@ async def test_a_trigger_that_misbehaves_is_named_and_nobody_else_notices(tmp_pa
     with anyio.fail_after(90):
         async with Client(server(tmp_path)) as client:
             # Two conversations: a trigger that is left less than its own second is not said to be in trouble.
-            failed, trouble = {}, {}
-            for place, other in (("循环", "吞内存"), ("吞内存", "循环")):
-                for name in triggers.keys() - {other}:
+            failed = {}
+            trouble = {}
+            for conversation, left_out in (("循环", "吞内存"), ("吞内存", "循环")):
+                for name in triggers.keys() - {left_out}:
                     await call(
                         client,
                         "add_long_term_memory",
-                        conversation_id=place,
+                        conversation_id=conversation,
                         name=name,
                         prompt="…",
                         trigger=triggers[name],
                     )
-                found = await call(client, "search_long_term_memories", conversation_id=place, messages=PIZZA)
-                assert [memory["name"] for memory in found["activated"]] == ["喜欢"]
-                failed |= {failure["name"]: failure["kind"] for failure in found["failed"]}
-                listed = await call(client, "list_long_term_memories", conversation_id=place)
+                search = await call(client, "search_long_term_memories", conversation_id=conversation, messages=PIZZA)
+                assert [memory["name"] for memory in search["activated"]] == ["喜欢"]
+                failed |= {failure["name"]: failure["kind"] for failure in search["failed"]}
+                listed = await call(client, "list_long_term_memories", conversation_id=conversation)
                 trouble |= {memory["name"]: memory["trouble"] for memory in listed["memories"] if "trouble" in memory}
             assert failed["循环"] == "timeout"
             assert failed["吞内存"] in ("out_of_memory", "timeout", "killed")
@@ -197,7 +198,7 @@ def wire(data_dir: Path, *flags: str, **environment: str) -> Iterator[Wire]:
             process.kill()
 
 
-def exercised(client: Wire) -> None:
+def make_calls(client: Wire) -> None:
     """One call of each kind, refused ones among them."""
     client.connect()
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -216,8 +217,8 @@ def exercised(client: Wire) -> None:
 def end(client: Wire) -> tuple[float, bytes, bytes]:
     """Close the server's input: seconds until it is gone, and what it still wrote."""
     began = time.monotonic()
-    rest, log = client.process.communicate(timeout=20)
-    return time.monotonic() - began, rest, log
+    output, log = client.process.communicate(timeout=20)
+    return time.monotonic() - began, output, log
 
 
 @pytest.mark.parametrize(
@@ -225,9 +226,9 @@ def end(client: Wire) -> tuple[float, bytes, bytes]:
 )
 def test_standard_output_is_the_protocol_at_every_log_level(tmp_path: Path, level: str) -> None:
     with wire(tmp_path, "--log-level", level) as client:
-        exercised(client)
-        seconds, rest, log = end(client)
-    assert rest == b""
+        make_calls(client)
+        seconds, output, log = end(client)
+    assert output == b""
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in client.lines)
     assert all("level" in json.loads(line) for line in log.splitlines()), "the log is one JSON object a line"
     assert seconds < 2, "the end of input ends the process"
@@ -236,9 +237,9 @@ def test_standard_output_is_the_protocol_at_every_log_level(tmp_path: Path, leve
 
 def test_the_locale_does_not_matter(tmp_path: Path) -> None:
     with wire(tmp_path, PYTHONIOENCODING="gbk", PYTHONUTF8="0", LC_ALL="C") as client:
-        exercised(client)
-        found = client.ask(99, "tools/call", name="get_memory_stats", arguments={})
-        assert found["result"]["structuredContent"]["total"] == 1
+        make_calls(client)
+        stats = client.ask(99, "tools/call", name="get_memory_stats", arguments={})
+        assert stats["result"]["structuredContent"]["total"] == 1
         end(client)
     end_shared()
     text = next(tmp_path.glob("*/short-term-memory.json")).read_text(encoding="utf-8")

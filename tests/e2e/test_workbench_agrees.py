@@ -32,10 +32,9 @@ MORE = {
 
 
 def replay() -> Replay:
-    messages = [
-        {key: message[key] for key in ("role", "content", "name", "timestamp")}
-        for message in read_chat(str(SAMPLES / "companion.jsonl"))
-    ]
+    messages = []
+    for message in read_chat(str(SAMPLES / "companion.jsonl")):
+        messages.append({key: message[key] for key in ("role", "content", "name", "timestamp")})
     return Replay(messages=messages, now=datetime.now(UTC), timezone=ZONE, window=WINDOW)
 
 
@@ -43,7 +42,7 @@ async def activated(folder: Path, now: datetime, messages: Sequence[Message]) ->
     """What a server finds at that time."""
     async with open_memory(folder, settings=Settings(timezone=ZONE, now=now)) as app:
         answer = await call(TOOLS["search_long_term_memories"], app.call, {"messages": list(messages)})
-    return {one["name"] for one in answer.structured["activated"]}
+    return {memory["name"] for memory in answer.structured["activated"]}
 
 
 async def stored(folder: Path, pack: Mapping[str, str]) -> None:
@@ -61,9 +60,11 @@ def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
     moments = along.moments()
     total = 0
     for number in range(5, len(along.messages), 40):
-        found = asyncio.run(activated(tmp_path, moments[number - 1], along.context(number)["messages"]))
-        total += len(found)
-        assert found == {name for name, one in series.items() if isinstance(one[number - 1], Fired)}, number
+        fired_names = asyncio.run(activated(tmp_path, moments[number - 1], along.context(number)["messages"]))
+        total += len(fired_names)
+        assert fired_names == {name for name, verdicts in series.items() if isinstance(verdicts[number - 1], Fired)}, (
+            number
+        )
     assert total > 8
 
 

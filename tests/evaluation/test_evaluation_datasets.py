@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.quality.evaluation import Dataset, Turn, load_dataset, units_of
+from bench.quality.evaluation import Dataset, Turn, Unit, load_dataset, units_of
 from bench.quality.subsets import by_evidence, half_of, of_users, sessions_of
 
 from memory_server.kernel.errors import InvalidInput
@@ -28,6 +28,10 @@ QUESTION = {
     "asked": "2026-04-01T20:00:00+08:00",
     "language": "zh",
 }
+
+
+def turn_ids(unit: Unit) -> list[str]:
+    return [turn.id for turn in unit.turns]
 
 
 @pytest.fixture
@@ -97,7 +101,7 @@ def test_chats_that_went_on_side_by_side_are_sorted_out(load: Callable[..., Data
         turn("t2", "小明", 3, "assistant"),
         QUESTION,
     )
-    cut = [[turn.id for turn in unit.turns] for unit in units_of(dataset.turns)]
+    cut = list(map(turn_ids, units_of(dataset.turns)))
     assert cut == [["b0", "b1"], ["t1", "t2"]]
 
 
@@ -115,10 +119,14 @@ def test_by_evidence_a_question_without_an_answer_is_right_with_what_it_is_about
 
 
 def test_a_subset_has_the_same_turns_and_some_of_the_questions(load: Callable[..., Dataset]) -> None:
-    asked = [QUESTION | {"question": f"q{number}"} for number in range(5)]
-    other = TURN | {"turn": "t2", "conversation": "小红"}
-    dataset = load(TURN, other, *asked, QUESTION | {"question": "q5", "conversation": "小红", "gold": ["t2"]})
-    ids = {half: [question.id for question in half_of(dataset, half).questions] for half in ("even", "odd")}
+    questions = [QUESTION | {"question": f"q{number}"} for number in range(5)]
+    turn_of_another = TURN | {"turn": "t2", "conversation": "小红"}
+    dataset = load(
+        TURN, turn_of_another, *questions, QUESTION | {"question": "q5", "conversation": "小红", "gold": ["t2"]}
+    )
+    ids: dict[str, list[str]] = {}
+    for half in ("even", "odd"):
+        ids[half] = [question.id for question in half_of(dataset, half).questions]
     assert ids == {"even": ["q0", "q2", "q4"], "odd": ["q1", "q3", "q5"]}
     assert [question.id for question in of_users(half_of(dataset, "odd"), ["小红"]).questions] == ["q5"]
     assert len(of_users(dataset, ["小红", "小明"]).questions) == 6
@@ -142,9 +150,9 @@ def test_an_exchange_ends_where_the_user_speaks_after_an_answer_or_after_a_pause
         turn(6, "user", 70),
         turn(7, "assistant", 71, "b"),
     ]
-    cut = [[turn.id for turn in unit.turns] for unit in units_of(turns)]
+    cut = list(map(turn_ids, units_of(turns)))
     assert cut == [["1", "2", "3", "4"], ["5"], ["6"], ["7"]]
-    assert [[turn.id for turn in unit.turns] for unit in sessions_of(turns)] == [
+    assert list(map(turn_ids, sessions_of(turns))) == [
         ["1", "2", "3", "4", "5"],
         ["6"],
         ["7"],

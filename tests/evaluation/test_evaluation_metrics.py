@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from math import log, log2
 from statistics import fmean
 
@@ -42,21 +42,25 @@ def test_ndcg_discounts_the_later_places_and_is_one_for_the_best_order() -> None
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3), min_size=1, max_size=3))
 def test_where_memories_are_equally_good_a_figure_is_the_mean_over_all_their_orders(tiers: list[list[int]]) -> None:
-    turns, holders = sum(map(sum, tiers)) or 1, sum(bool(right) for tier in tiers for right in tier)
+    right_turns = sum(map(sum, tiers)) or 1
+    right_memories = sum(map(bool, chain.from_iterable(tiers)))
     orders = [
-        [[right] for tier in chosen for right in tier] for chosen in product(*(permutations(tier) for tier in tiers))
+        [[turns] for turns in chain.from_iterable(ordered_tiers)]
+        for ordered_tiers in product(*map(permutations, tiers))
     ]
     for places in (1, 3, 5):
         assert hit(tiers, places) == pytest.approx(fmean(hit(order, places) for order in orders))
-    assert evidence(tiers, turns) == pytest.approx(fmean(evidence(order, turns) for order in orders))
-    assert ndcg(tiers, holders) == pytest.approx(fmean(ndcg(order, holders) for order in orders))
+    assert evidence(tiers, right_turns) == pytest.approx(fmean(evidence(order, right_turns) for order in orders))
+    assert ndcg(tiers, right_memories) == pytest.approx(fmean(ndcg(order, right_memories) for order in orders))
 
 
 def test_a_figure_is_the_mean_over_the_questions_that_count_for_it() -> None:
-    right, wrong = {"recallAt3": 1.0, "speaking": 1.0}, {"recallAt3": 0.0, "speaking": 1.0}
-    found = score({"search": [right, wrong, right, {"silent": 1.0}, {"silent": 0.0}, {"silent": 0.0}]}, APART[:6], 1)
-    figures = found["search"].figures
-    assert (found["search"].questions, found["search"].answerable, found["search"].conversations) == (6, 3, 6)
+    right = {"recallAt3": 1.0, "speaking": 1.0}
+    wrong = {"recallAt3": 0.0, "speaking": 1.0}
+    outcomes = [right, wrong, right, {"silent": 1.0}, {"silent": 0.0}, {"silent": 0.0}]
+    scores = score({"search": outcomes}, APART[:6], 1)["search"]
+    figures = scores.figures
+    assert (scores.questions, scores.answerable, scores.conversations) == (6, 3, 6)
     assert figures["recallAt3"].value == pytest.approx(2 / 3)
     assert figures["silent"].value == pytest.approx(1 / 3)
     assert figures["speaking"].value == 1.0
@@ -68,32 +72,32 @@ def test_a_figure_without_questions_is_left_out_and_not_zero() -> None:
 
 def test_two_rankers_are_compared_question_by_question() -> None:
     ours = [{"recallAt3": float(n % 2)} for n in range(100)]
-    always_one_more = [{"recallAt3": 1.0 if n < 4 else float(n % 2)} for n in range(100)]
-    found = score({"search": ours, "other": always_one_more, "same": ours}, APART, 1)
-    assert "recallAt3ToSearch" not in found["search"].figures
-    assert found["other"].figures["recallAt3ToSearch"].value == pytest.approx(0.02)
+    two_more = [{"recallAt3": 1.0}] * 4 + ours[4:]
+    scores = score({"search": ours, "other": two_more, "same": ours}, APART, 1)
+    assert "recallAt3ToSearch" not in scores["search"].figures
+    assert scores["other"].figures["recallAt3ToSearch"].value == pytest.approx(0.02)
     # They differ in two questions only: the difference is known far better than either of the two.
-    assert found["other"].figures["recallAt3ToSearch"].low >= 0.0
-    assert found["other"].figures["recallAt3"].low < 0.45
-    same = found["same"].figures["recallAt3ToSearch"]
+    assert scores["other"].figures["recallAt3ToSearch"].low >= 0.0
+    assert scores["other"].figures["recallAt3"].low < 0.45
+    same = scores["same"].figures["recallAt3ToSearch"]
     assert (same.low, same.value, same.high) == (0.0, 0.0, 0.0)
 
 
 def test_an_interval_is_that_of_its_seed_and_holds_the_mean() -> None:
     values = [1.0] * 30 + [0.0] * 70
-    found = Resampled(APART, 5).mean(values)
-    assert found == Resampled(APART, 5).mean(values)
-    assert found is not None
+    estimate = Resampled(APART, 5).mean(values)
+    assert estimate == Resampled(APART, 5).mean(values)
+    assert estimate is not None
     # Normal approximation of a share of 0.3 among 100: 0.3 ± 1.96 · sqrt(0.3 · 0.7 / 100) = 0.210 to 0.390.
-    assert found.value == pytest.approx(0.3)
-    assert found.low == pytest.approx(0.210, abs=0.02)
-    assert found.high == pytest.approx(0.390, abs=0.02)
+    assert estimate.value == pytest.approx(0.3)
+    assert estimate.low == pytest.approx(0.210, abs=0.02)
+    assert estimate.high == pytest.approx(0.390, abs=0.02)
 
 
 def width(clusters: Sequence[tuple[str, str]], values: Sequence[float]) -> float:
-    found = Resampled(clusters, 5).mean(values)
-    assert found is not None
-    return found.high - found.low
+    estimate = Resampled(clusters, 5).mean(values)
+    assert estimate is not None
+    return estimate.high - estimate.low
 
 
 def test_what_belongs_together_counts_as_one() -> None:
@@ -109,16 +113,16 @@ def test_what_belongs_together_counts_as_one() -> None:
 
 def test_questions_differ_also_where_conversations_do_not() -> None:
     values = [float(n % 10 < 3) for n in range(100)]
-    one = [("chat", str(n)) for n in range(100)]
+    in_one_chat = [("chat", str(n)) for n in range(100)]
     ten = [(str(n // 10), str(n)) for n in range(100)]
-    assert width(one, values) == pytest.approx(width(APART, values), rel=0.1)
+    assert width(in_one_chat, values) == pytest.approx(width(APART, values), rel=0.1)
     assert width(ten, values) == pytest.approx(width(APART, values), rel=0.1)
 
 
 def test_what_never_differs_has_no_width() -> None:
-    found = Resampled(APART[:9], 1).mean([1.0] * 9)
-    assert found is not None
-    assert (found.low, found.value, found.high) == (1.0, 1.0, 1.0)
+    estimate = Resampled(APART[:9], 1).mean([1.0] * 9)
+    assert estimate is not None
+    assert (estimate.low, estimate.value, estimate.high) == (1.0, 1.0, 1.0)
 
 
 def test_any_figure_has_an_interval_and_none_where_it_cannot_be_reckoned() -> None:
@@ -137,9 +141,9 @@ def test_bm25_is_that_of_the_paper() -> None:
 
 
 def test_of_documents_with_the_same_word_the_shorter_scores_higher() -> None:
-    found = Bm25([["a", "b", "a"], ["b"], ["c", "c"]]).scores({"b": 1.0})
-    assert found.keys() == {0, 1}
-    assert found[1] > found[0]
+    scores_of_b = Bm25([["a", "b", "a"], ["b"], ["c", "c"]]).scores({"b": 1.0})
+    assert scores_of_b.keys() == {0, 1}
+    assert scores_of_b[1] > scores_of_b[0]
 
 
 def test_an_empty_index_finds_nothing() -> None:

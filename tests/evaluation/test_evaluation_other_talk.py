@@ -31,14 +31,14 @@ def question(conversation_id: str, *gold: str, text: str = "披萨", language: s
 
 
 def outcomes(dataset: Dataset, scope: Scope) -> Mapping[str, Outcome]:
-    """Of the only question, by ranker; the constants are those of the Node original."""
+    """The outcomes of the only question, by ranker; the constants are those of the Node original."""
     rankers = makers({"search": parameters(Settings(timezone="UTC", compat="node"))})
-    ((_, found),) = ask_all(dataset.questions, units_of(dataset.turns), scope=scope, rankers=rankers)
-    return found
+    ((_, by_ranker),) = ask_all(dataset.questions, units_of(dataset.turns), scope=scope, rankers=rankers)
+    return by_ranker
 
 
 def test_messages_of_another_chat_of_the_same_language_come_before_each_question(sample: Dataset) -> None:
-    places = {turn.id: (turn.conversation_id, place) for place, turn in enumerate(sample.turns)}
+    places = {turn.id: (turn.conversation_id, number) for number, turn in enumerate(sample.turns)}
     english = {q.conversation_id for q in sample.questions if q.language == "en"}
     talked_about = set()
     for asked in with_other_talk(sample, 3, 1).questions:
@@ -73,9 +73,10 @@ def test_of_a_single_chat_the_part_is_talked_about_that_lies_far_from_the_answer
     turns = chat("a", *(f"说了{n}" for n in range(40)))
     for seed in range(20):
         (asked,) = with_other_talk(Dataset("one", turns, (question("a", "a5"),)), 3, seed).questions
-        places = [turns.index(next(turn for turn in turns if turn.id == said.id)) for said in asked.before]
-        assert places == list(range(places[0], places[0] + 3))
-        assert places[0] > 25
+        ids = [turn.id for turn in turns]
+        first = ids.index(asked.before[0].id)
+        assert [turn.id for turn in asked.before] == ids[first : first + 3]
+        assert first > 25
 
 
 @pytest.mark.parametrize("texts", [("披萨",), ("披萨", "可乐", "汤", "茶", "水", "酒")])
@@ -94,8 +95,8 @@ def test_a_search_is_made_with_what_was_said_before_and_the_baselines_too() -> N
     turns = (*chat("a", "我喜欢吃披萨", "上次登山真累"), *chat("b", "我们明天一起登山"))
     dataset = with_other_talk(Dataset("two", turns, (question("a", "a1", text="然后呢？"),)), 1, 1)
     for ranker in ("search", "bm25 same words", "bm25 words", "bm25 bigrams", "grep"):
-        found = outcomes(dataset, "own")[ranker]
-        assert (found["recallAt1"], found["recallAt3Alone"]) == (1.0, 0.0), ranker
+        outcome = outcomes(dataset, "own")[ranker]
+        assert (outcome["recallAt1"], outcome["recallAt3Alone"]) == (1.0, 0.0), ranker
 
 
 def test_what_was_just_said_takes_nobodys_place_among_all_users_memories() -> None:

@@ -45,10 +45,10 @@ def test_both_kinds_of_words_have_their_rows(dataset: Path, capfd: pytest.Captur
     assert main([str(dataset), *files, "--before", "0", "--json"]) == 0
     report = json.loads(capfd.readouterr().out)
     assert report["questions"] == 1, "only the question that has words"
-    found = {name: scores["recallAt3"]["value"] for name, scores in report["groups"]["all"].items()}
-    assert found["search"] == 0.0
-    assert found["asked for, words of queries"] == found["search, words of memories"] == 1.0
-    assert found["search, words of both"] == found["bm25 same words, words of both"] == 1.0
+    recall_at_3 = {name: scores["recallAt3"]["value"] for name, scores in report["groups"]["all"].items()}
+    assert recall_at_3["search"] == 0.0
+    assert recall_at_3["asked for, words of queries"] == recall_at_3["search, words of memories"] == 1.0
+    assert recall_at_3["search, words of both"] == recall_at_3["bm25 same words, words of both"] == 1.0
 
 
 def test_messages_of_the_data_set_stay_before_their_question(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def test_conversations_go_on_over_weeks_and_in_order(dataset: Dataset) -> None:
 
 
 def test_nothing_is_said_or_asked_twice(dataset: Dataset) -> None:
-    said = Counter(turn.content for turn in dataset.turns)
-    asked = Counter((q.conversation_id, q.language, q.text) for q in dataset.questions)
-    assert [text for text, times in said.items() if times > 1] == []
-    assert [text for text, times in asked.items() if times > 1] == []
+    contents = Counter(turn.content for turn in dataset.turns)
+    questions = Counter((question.conversation_id, question.language, question.text) for question in dataset.questions)
+    assert [text for text, times in contents.items() if times > 1] == []
+    assert [text for text, times in questions.items() if times > 1] == []
 
 
 def test_traditional_questions_ask_the_same_as_the_simplified_ones(dataset: Dataset) -> None:

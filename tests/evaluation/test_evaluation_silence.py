@@ -21,7 +21,8 @@ def question(name: str, text: str, *, conversation_id: str = "小明", language:
 
 
 def figures(right: list[float], wrong: list[float], strangers: list[float], threshold: float = 0.0) -> Silence:
-    """Of questions whose first memory is right or wrong with so many points, and of strangers with so many at most."""
+    """The figures of questions whose first memory is right or wrong with so many points, and of strangers whose
+    memories have so many at most."""
     own = [*((points, True) for points in right), *((points, False) for points in wrong)]
     assert len(own) == len(strangers)
     heard = []
@@ -40,14 +41,15 @@ def value(estimate: object) -> float:
 
 
 def test_strangers_are_a_question_of_another_conversation_and_small_talk_in_the_same_script() -> None:
-    chinese, english = question("q1", "我养了什么？"), question("q2", "What?", conversation_id="Tom", language="en")
+    chinese = question("q1", "我养了什么？")
+    english = question("q2", "What?", conversation_id="Tom", language="en")
     others = [question("q3", "我住在哪？", conversation_id="小红"), question("q4", "我还养了什么？")]
     everyone = [chinese, english, *others]
     seen: dict[str, set[str]] = {"unrelated": set(), "small talk": set()}
     for seed in range(30):
-        found = strangers_of(chinese, everyone, SENTENCES, seed)
-        assert found == strangers_of(chinese, everyone, SENTENCES, seed)
-        for kind, stranger in found.items():
+        strangers = strangers_of(chinese, everyone, SENTENCES, seed)
+        assert strangers == strangers_of(chinese, everyone, SENTENCES, seed)
+        for kind, stranger in strangers.items():
             seen[kind].add(stranger.text)
             assert (stranger.conversation_id, stranger.gold) == ("小明", frozenset())
     assert seen == {"unrelated": {"我住在哪？"}, "small talk": {"今天天气真好", "晚安"}}
@@ -62,36 +64,36 @@ def test_what_was_said_before_the_question_was_said_before_its_strangers_too() -
 
 def test_the_area_is_the_share_of_pairs_in_which_the_question_has_more_points() -> None:
     # 9 pairs: 3 beats 1 and 2 and equals 3; 2 beats 1, equals 2; 5 beats all.
-    found = figures([3.0, 2.0, 5.0], [], [1.0, 2.0, 3.0])
-    assert value(found.area) == pytest.approx((2.5 + 1.5 + 3.0) / 9)
+    silence = figures([3.0, 2.0, 5.0], [], [1.0, 2.0, 3.0])
+    assert value(silence.area) == pytest.approx((2.5 + 1.5 + 3.0) / 9)
 
 
 def test_only_questions_whose_first_memory_is_right_are_told_from_strangers() -> None:
-    found = figures([3.0, 4.0], [0.0, 0.0], [1.0, 1.0, 1.0, 2.0])
-    assert (found.right, found.asked) == (2, 4)
-    assert value(found.area) == 1.0
+    silence = figures([3.0, 4.0], [0.0, 0.0], [1.0, 1.0, 1.0, 2.0])
+    assert (silence.right, silence.asked) == (2, 4)
+    assert value(silence.area) == 1.0
 
 
 def test_the_threshold_loses_at_most_one_right_first_answer_of_twenty() -> None:
     right = [float(points) for points in range(1, 21)]
     # One may go: the threshold is 2, which keeps 2 and silences what is below it.
-    found = figures(right, [], [1.0] * 5 + [1.5] * 5 + [2.0] * 5 + [9.0] * 5)
-    assert value(found.silent_95) == 0.5
-    assert value(found.threshold_95) == 2.0
+    silence = figures(right, [], [1.0] * 5 + [1.5] * 5 + [2.0] * 5 + [9.0] * 5)
+    assert value(silence.silent_95) == 0.5
+    assert value(silence.threshold_95) == 2.0
     of_nineteen = figures(right[:19], [0.0], [0.5] * 5 + [1.0] * 15)
     assert value(of_nineteen.silent_95) == 0.25
 
 
 def test_the_own_threshold_says_what_is_kept_and_what_stays_silent() -> None:
-    found = figures([3.0, 4.0, 1.0, 6.0], [], [1.0, 5.0, 0.0, 2.0], threshold=3.0)
-    assert value(found.kept) == 0.75
-    assert value(found.silent) == 0.75
+    silence = figures([3.0, 4.0, 1.0, 6.0], [], [1.0, 5.0, 0.0, 2.0], threshold=3.0)
+    assert value(silence.kept) == 0.75
+    assert value(silence.silent) == 0.75
 
 
 def test_without_a_right_answer_nothing_can_be_told_apart() -> None:
-    found = figures([], [1.0, 2.0], [1.0, 1.0])
-    assert (found.right, found.kept, found.area, found.silent_95) == (0, None, None, None)
-    assert value(found.silent) == 0.0
+    silence = figures([], [1.0, 2.0], [1.0, 1.0])
+    assert (silence.right, silence.kept, silence.area, silence.silent_95) == (0, None, None, None)
+    assert value(silence.silent) == 0.0
 
 
 def test_the_rankers_are_asked_and_what_they_answer_is_heard() -> None:

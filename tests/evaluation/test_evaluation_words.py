@@ -52,8 +52,8 @@ def recall_at_1(kind: str, **words: Any) -> float:
         Question(text, "chat", text, frozenset({str(gold)}), asked_ms, "?", kind) for text, gold in ASKED[kind]
     )
     off = {"simplified": False, "normal_forms": False, "scripts": False, "dates": False}
-    made = parameters(Settings.model_validate({"timezone": "UTC", "words": off | words}))
-    rankers = {"search": makers({"search": made})["search"]}
+    search = parameters(Settings.model_validate({"timezone": "UTC", "words": off | words}))
+    rankers = {"search": makers({"search": search})["search"]}
     asked = ask_all(questions, units_of(turns), scope="own", rankers=rankers)
     return scores_by(list(asked), "kind", 1)["all"]["search"].figures["recallAt1"].value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from bench.quality.evaluation import SAMPLE, Dataset, Question, Turn, Unit, load_dataset
@@ -25,18 +26,19 @@ def sample() -> Dataset:
 
 def chats(*sizes: int) -> Dataset:
     """Chats `a`, `b` … of one-turn exchanges an hour and more apart; the first turn of each answers a question."""
-    turns, questions = [], []
+    turns: list[Turn] = []
+    questions: list[Question] = []
     for name, size in zip("abcdef", sizes, strict=False):
-        turns += [
-            Turn(f"{name}{n}", name, "user", f"{name} 说了第 {n} 件事", START_MS + n * DAY_MS) for n in range(size)
-        ]
+        for number in range(size):
+            time_ms = START_MS + number * DAY_MS
+            turns.append(Turn(f"{name}{number}", name, "user", f"{name} 说了第 {number} 件事", time_ms))
         asked_ms = START_MS + size * DAY_MS
         questions.append(Question(f"q{name}", name, f"{name} 第 0 件", frozenset({f"{name}0"}), asked_ms, "zh"))
     return Dataset("made", tuple(turns), tuple(questions))
 
 
-def told(plan: Plan) -> list[Unit]:
-    return [unit for day in plan.days for unit in day]
+def told_units(plan: Plan) -> list[Unit]:
+    return list(chain.from_iterable(plan.days))
 
 
 def planned(dataset: Dataset, days: int, seed: int = 1) -> Plan:
@@ -48,8 +50,8 @@ async def lived(dataset: Dataset, days: int, **recall: float) -> Year:
     return await lived_with(replace(ORIGINAL, recall=replace(ORIGINAL.recall, **recall)), planned(dataset, days))
 
 
-async def lived_with(made: Parameters, plan: Plan) -> Year:
-    life = Life(plan, before=2, parameters=made, seed=1)
+async def lived_with(parameters: Parameters, plan: Plan) -> Year:
+    life = Life(plan, before=2, parameters=parameters, seed=1)
     for day in plan.days:
         await life.day(day)
     return await life.end()
@@ -64,7 +66,8 @@ def test_ten_exchanges_are_told_each_day_in_two_sittings() -> None:
     assert [len(day) for day in plan.days] == [EXCHANGES_A_DAY] * 3
     minutes = [(unit.time_ms - START_MS) // MINUTE_MS for unit in plan.days[0]]
     assert minutes == [9 * 60 + 5 * n for n in range(5)] + [20 * 60 + 5 * n for n in range(5)]
-    assert [{unit.time_ms // DAY_MS - START_MS // DAY_MS for unit in day} for day in plan.days] == [{0}, {1}, {2}]
+    for number, day in enumerate(plan.days):
+        assert {unit.time_ms // DAY_MS - START_MS // DAY_MS for unit in day} == {number}
 
 
 def test_chats_are_told_whole_and_those_with_questions_first() -> None:
@@ -72,18 +75,18 @@ def test_chats_are_told_whole_and_those_with_questions_first() -> None:
     only = replace(dataset, questions=dataset.questions[2:3])
     for seed in range(5):
         plan = planned(only, 2, seed)
-        names = [unit.conversation_id for unit in told(plan)]
+        names = [unit.conversation_id for unit in told_units(plan)]
         assert "c" in names
         assert [question.id for question in plan.questions] == ["qc"]
         assert names == sorted(names, key=list(dict.fromkeys(names)).index)
         for name in set(names):
-            places = [int(unit.id[1:]) for unit in told(plan) if unit.conversation_id == name]
+            places = [int(unit.id[1:]) for unit in told_units(plan) if unit.conversation_id == name]
             assert places == list(range(len(places)))
 
 
 def test_too_few_exchanges_are_told_again_on_other_days_and_counted() -> None:
     plan = planned(chats(4), 1)
-    ids = [unit.id for unit in told(plan)]
+    ids = [unit.id for unit in told_units(plan)]
     assert ids[: len(set(ids))] == list(dict.fromkeys(ids))
     assert plan.repeated == EXCHANGES_A_DAY - len(set(ids)) == 7
     assert planned(chats(30), 1).repeated == 0
@@ -92,10 +95,12 @@ def test_too_few_exchanges_are_told_again_on_other_days_and_counted() -> None:
 def test_what_is_talked_about_before_a_question_is_never_told() -> None:
     for dataset in (chats(10, 10, 10), chats(20), chats(4, 4)):
         plan = planned(dataset, 1)
-        heard = {turn.content for unit in told(plan) for turn in unit.turns}
+        told_turns = chain.from_iterable(unit.turns for unit in told_units(plan))
+        told_texts = {turn.content for turn in told_turns}
         assert plan.talk
-        assert not heard & {turn.content for talk in plan.talk for turn in talk}
-        assert not heard & {turn.content for question in plan.questions for turn in question.before}
+        assert not told_texts & {turn.content for turn in chain.from_iterable(plan.talk)}
+        turns_before = chain.from_iterable(question.before for question in plan.questions)
+        assert not told_texts & {turn.content for turn in turns_before}
         assert all(question.before for question in plan.questions)
 
 

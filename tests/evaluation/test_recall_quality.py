@@ -33,26 +33,41 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return run
 
 
+_REPORTS: dict[tuple[str, ...], Any] = {}
+
+
+def new_report(run: Run, *arguments: str) -> Any:
+    """What the command prints as JSON."""
+    return json.loads(run(*arguments, "--json")[1])
+
+
+def usual_report(run: Run, *arguments: str) -> Any:
+    """What the command prints as JSON with the usual settings; it is made once for all tests."""
+    if arguments not in _REPORTS:
+        _REPORTS[arguments] = new_report(run, *arguments)
+    return _REPORTS[arguments]
+
+
 def test_the_figures_are_the_same_each_time(run: Run) -> None:
-    first, second = (json.loads(run(ENGLISH, "--json")[1]) for _ in range(2))
-    assert first == second
-    search = first["groups"]["all"]["search"]
-    assert (first["ranked"], first["units"]) == ("exchange", 46)
-    assert search["questions"] == first["questions"]
+    report = usual_report(run, ENGLISH)
+    assert new_report(run, ENGLISH) == report
+    search = report["groups"]["all"]["search"]
+    assert (report["ranked"], report["units"]) == ("exchange", 46)
+    assert search["questions"] == report["questions"]
     assert 0 < search["recallAt1"]["low"] <= search["recallAt1"]["value"] <= search["recallAt3"]["value"]
 
 
 def test_the_servers_search_finds_more_than_chance_does(run: Run) -> None:
-    groups = json.loads(run(CHINESE, "--json", "--by", "kind")[1])["groups"]
+    groups = usual_report(run, CHINESE, "--by", "kind")["groups"]
     direct = {name: figures["recallAt3"] for name, figures in groups["direct"].items()}
     assert direct["search"]["low"] > direct["random"]["high"]
     assert direct["search"]["low"] > direct["last"]["high"]
 
 
 def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = json.loads(run(ENGLISH, "--json")[1])["groups"]["all"]
+    usual = usual_report(run, ENGLISH)["groups"]["all"]
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__THRESHOLD", "10000")
-    strict = json.loads(run(ENGLISH, "--json")[1])["groups"]["all"]
+    strict = new_report(run, ENGLISH)["groups"]["all"]
     assert usual["search"]["speaking"]["value"] > 0.5
     assert strict["search"]["speaking"]["value"] == 0.0
     assert strict["search"]["silent"]["value"] == 1.0
@@ -64,13 +79,13 @@ def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_a
 ) -> None:
     pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
     sample = str(SAMPLE)
-    usual = json.loads(run(sample, "--json", "--timezone", "Asia/Shanghai")[1])["groups"]
+    usual = new_report(run, sample, "--timezone", "Asia/Shanghai")["groups"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = json.loads(run(sample, "--json")[1])["groups"]
+    node = new_report(run, sample)["groups"]
 
     def recall(groups: Any, language: str) -> float:
-        found: float = groups[language]["search"]["recallAt3"]["value"]
-        return found
+        value: float = groups[language]["search"]["recallAt3"]["value"]
+        return value
 
     assert recall(usual, "all") > recall(node, "all") + 0.1
     assert recall(usual, "zh") > recall(node, "zh")
@@ -90,43 +105,47 @@ def test_the_lines_of_a_table_are_equally_wide(run: Run) -> None:
 
 
 def test_some_users_are_asked_about_alone(run: Run) -> None:
-    one = json.loads(run(ENGLISH, "--user", "Maya", "--json")[1])
-    both = json.loads(run(ENGLISH, "--user", "Maya", "--user", "Tom", "--json")[1])
-    assert 10 < one["questions"] < 30 < both["questions"] < 66
-    assert one["units"] == both["units"] == 46
+    of_maya = new_report(run, ENGLISH, "--user", "Maya")
+    of_both = new_report(run, ENGLISH, "--user", "Maya", "--user", "Tom")
+    assert 10 < of_maya["questions"] < 30 < of_both["questions"] < 66
+    assert of_maya["units"] == of_both["units"] == 46
 
 
 def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(run: Run) -> None:
-    def right(*flags: str) -> tuple[int, float, float]:
-        report = json.loads(run(ENGLISH, *flags, "--json")[1])
+    def right_answers(report: Any) -> list[float]:
+        """Questions with an answer, and how many of them have a right answer: after other talk, and alone."""
         figures = report["groups"]["all"]["search"]
-        asked = figures["answerable"]
-        return asked, figures["recallAt3"]["value"] * asked, figures["recallAt3Alone"]["value"] * asked
+        questions = figures["answerable"]
+        return [questions, *(figures[name]["value"] * questions for name in ("recallAt3", "recallAt3Alone"))]
 
-    even, odd, whole = right("--questions", "even"), right("--questions", "odd"), right()
+    even = right_answers(new_report(run, ENGLISH, "--questions", "even"))
+    odd = right_answers(new_report(run, ENGLISH, "--questions", "odd"))
+    whole = right_answers(usual_report(run, ENGLISH))
     assert abs(even[0] - odd[0]) <= 9
-    assert [sum(pair) for pair in zip(even, odd, strict=True)] == pytest.approx(whole)
+    assert list(map(sum, zip(even, odd, strict=True))) == pytest.approx(whole)
 
 
 def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: Run) -> None:
-    usual, alone = (json.loads(run(ENGLISH, "--before", n, "--json")[1]) for n in ("3", "0"))
+    usual = usual_report(run, ENGLISH)
+    alone = new_report(run, ENGLISH, "--before", "0")
     assert (usual["before"], alone["before"]) == (3, 0)
-    first, second = usual["groups"]["all"]["search"], alone["groups"]["all"]["search"]
     grep = usual["groups"]["all"]["grep"]
     assert grep["recallAt3"]["value"] != grep["recallAt3Alone"]["value"]
-    assert first["recallAt3Alone"]["value"] == second["recallAt3Alone"]["value"] == second["recallAt3"]["value"]
-    assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
-    assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
+    search_alone = alone["groups"]["all"]["search"]
+    assert search_alone["recallAt3Alone"]["value"] == search_alone["recallAt3"]["value"]
+    assert usual["groups"]["all"]["search"]["recallAt3Alone"]["value"] == search_alone["recallAt3"]["value"]
+    assert "after 3 messages of other talk" in run(ENGLISH, "--user", "Priya")[1].splitlines()[0]
+    assert "after nothing else" in run(ENGLISH, "--user", "Priya", "--before", "0")[1].splitlines()[0]
 
 
 def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = json.loads(run(CHINESE, "--json", "--beside", "compat=node", "--beside", "words.dates=false")[1])
+    beside = new_report(run, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")
     figures = beside["groups"]["all"]
     assert list(figures)[:3] == ["search", "compat=node", "words.dates=false"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = json.loads(run(CHINESE, "--json")[1])["groups"]["all"]["search"]
+    node = new_report(run, CHINESE)["groups"]["all"]["search"]
     assert figures["compat=node"]["recallAt3"] == node["recallAt3"]
     difference = figures["compat=node"]["recallAt3ToSearch"]
     assert difference["value"] == pytest.approx(node["recallAt3"]["value"] - figures["search"]["recallAt3"]["value"])
@@ -135,29 +154,29 @@ def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
 
 
 def test_sessions_are_ranked_in_place_of_memories(run: Run) -> None:
-    report = json.loads(run(ENGLISH, "--sessions", "--json")[1])
+    report = new_report(run, ENGLISH, "--sessions")
     assert (report["ranked"], report["units"], report["questions"]) == ("session", 26, 57)
     figures = report["groups"]["all"]
     assert figures["search"]["ndcgAt5"]["value"] > figures["random"]["ndcgAt5"]["high"]
-    assert "│ sessions by" in run(ENGLISH, "--sessions")[1].replace("┃", "│")
+    assert "│ sessions by" in run(ENGLISH, "--sessions", "--user", "Priya")[1].replace("┃", "│")
 
 
 def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(run: Run) -> None:
-    report = json.loads(run(CHINESE, "--silence", "--before", "0", "--json")[1])
+    report = new_report(run, CHINESE, "--silence", "--before", "0")
     search = report["silence"]["search"]
     assert set(search) == {"unrelated", "small talk"}
     assert search["small talk"]["asked"] == 138
     assert 0.8 < search["unrelated"]["area"]["low"] < search["unrelated"]["area"]["value"] <= 1
     assert search["small talk"]["silent95"]["value"] > 0.5
     assert set(report["silence"]) == {"search", "bm25 same words", "bm25 words", "bm25 bigrams", "grep"}
-    status, out, _ = run(CHINESE, "--silence")
+    status, out, _ = run(CHINESE, "--silence", "--user", "陈屿")
     assert status == 0
     assert out.count("│ small talk │") == out.count("│ unrelated  │") == 5
 
 
 def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(run: Run) -> None:
-    one = json.loads(run(ENGLISH, "--silence", "--user", "Maya", "--json")[1])["silence"]["grep"]["unrelated"]
-    assert one["asked"] == 17
+    silence = new_report(run, ENGLISH, "--silence", "--user", "Maya")["silence"]
+    assert silence["grep"]["unrelated"]["asked"] == 17
 
 
 def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +186,7 @@ def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.M
     assert re.search(r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another", out)
     assert "│ nothing forgotten │" in out
     assert re.search(r"The search finds \d+\.\d % of what it would find had nothing been forgotten", out)
-    report = json.loads(run(ENGLISH, "--year", "--json", "--before", "1")[1])
+    report = new_report(run, ENGLISH, "--year", "--before", "1")
     assert (report["days"], report["exchanges"], report["before"]) == (8, 80, 1)
     ends = report["atTheEnd"]
     assert 0 < ends["nothing forgotten"]["recallAt3Alone"]["value"] <= 1

@@ -23,9 +23,9 @@ def module_at(path: Path, name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folder)
     assert spec is not None
     assert spec.loader is not None
-    made = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 client_module = module_at(DISTRIBUTION / "memory_client.py", "memory_client_of_hosts")
@@ -73,16 +73,17 @@ class Store:
 
 
 class Star:
-    kept: dict[str, Any]
+    values: dict[str, Any]
 
     def __init__(self, context: Any, config: Any) -> None:
-        self.context, self.kept = context, {}
+        self.context = context
+        self.values = {}
 
     async def put_kv_data(self, key: str, value: Any) -> None:
-        self.kept[key] = value
+        self.values[key] = value
 
     async def get_kv_data(self, key: str, default: Any) -> Any:
-        return self.kept.get(key, default)
+        return self.values.get(key, default)
 
 
 def _decorator(*_: Any, **__: Any) -> Any:
@@ -93,8 +94,11 @@ class Tool:
     """A tool of a plugin, as AstrBot makes it of `llm_tool`."""
 
     def __init__(self, name: str, module: str) -> None:
-        self.name, self.handler_module_path, self.description = name, module, ""
-        self.parameters = {"type": "object", "properties": {one: {"type": "x"} for one in ("query", "otherWords")}}
+        self.name = name
+        self.handler_module_path = module
+        self.description = ""
+        properties = {argument: {"type": "x"} for argument in ("query", "otherWords")}
+        self.parameters = {"type": "object", "properties": properties}
 
 
 class ToolSet:
@@ -130,18 +134,18 @@ def astrbot_api(part: type = TextPart) -> Iterator[Any]:
         "astrbot.api.star": {"Context": object, "Star": Star},
         "astrbot.core.agent.message": {"TextPart": part},
     }
-    made = {"astrbot": ModuleType("astrbot"), "astrbot.core": ModuleType("c"), "astrbot.core.agent": ModuleType("a")}
+    modules = {"astrbot": ModuleType("astrbot"), "astrbot.core": ModuleType("c"), "astrbot.core.agent": ModuleType("a")}
     for name, values in names.items():
-        made[name] = ModuleType(name)
-        vars(made[name]).update(values)
-    sys.modules.update(made)
+        modules[name] = ModuleType(name)
+        vars(modules[name]).update(values)
+    sys.modules.update(modules)
     package = ModuleType("astrbot_plugin")
     package.__path__ = [str(DISTRIBUTION / "astrbot")]
     sys.modules["astrbot_plugin"] = package
     try:
         yield module_at(DISTRIBUTION / "astrbot" / "main.py", "astrbot_plugin.main")
     finally:
-        for name in [each for each in sys.modules if each.startswith(("astrbot.", "astrbot_plugin"))]:
+        for name in [loaded for loaded in sys.modules if loaded.startswith(("astrbot.", "astrbot_plugin"))]:
             del sys.modules[name]
         sys.modules.pop("astrbot", None)
 
@@ -161,8 +165,12 @@ class Event:
         to_bot: bool = True,
         origin: str | None = None,
     ) -> None:
-        self.message_str, self.role = text, "admin" if admin else "member"
-        self._sender, self._group, self._name, self._extras = sender, group, name, dict[str, Any]()
+        self.message_str = text
+        self.role = "admin" if admin else "member"
+        self._sender = sender
+        self._group = group
+        self._name = name
+        self._extras = dict[str, Any]()
         self.message_obj = SimpleNamespace(message_id=number)
         self.is_at_or_wake_command = to_bot
         where = f"GroupMessage:{group}" if group else f"FriendMessage:{sender}"
@@ -219,11 +227,11 @@ def astrbot_context(persona: str = "[%None]", *tools: Tool) -> Any:
 @contextmanager
 def hermes_provider() -> Iterator[Any]:
     """The provider's module, with a stub in place of Hermes."""
-    made = {"agent": ModuleType("agent"), "agent.memory_provider": ModuleType("agent.memory_provider")}
-    vars(made["agent.memory_provider"])["MemoryProvider"] = object
-    sys.modules.update(made)
+    modules = {"agent": ModuleType("agent"), "agent.memory_provider": ModuleType("agent.memory_provider")}
+    vars(modules["agent.memory_provider"])["MemoryProvider"] = object
+    sys.modules.update(modules)
     try:
         yield module_at(DISTRIBUTION / "hermes" / "__init__.py", "hermes_memory_server")
     finally:
-        for name in (*made, "hermes_memory_server", "hermes_memory_server.memory_client"):
+        for name in (*modules, "hermes_memory_server", "hermes_memory_server.memory_client"):
             sys.modules.pop(name, None)

@@ -24,9 +24,9 @@ START_SECONDS = 600
 
 
 def free_port() -> int:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return int(made.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 class AstrBot:
@@ -34,7 +34,9 @@ class AstrBot:
 
     def __init__(self, root: Path, model: Model) -> None:
         self._env = environment("astrbot", VERSION)
-        self.root, self.port, self.log = root, free_port(), root / "log"
+        self.root = root
+        self.port = free_port()
+        self.log = root / "log"
         self._dashboard = free_port()
         data = root / "data"
         (data / "dist" / "assets").mkdir(parents=True)
@@ -51,7 +53,8 @@ class AstrBot:
     def set(self, **settings: Any) -> None:
         """Settings of the plugin, which count from its next start on; the others are the usual ones."""
         schema = json.loads((self.root / "data" / "plugins" / PLUGIN / "_conf_schema.json").read_text("utf-8"))
-        self._write(f"config/{PLUGIN}_config.json", {key: each["default"] for key, each in schema.items()} | settings)
+        usual = {key: field["default"] for key, field in schema.items()}
+        self._write(f"config/{PLUGIN}_config.json", usual | settings)
 
     def _write(self, name: str, value: Any) -> None:
         (self.root / "data" / name).write_text(json.dumps(value, ensure_ascii=False), "utf-8-sig")
@@ -83,7 +86,9 @@ class AstrBot:
                 process.wait(30)
 
     def said(self, begin: int = 0) -> str:
-        return self.log.read_bytes()[begin:].decode("utf-8", "replace") if self.log.exists() else ""
+        if not self.log.exists():
+            return ""
+        return self.log.read_bytes()[begin:].decode("utf-8", "replace")
 
 
 def _settings(model: Model, port: int, dashboard: int) -> dict[str, Any]:

@@ -20,42 +20,43 @@ INSTALL_SECONDS = 600
 def environment(package: str, version: str, *also: str) -> Path:
     """The environment that holds this version, and what it needs `also`, made now if it is not there. Skips the test
     where that cannot be."""
-    reason = _made(package, version, *also)
+    reason = why_missing(package, version, *also)
     if reason:
         pytest.skip(f"needs {package} {version}, which cannot be installed here: {reason}")
-    return _place(package, version)
+    return folder_of(package, version)
 
 
-def _place(package: str, version: str) -> Path:
+def folder_of(package: str, version: str) -> Path:
     return user_cache_path("memory-server-tests") / f"{package}-{version}-py{sys.version_info[0]}{sys.version_info[1]}"
 
 
 @cache
-def _made(package: str, version: str, *also: str) -> str:
+def why_missing(package: str, version: str, *also: str) -> str:
     """Why it cannot be had; empty: it is there."""
     if sys.platform not in ("linux", "darwin"):
         return "the adapters were not tried on this system"
-    place, uv = _place(package, version), Path(sys.executable).with_name("uv")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with portalocker.Lock(place.with_suffix(".lock"), timeout=INSTALL_SECONDS):
-        if (place / "complete").exists():
+    folder = folder_of(package, version)
+    uv = Path(sys.executable).with_name("uv")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with portalocker.Lock(folder.with_suffix(".lock"), timeout=INSTALL_SECONDS):
+        if (folder / "complete").exists():
             return ""
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         commands = (
-            [str(uv), "venv", "--quiet", "--python", sys.executable, str(place)],
+            [str(uv), "venv", "--quiet", "--python", sys.executable, str(folder)],
             [
-                *(str(uv), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(place / "bin/python")),
+                *(str(uv), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "bin/python")),
                 *(f"{package}=={version}", *also),
             ],
         )
         for command in commands:
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+                completed = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
             except (OSError, subprocess.TimeoutExpired) as error:
                 return str(error)
-            if done.returncode:
-                return " ".join(done.stderr.split())[-300:]
-        (place / "complete").touch()
+            if completed.returncode:
+                return " ".join(completed.stderr.split())[-300:]
+        (folder / "complete").touch()
     return ""
 
 

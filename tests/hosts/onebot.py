@@ -18,7 +18,8 @@ class OneBot:
     """`said` is everything that the bot said, each with its chat: a user's id, or a group's. One task reads."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+        self._reader = reader
+        self._writer = writer
         self._numbers = count(int(time.time()))
         self.said: list[tuple[int, str]] = []
         self._changed = asyncio.Event()
@@ -40,9 +41,9 @@ class OneBot:
         writer.write("\r\n".join((*lines, "", "")).encode())
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
         assert b" 101 " in head, head
-        made = cls(reader, writer)
-        made._send({"post_type": "meta_event", "meta_event_type": "lifecycle", "sub_type": "connect"})
-        return made
+        client = cls(reader, writer)
+        client._send({"post_type": "meta_event", "meta_event_type": "lifecycle", "sub_type": "connect"})
+        return client
 
     async def close(self) -> None:
         self._task.cancel()
@@ -50,35 +51,42 @@ class OneBot:
 
     def tell(self, text: str, user: int, name: str, group: int = 0, at: bool = True, number: int | None = None) -> None:
         """Say something to the bot, or in a group (`at`: to the bot there)."""
-        parts: list[dict[str, Any]] = [{"type": "at", "data": {"qq": str(SELF)}}] if group and at else []
+        parts: list[dict[str, Any]] = [{"type": "text", "data": {"text": text}}]
+        if group and at:
+            parts.insert(0, {"type": "at", "data": {"qq": str(SELF)}})
+        sender = {"user_id": user, "nickname": name, "card": "", "role": "member"}
         event: dict[str, Any] = {
             "post_type": "message",
-            "message_type": "group" if group else "private",
-            "sub_type": "normal" if group else "friend",
+            "message_type": "private",
+            "sub_type": "friend",
             "message_id": next(self._numbers) if number is None else number,
             "user_id": user,
-            "message": [*parts, {"type": "text", "data": {"text": text}}],
+            "message": parts,
             "raw_message": text,
             "font": 0,
-            "sender": {"user_id": user, "nickname": name, "card": name if group else "", "role": "member"},
+            "sender": sender,
         }
-        self._send(event | ({"group_id": group} if group else {}))
+        if group:
+            sender["card"] = name
+            event |= {"message_type": "group", "sub_type": "normal", "group_id": group}
+        self._send(event)
 
     async def ask(self, text: str, user: int, name: str, group: int = 0, **more: Any) -> tuple[str, float]:
         """Say it and wait for what the bot says to it, and the seconds that took."""
-        before, began = len(self._of(group or user)), time.perf_counter()
+        count_before = len(self._of(group or user))
+        began = time.perf_counter()
         self.tell(text, user, name, group, **more)
-        await self.until(lambda: len(self._of(group or user)) > before, text)
-        return self._of(group or user)[before], time.perf_counter() - began
+        await self.until(lambda: len(self._of(group or user)) > count_before, text)
+        return self._of(group or user)[count_before], time.perf_counter() - began
 
-    async def until(self, true: Any, what: str = "") -> None:
+    async def until(self, true: Any, text: str = "") -> None:
         end = time.monotonic() + PATIENCE
         while not true():
             self._changed.clear()
-            left = end - time.monotonic()
-            assert left > 0, f"the bot said nothing to: {what}"
+            seconds_left = end - time.monotonic()
+            assert seconds_left > 0, f"the bot said nothing to: {text}"
             try:
-                await asyncio.wait_for(self._changed.wait(), min(left, 1))
+                await asyncio.wait_for(self._changed.wait(), min(seconds_left, 1))
             except TimeoutError:
                 continue
 
@@ -90,17 +98,18 @@ class OneBot:
         length = len(text)
         size = bytes([0x80 | length]) if length < 126 else b"\xfe" + length.to_bytes(2, "big")
         mask = os.urandom(4)
-        masked = bytes(byte ^ mask[place % 4] for place, byte in enumerate(text))
+        masked = bytes(byte ^ mask[index % 4] for index, byte in enumerate(text))
         self._writer.write(b"\x81" + size + mask + masked)
 
     async def _read(self) -> None:
         while True:
-            first, size = await self._reader.readexactly(2)
+            opcode_byte, size = await self._reader.readexactly(2)
             length = size & 0x7F
             if length > 125:
-                length = int.from_bytes(await self._reader.readexactly(2 if length == 126 else 8), "big")
+                length_bytes = 2 if length == 126 else 8
+                length = int.from_bytes(await self._reader.readexactly(length_bytes), "big")
             body = await self._reader.readexactly(length)
-            if first & 0x0F == 1:
+            if opcode_byte & 0x0F == 1:
                 self._answer(json.loads(body))
 
     def _answer(self, action: dict[str, Any]) -> None:
@@ -110,7 +119,10 @@ class OneBot:
         user = int(params.get("user_id") or SELF)
         if action["action"].startswith("send_"):
             parts = params["message"]
-            text = parts if isinstance(parts, str) else "".join(each["data"].get("text", "") for each in parts)
+            if isinstance(parts, str):
+                text = parts
+            else:
+                text = "".join(part["data"].get("text", "") for part in parts)
             self.said.append((int(params.get("group_id") or user), text))
             self._changed.set()
         data = {"message_id": next(self._numbers), "user_id": user, "nickname": str(user), "card": "", "role": "member"}

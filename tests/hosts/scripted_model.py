@@ -15,7 +15,9 @@ BLOCK = "<recalled-memories>"
 def text_of(message: dict[str, Any]) -> str:
     """A message of a request as one text."""
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content)
 
 
 class ToolCall(NamedTuple):
@@ -48,7 +50,8 @@ class Model:
     """`requests` are the bodies of all requests, the last one last."""
 
     def __init__(self, port: int, answer: Answer) -> None:
-        self.port, self.answer = port, answer
+        self.port = port
+        self.answer = answer
         self.requests: list[dict[str, Any]] = []
 
     @property
@@ -58,33 +61,34 @@ class Model:
     def last(self, words: str) -> dict[str, Any]:
         """The last request whose last message of a user has these words: one with memories, if there is one, because
         a host may also ask for a title."""
-        of_them = [each for each in reversed(self.requests) if words in _asked(each)]
-        return next((each for each in of_them if BLOCK in _asked(each)), of_them[0])
+        matching = [request for request in reversed(self.requests) if words in user_text(request)]
+        return next((request for request in matching if BLOCK in user_text(request)), matching[0])
 
     def block(self, words: str) -> str:
         """The memories that came with that message; empty if none did."""
-        _before, mark, block = _asked(self.last(words)).partition(BLOCK)
+        _before, mark, block = user_text(self.last(words)).partition(BLOCK)
         return mark + block
 
     def blocks(self, words: str) -> int:
         """How many blocks the whole request had."""
-        return sum(text_of(each).count(BLOCK) for each in self.last(words)["messages"])
+        return sum(text_of(message).count(BLOCK) for message in self.last(words)["messages"])
 
 
-def _asked(request: dict[str, Any]) -> str:
-    return text_of([each for each in request["messages"] if each["role"] == "user"][-1])
+def user_text(request: dict[str, Any]) -> str:
+    return text_of([message for message in request["messages"] if message["role"] == "user"][-1])
 
 
 Parts = tuple[tuple[dict[str, Any], str | None], ...]
 
 
-def _forms(said: str | ToolCall) -> tuple[dict[str, Any], Parts]:
+def _forms(answer: str | ToolCall) -> tuple[dict[str, Any], Parts]:
     """An answer as one message, and in parts with the reason why it ended."""
-    if isinstance(said, str):
-        first = {"role": "assistant", "content": said[:2]}
-        return {"role": "assistant", "content": said}, ((first, None), ({"content": said[2:]}, None), ({}, "stop"))
-    arguments = json.dumps(said.arguments, ensure_ascii=False)
-    call = {"id": "call_1", "type": "function", "function": {"name": said.name, "arguments": arguments}}
+    if isinstance(answer, str):
+        beginning = {"role": "assistant", "content": answer[:2]}
+        parts: Parts = ((beginning, None), ({"content": answer[2:]}, None), ({}, "stop"))
+        return {"role": "assistant", "content": answer}, parts
+    arguments = json.dumps(answer.arguments, ensure_ascii=False)
+    call = {"id": "call_1", "type": "function", "function": {"name": answer.name, "arguments": arguments}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     return message, ((message | {"tool_calls": [call | {"index": 0}]}, None), ({}, "tool_calls"))
 
@@ -102,11 +106,11 @@ def scripted_model(answer: Answer = lambda request: "好的。") -> Iterator[Mod
             if not self.path.endswith("/chat/completions"):  # hosts try which program serves the model
                 self.send_error(404)
                 return
-            said = model.answer(body)
+            answer_now = model.answer(body)
             model.requests.append(body)
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             about = {"id": "x", "created": 1, "model": "scripted", "usage": usage}
-            message, parts = _forms(said)
+            message, parts = _forms(answer_now)
             if not body.get("stream"):
                 choice = {"index": 0, "message": message, "finish_reason": parts[-1][1]}
                 self._send(json.dumps({**about, "object": "chat.completion", "choices": [choice]}).encode())

@@ -19,6 +19,8 @@ const context = {
   characterId: 0,
   groups: [],
   groupId: null,
+  name1: '小明',
+  name2: 'Lin',
   t: (texts, ...values) => texts.reduce((whole, text, at) => whole + values[at - 1] + text),
   uuidv4: () => `id-${++ids}`,
   setExtensionPrompt: (key, text, ...how) => { prompts[key] = [text, ...how]; },
@@ -49,7 +51,7 @@ Object.assign(globalThis, {
 });
 
 // As the program serves it: the folder of the extension is in its address.
-const { activate, conversationOf, hashOf, inert, reconciled, turnsOf, wordsOf } = await import(process.argv[2]);
+const { activate, conversationOf, hashOf, inert, itemsOf, reconciled, turnsOf, wordsOf } = await import(process.argv[2]);
 const user = (mes, turn, more = {}) => ({ is_user: true, name: '小明', mes, extra: turn ? { [KEY]: { turn } } : {}, ...more });
 const lin = (mes, more = {}) => ({ is_user: false, name: '林', mes, extra: {}, ...more });
 const entry = (turn, chat = 'one') => ({ chat, hash: hashOf(turn), conversation_id: 'Lin' });
@@ -63,6 +65,8 @@ const turns = turnsOf(chat);
 assert.deepEqual(turns.map(({ id, said, hidden }) => [id, said.map(one => one.content).join(''), hidden]),
   [['a', '一甲乙', false], ['b', '二三', true]]);
 assert.deepEqual(turnsOf([lin('你好。')]), []);
+const withHidden = turnsOf(chat, true).map(({ said, hidden }) => [said.map(one => one.content).join(''), hidden]);
+assert.deepEqual(withHidden, [['一甲乙', false], ['二三丙', false]], 'the person wants it; a comment is nobody\'s words');
 
 // Macros
 for (const text of ['{{setvar::x::1}}', '{{{user}}}', '<USER> <char> <CHARIFNOTGROUP>']) {
@@ -77,6 +81,16 @@ const unlisted = ['', '-', '无', 'cat', 'Your cat, I think, is called Sesame no
   '其他说法：芝麻、打雷', 'x, {{setvar::a::b}}', `${'猫'.repeat(61)}、狗`, undefined];
 for (const answer of unlisted) assert.deepEqual(wordsOf(answer), [], answer);
 assert.equal(wordsOf(Array.from({ length: 90 }, (_each, number) => `w${number}`).join(', ')).length, 40);
+
+// What came, as the line under an answer shows it: a memory with a trigger by its line of the prompt
+const none = { topRelevant: [], nextRelevant: [], randomFlashback: [] };
+const activated = [{ name: 'Sword', order: 7, chars: 5, conversation_id: 'Lin', cut: true }, { name: '剑', chars: 2 }, { name: 'gone', chars: 1 }];
+const leftOut = [{ name: 'Bow', chars: 900, reason: 'room' }, { name: 'Rain', reason: 'cooldown' }];
+const lore = itemsOf({ prompt: '<r>\n[Sword] sharp\n【剑】锋利\n</r>', shortTerm: none, longTerm: { activated, leftOut } });
+assert.deepEqual(lore.map(({ text, trigger, chars, cut, leftOut }) => [text, trigger, chars, cut, leftOut]), [
+  ['[Sword] sharp', 'Sword', 5, true, undefined], ['【剑】锋利', '剑', 2, undefined, undefined],
+  ['gone', 'gone', 1, undefined, undefined], ['Bow', undefined, 900, undefined, 'room'], ['Rain', undefined, undefined, undefined, 'cooldown'],
+]);
 
 // Names
 const names = {};
@@ -122,6 +136,7 @@ await said('一');
 let [[name, body]] = calls();
 assert.equal(name, 'recall_turn');
 assert.deepEqual([body.conversation_id, body.session, body.also, body.reinforce], ['Lin', 'chat-one', [], true]);
+assert.deepEqual([body.messageCount, body.participants], [context.chat.length, { user: '小明', char: 'Lin' }]);
 assert.deepEqual(prompts[KEY], ['<recalled>{ {user}}</recalled>', 1, 1, false, 0]);
 await answered('甲');
 await globalThis.memory_server_recalls([], 4096, () => {}, 'swipe');
@@ -149,6 +164,7 @@ const wordsSent = async mes => {
   await answered('嗯');
   return sent;
 };
+assert.equal(context.extensionSettings[KEY].hidden, false, 'off at first');
 assert.deepEqual([context.extensionSettings[KEY].words, await wordsSent('没问'), quiet], [false, [undefined], []]);
 context.extensionSettings[KEY].words = true;
 assert.deepEqual(await wordsSent('它{{user}}怕什么？'), [['芝麻', '打雷']]);

@@ -23,10 +23,14 @@ from http_server import TOKEN, serving
 from shared_process import only_process
 
 pytestmark = [pytest.mark.anyio, pytest.mark.full, pytest.mark.usefixtures("shared")]
-MING, HONG, WANG = (10001, "小明"), (10002, "阿红"), (10003, "老王")
+MING = (10001, "小明")
+HONG = (10002, "阿红")
+WANG = (10003, "老王")
 GROUP = 777
-MONDAY, THURSDAY = "2026-06-15T20:00:00+08:00", "2026-06-18T20:00:00+08:00"
-ADDED_MS, QUIET_MS = 60, 20
+MONDAY = "2026-06-15T20:00:00+08:00"
+THURSDAY = "2026-06-18T20:00:00+08:00"
+ADDED_MS = 60
+QUIET_MS = 20
 """The time that the memory may add to an answer, at the median, on a machine where an empty program takes this long."""
 
 PRIVATE = {
@@ -47,8 +51,8 @@ TALK = ["今天好热", "吃了吗", "这周加班好累", "晚上看球吗", "�
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    with scripted_model() as made:
-        yield made
+    with scripted_model() as model:
+        yield model
 
 
 @asynccontextmanager
@@ -79,10 +83,10 @@ async def test_what_was_told_on_monday_comes_on_thursday_to_those_whom_it_concer
         for number, text in enumerate(PRIVATE):
             await chat.ask(text, *MING)
             await chat.ask(TALK[number], *MING)
-        said = [(speaker, told) for speaker, told, _question, _answer in IN_GROUP]
+        turns = [(speaker, text) for speaker, text, _question, _answer in IN_GROUP]
         people = (MING, HONG, WANG)
-        said += [(people[number % 3], f"{TALK[number % 8]}，第{number}回") for number in range(60 - len(said))]
-        for number, (speaker, text) in enumerate(said):
+        turns += [(people[number % 3], f"{TALK[number % 8]}，第{number}回") for number in range(60 - len(turns))]
+        for number, (speaker, text) in enumerate(turns):
             if number % 4 == 0:
                 await chat.ask(text, *speaker, GROUP)
             else:
@@ -95,13 +99,14 @@ async def test_what_was_told_on_monday_comes_on_thursday_to_those_whom_it_concer
             await chat.ask(question, *MING)
             assert answer in model.block(question)
             assert model.blocks(question) == 1
-        found = 0
-        for speaker, told, question, answer in IN_GROUP:
-            await chat.ask(question, *next(each for each in (MING, HONG, WANG) if each != speaker), GROUP)
+        answered_questions = 0
+        for speaker, text, question, answer in IN_GROUP:
+            asker = HONG if speaker == MING else MING
+            await chat.ask(question, *asker, GROUP)
             block = model.block(question)
-            found += answer in block and f"{speaker[1]}（3 天前" in block
-            assert told.split("，")[0] in block or answer not in block
-        assert found == len(IN_GROUP)
+            answered_questions += answer in block and f"{speaker[1]}（3 天前" in block
+            assert text.split("，")[0] in block or answer not in block
+        assert answered_questions == len(IN_GROUP)
         for question, answer in PRIVATE.values():
             for speaker in (MING, HONG, WANG):
                 await chat.ask(f"{question} 说说", *speaker, GROUP)
@@ -120,44 +125,46 @@ async def test_what_was_told_on_monday_comes_on_thursday_to_those_whom_it_concer
 
 
 async def _commands(chat: OneBot) -> None:
-    async def asked(words: str, *where: Any) -> str:
+    async def reply_to(words: str, *where: Any) -> str:
         return (await chat.ask(words, *where))[0]
 
-    assert "花生酱" in await asked("/记忆 找 花生", *MING)
-    assert "“" in await asked("/记忆 为什么", *MING)
+    assert "花生酱" in await reply_to("/记忆 找 花生", *MING)
+    assert "“" in await reply_to("/记忆 为什么", *MING)
     for words in ("/记忆 看", "/记忆 找 花生", "/记忆 忘 花生酱", "/记忆 忘 确认", "/记忆 为什么"):
         for speaker in (MING, HONG):  # the first is also an admin of the bot
-            assert "花生酱" not in await asked(words, *speaker, GROUP)
-        assert "花生酱" not in await asked(words, *HONG)
-    assert "糯米" in await asked("/memory find 橘猫", *WANG, GROUP)
-    assert "糯米" not in await asked("/记忆 忘 橘猫是只", *WANG, GROUP)
-    assert "糯米" in await asked("/记忆 忘 猫叫糯米", *HONG, GROUP)
-    assert "忘掉了" in await asked("/记忆 忘 确认", *HONG, GROUP)
-    assert await asked("/记忆 撤销", *HONG, GROUP) == "撤销了。"
-    assert "花生酱" in await asked("/记忆 忘 花生酱", *MING)
-    assert "忘掉了" in await asked("/记忆 忘 确认", *MING)
-    assert "花生酱" not in await asked("/记忆 找 花生", *MING)
-    assert await asked("/记忆 撤销", *MING) == "撤销了。"
-    assert "花生酱" in await asked("/记忆 找 花生", *MING)
-    assert "不记" in await asked("/记忆 暂停", *MING)
-    assert "又开始" in await asked("/记忆 暂停", *MING)
+            assert "花生酱" not in await reply_to(words, *speaker, GROUP)
+        assert "花生酱" not in await reply_to(words, *HONG)
+    assert "糯米" in await reply_to("/memory find 橘猫", *WANG, GROUP)
+    assert "糯米" not in await reply_to("/记忆 忘 橘猫是只", *WANG, GROUP)
+    assert "糯米" in await reply_to("/记忆 忘 猫叫糯米", *HONG, GROUP)
+    assert "忘掉了" in await reply_to("/记忆 忘 确认", *HONG, GROUP)
+    assert await reply_to("/记忆 撤销", *HONG, GROUP) == "撤销了。"
+    assert "花生酱" in await reply_to("/记忆 忘 花生酱", *MING)
+    assert "忘掉了" in await reply_to("/记忆 忘 确认", *MING)
+    assert "花生酱" not in await reply_to("/记忆 找 花生", *MING)
+    assert await reply_to("/记忆 撤销", *MING) == "撤销了。"
+    assert "花生酱" in await reply_to("/记忆 找 花生", *MING)
+    assert "不记" in await reply_to("/记忆 暂停", *MING)
+    assert "又开始" in await reply_to("/记忆 暂停", *MING)
 
 
-RECITAL, NERVOUS = "弹肖邦的夜曲，手一直抖，最后还是弹完了", "明天有点紧张。"
+RECITAL = "弹肖邦的夜曲，手一直抖，最后还是弹完了"
+NERVOUS = "明天有点紧张。"
 WORDS = ["钢琴", "演出", "肖邦", "夜曲"]
 
 
 def _names_other_words(request: dict[str, Any]) -> str | ToolCall:
     """The model calls the tool `recall` once, where it has it and the user is nervous."""
-    asked = json.dumps(request["messages"][-1], ensure_ascii=False)
-    if "recall" in tools_of(request) and NERVOUS in asked:
+    last_message = json.dumps(request["messages"][-1], ensure_ascii=False)
+    if "recall" in tools_of(request) and NERVOUS in last_message:
         return ToolCall("recall", {"query": "以前的演出", "otherWords": WORDS})
     return "好的。"
 
 
 async def test_the_bots_model_recalls_once_more_with_words_of_its_own(tmp_path: Path) -> None:
     with scripted_model(_names_other_words) as model:
-        data, bot = tmp_path / "memory", AstrBot(tmp_path / "bot", model)
+        data = tmp_path / "memory"
+        bot = AstrBot(tmp_path / "bot", model)
         usual: dict[str, Any] = {"flashbacks": 0, "seconds": 20.0}
         bot.add_plugin(command=f"{MEMORY} --data-dir {data} --now {MONDAY}", **usual)
         async with chatting(bot) as chat:
@@ -188,15 +195,19 @@ async def test_the_bots_model_recalls_once_more_with_words_of_its_own(tmp_path: 
 
 def _texts(data: Path, conversation: str) -> list[str]:
     """The texts of a conversation, by a process of its own."""
-    asked = json.dumps({"conversation_id": conversation, "limit": 200, "sort_by": "timestamp", "order": "asc"})
-    command = [sys.executable, "-m", "memory_server", "--data-dir", str(data), "call", "search_memories", asked]
-    ran = subprocess.run(command, capture_output=True, check=True)
-    return [each["text"] for each in json.loads(ran.stdout)["results"]]
+    arguments = json.dumps({"conversation_id": conversation, "limit": 200, "sort_by": "timestamp", "order": "asc"})
+    command = [sys.executable, "-m", "memory_server", "--data-dir", str(data), "call", "search_memories", arguments]
+    completed = subprocess.run(command, capture_output=True, check=True)
+    return [memory["text"] for memory in json.loads(completed.stdout)["results"]]
 
 
-async def _count(data: Path, wanted: dict[str, int]) -> bool:
-    found = {name: len(await asyncio.to_thread(_texts, data, name)) for name in wanted}
-    return found == wanted
+async def _count(data: Path, expected_counts: dict[str, int]) -> bool:
+    counts = {name: len(await asyncio.to_thread(_texts, data, name)) for name in expected_counts}
+    return counts == expected_counts
+
+
+def _in_words(times: list[float]) -> str:
+    return ", ".join(f"{seconds:.2f}" for seconds in times) + " s"
 
 
 SWITCH = """
@@ -211,20 +222,21 @@ os.execv(sys.executable, [sys.executable, "-m", "memory_server", *sys.argv[2:]])
 
 
 async def test_the_bot_goes_on_when_the_memory_is_stopped_killed_slow_or_absent(tmp_path: Path, model: Model) -> None:
-    data, mode = tmp_path / "memory", tmp_path / "mode"
+    data = tmp_path / "memory"
+    mode = tmp_path / "mode"
     (tmp_path / "switch.py").write_text(SWITCH)
     mode.write_text("works")
     bot = AstrBot(tmp_path / "bot", model)
     bot.add_plugin(command=f"{sys.executable} {tmp_path / 'switch.py'} {mode} --data-dir {data}", flashbacks=0)
-    said: list[str] = []
+    texts_told: list[str] = []
 
     async def ask(chat: OneBot, text: str) -> float:
-        said.append(text)
+        texts_told.append(text)
         return (await chat.ask(text, *MING))[1]
 
     async def all_stored() -> bool:
         texts = await asyncio.to_thread(_texts, data, "qq/user/10001")
-        return [each.splitlines()[0] for each in texts] == [f"小明: {text}" for text in said]
+        return [memory_text.splitlines()[0] for memory_text in texts] == [f"小明: {text}" for text in texts_told]
 
     async with chatting(bot) as chat:
         for number in range(3):
@@ -246,8 +258,8 @@ async def test_the_bot_goes_on_when_the_memory_is_stopped_killed_slow_or_absent(
         await until(all_stored)  # after some 20 s of rest
         await ask(chat, "又好了的第一句")
         await until(all_stored)
-    for name, taken in (("stopped", stopped), ("killed", killed), ("slow", slow), ("absent", absent)):
-        print(f"{name}: {', '.join(f'{each:.2f}' for each in taken)} s")
+    for name, times in (("stopped", stopped), ("killed", killed), ("slow", slow), ("absent", absent)):
+        print(f"{name}: {_in_words(times)}")
     assert max(*stopped, *killed, *slow, *absent) < 2.0 + 4.0
 
 
@@ -261,13 +273,13 @@ async def test_turns_are_stored_after_a_rest_server_hung(tmp_path: Path, model: 
             await until(lambda: _count(data, {"qq/user/10001": 1}))
             server.process.send_signal(signal.SIGSTOP)
             try:
-                taken = [(await chat.ask(f"停住时的第{number}句", *MING))[1] for number in range(5)]
+                times = [(await chat.ask(f"停住时的第{number}句", *MING))[1] for number in range(5)]
             finally:
                 server.process.send_signal(signal.SIGCONT)
             await until(lambda: _count(data, {"qq/user/10001": 6}))
             assert "林小满" in (await chat.ask("/记忆 找 牙医", *MING))[0]
-        print(f"hung: {', '.join(f'{each:.2f}' for each in taken)} s")
-        texts = [each.splitlines()[0] for each in _texts(data, "qq/user/10001")]
+        print(f"hung: {_in_words(times)}")
+        texts = [text.splitlines()[0] for text in _texts(data, "qq/user/10001")]
         assert texts == ["小明: 我的牙医叫林小满", *(f"小明: 停住时的第{number}句" for number in range(5))]
 
 
@@ -275,19 +287,22 @@ async def test_turns_are_stored_after_a_rest_server_hung(tmp_path: Path, model: 
 async def test_the_memory_adds_little_to_the_time_of_an_answer(tmp_path: Path, model: Model) -> None:
     """Two bots, one without the plugin, answer the same messages in turn; each pair gives a difference. How long an
     empty program takes says how busy the machine is."""
-    bot, plain = AstrBot(tmp_path / "bot", model), AstrBot(tmp_path / "plain", model)
+    bot = AstrBot(tmp_path / "bot", model)
+    plain = AstrBot(tmp_path / "plain", model)
     bot.add_plugin(command=f"{MEMORY} --data-dir {tmp_path / 'memory'}", seconds=20.0)
     allowed = []
     async with chatting(plain) as without, chatting(bot) as with_memory:
         await with_memory.ask("你好", *MING)  # starts the shared process
         for round_ in range(3):
-            added, empty = [], []
+            added = []
+            empty = []
             for number in range(15):
                 text = f"{TALK[number % 8]}，第{round_}轮第{number}句"
-                one = (await without.ask(text, *MING))[1]
-                added.append((await with_memory.ask(text, *MING))[1] - one)
+                seconds_without = (await without.ask(text, *MING))[1]
+                added.append((await with_memory.ask(text, *MING))[1] - seconds_without)
                 empty.append(_empty_program())
-            median, busy = statistics.median(added) * 1000, statistics.median(empty) * 1000
+            median = statistics.median(added) * 1000
+            busy = statistics.median(empty) * 1000
             print(f"round {round_}: added {median:.0f} ms at the median; an empty program took {busy:.0f} ms")
             allowed.append(median <= ADDED_MS * max(1.0, busy / QUIET_MS))
     assert any(allowed)

@@ -20,8 +20,9 @@ from memory_server import App, Settings
 
 pytestmark = pytest.mark.anyio
 SCHEMA = json.loads((DISTRIBUTION / "astrbot" / "_conf_schema.json").read_text("utf-8"))
-USUAL = {name: each["default"] for name, each in SCHEMA.items()} | {"flashbacks": 0}
-SECRET, ASK = "我的牙医叫林小满，在朝阳门", "朝阳门那个牙医叫什么？"
+USUAL = {name: field["default"] for name, field in SCHEMA.items()} | {"flashbacks": 0}
+SECRET = "我的牙医叫林小满，在朝阳门"
+ASK = "朝阳门那个牙医叫什么？"
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def adapter() -> Iterator[Any]:
 
 @pytest.fixture
 async def app(tmp_path: Path):
-    async with App(Settings(data_dir=tmp_path / "data", timezone="UTC")) as made:
-        yield made
+    async with App(Settings(data_dir=tmp_path / "data", timezone="UTC")) as app:
+        yield app
 
 
 class Bot:
@@ -67,7 +68,7 @@ class Bot:
         return "\n".join(part.text for part in request.extra_user_content_parts)
 
     async def command(self, text: str, **more: Any) -> str:
-        (answer,) = [each async for each in self.plugin.command(Event(f"记忆 {text}", **more))]
+        (answer,) = [reply async for reply in self.plugin.command(Event(f"记忆 {text}", **more))]
         return str(answer)
 
     def reset(self, **more: Any) -> Any:
@@ -80,19 +81,20 @@ def test_conversations_of_different_people_never_have_one_name(adapter: Any) -> 
     parts = ("1", "1/x", "x", "1/", "%2F", "/", "user", "group", "小明")
     for across in (False, True):
         config = USUAL | {"one_user_across_groups": across}
-        found: dict[str, tuple[str, ...]] = {}
+        owner_of: dict[str, tuple[str, ...]] = {}
         for platform in parts[:4]:
             for sender in parts:
                 for group in ("", *parts[:4]):
                     for persona in ("", *parts[:3]):
                         talk = adapter.places(config, platform, sender, group, persona)
                         whose = (platform, "group" if group else "user", group or sender, persona)
-                        assert found.setdefault(talk.stored[0], whose) == whose
+                        assert owner_of.setdefault(talk.stored[0], whose) == whose
                         if across and group:
                             public = (platform, "public", sender, persona)
-                            assert found.setdefault(talk.stored[1], public) == public
+                            assert owner_of.setdefault(talk.stored[1], public) == public
     marks = [adapter.places(USUAL, "qq", sender, "", "").mark for sender in parts]
-    assert not [one for one in marks for other in marks if one != other and one.startswith(other)]
+    for mark in marks:
+        assert not [other_mark for other_mark in marks if mark != other_mark and mark.startswith(other_mark)]
 
 
 def test_names_are_no_longer_than_the_server_allows(adapter: Any) -> None:
@@ -185,8 +187,8 @@ async def test_a_turn_is_stored_once_as_it_was_last(adapter: Any, app: App) -> N
     await bot.says("香山几点集合？", answer=None, group="777", number="5")
     for answer in ("六点。", "七点。"):
         await bot.says("香山几点集合？", answer=answer, group="777", number="5")
-    (kept,) = await app.conversation("qq/group/777").short_term.memories()
-    assert kept.text == "小明: 香山几点集合？\n机器人: 七点。"
+    (memory,) = await app.conversation("qq/group/777").short_term.memories()
+    assert memory.text == "小明: 香山几点集合？\n机器人: 七点。"
 
 
 @pytest.mark.parametrize(("answer", "role"), [("出错了", "err"), ("", "assistant")])
@@ -206,9 +208,9 @@ async def test_blocks_do_not_pile_up_in_the_history(adapter: Any, app: App) -> N
     bot = Bot(adapter, app)
     await bot.says("在吗", contexts=history)
     assert block not in str(bot.request.contexts)
-    assert [each["role"] for each in bot.request.contexts] == [each["role"] for each in history]
-    _tool, asked = bot.plugin.memory.asked[0]
-    assert [each["content"] for each in asked["messages"]] == ["早上好", "你好", "在吗"]
+    assert [message["role"] for message in bot.request.contexts] == [message["role"] for message in history]
+    _tool, arguments = bot.plugin.memory.asked[0]
+    assert [message["content"] for message in arguments["messages"]] == ["早上好", "你好", "在吗"]
 
 
 async def test_the_block_is_not_saved_where_the_host_can_leave_it_out(app: App) -> None:
@@ -225,9 +227,9 @@ async def test_the_commands_show_find_explain_forget_and_take_back(adapter: Any,
     await bot.says(SECRET)
     await bot.says("我喜欢吃披萨")
     assert "共有 2 条" in await bot.command("看")
-    found = await bot.command("find 披萨")
-    assert "披萨" in found
-    assert "林小满" not in found
+    reply = await bot.command("find 披萨")
+    assert "披萨" in reply
+    assert "林小满" not in reply
     await bot.reset()
     await bot.says(ASK)
     assert "牙医" in await bot.command("为什么")
@@ -301,10 +303,10 @@ async def test_a_person_pauses_and_goes_on(adapter: Any, app: App) -> None:
     assert bot.plugin.memory.asked == []
     await bot.says("香山要带水", sender="10002", group="777")
     assert len(bot.plugin.memory.asked) == 2
-    again = Bot(adapter, app)
-    again.plugin.kept = bot.plugin.kept
-    await again.plugin.initialize()
-    assert "又开始" in await again.command("暂停", group="777")
+    restarted = Bot(adapter, app)
+    restarted.plugin.values = bot.plugin.values
+    await restarted.plugin.initialize()
+    assert "又开始" in await restarted.command("暂停", group="777")
 
 
 RECITAL = "弹肖邦的夜曲，手一直抖，最后还是弹完了"
@@ -319,15 +321,13 @@ async def test_the_model_recalls_once_more_with_words_of_its_own(adapter: Any, a
     assert await look(bot.event, "钥匙", ["雨伞"]) == "没有想起什么。"
     for words in (["肖邦", "夜曲"], "肖邦、夜曲", [" 肖邦 ", "", 7, "夜曲", "紧" * 90]):
         assert "夜曲" in await look(bot.event, otherWords=words)
-    for nothing in ({}, {"query": " "}, {"otherWords": None}, {"otherWords": {"a": 1}}):
-        assert await look(bot.event, **nothing) == "没有想起什么。"
-    said = [
-        each["content"]
-        for tool, asked in bot.plugin.memory.asked
-        if tool == "recall_turn"
-        for each in asked["messages"]
-    ]
-    assert set(said) == {RECITAL, "明天有点紧张。"}, "what the model looks for is nobody's message"
+    for no_words in ({}, {"query": " "}, {"otherWords": None}, {"otherWords": {"a": 1}}):
+        assert await look(bot.event, **no_words) == "没有想起什么。"
+    contents = set()
+    for tool, arguments in bot.plugin.memory.asked:
+        if tool == "recall_turn":
+            contents.update(message["content"] for message in arguments["messages"])
+    assert contents == {RECITAL, "明天有点紧张。"}, "what the model looks for is nobody's message"
     assert "调用方还查找了“夜曲”“肖邦”" in await bot.command("为什么")
     bot.plugin.config = bot.plugin.config | {"language": "en", "flashbacks": 2}
     assert "偶然想起" in await bot.says("在吗")
@@ -372,8 +372,9 @@ async def test_the_tool_is_offered_only_where_there_is_a_memory_and_the_owner_wa
 async def test_the_tool_is_described_in_the_language_of_the_bot(adapter: Any, app: App, language: str) -> None:
     bot = Bot(adapter, app, language=language)
     await bot.plugin.initialize()
-    told = [bot.tool.description, *(each["description"] for each in bot.tool.parameters["properties"].values())]
-    assert [bool(re.search("[一-鿿]", text)) for text in told] == [language == "zh"] * 3
+    arguments = bot.tool.parameters["properties"].values()
+    descriptions = [bot.tool.description, *(argument["description"] for argument in arguments)]
+    assert [bool(re.search("[一-鿿]", text)) for text in descriptions] == [language == "zh"] * 3
 
 
 async def test_what_the_tool_gave_does_not_pile_up_in_the_history(adapter: Any, app: App) -> None:
@@ -390,8 +391,8 @@ async def test_a_memory_that_is_absent_stops_nothing(adapter: Any) -> None:
     await plugin.recall(event, request)
     assert await plugin.recall_by_words(event, otherWords=["牙"]) == "现在问不到记忆。"
     await plugin.remember(event, SimpleNamespace(role="assistant", completion_text="好的。"))
-    (said,) = [each async for each in plugin.command(Event("记忆 看"))]
-    assert said.startswith("记忆没有做到：")
+    (reply,) = [part async for part in plugin.command(Event("记忆 看"))]
+    assert reply.startswith("记忆没有做到：")
     await plugin.terminate()
     assert request.extra_user_content_parts == []
 
@@ -404,9 +405,9 @@ def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:
     source = (DISTRIBUTION / "astrbot" / "main.py").read_text("utf-8")
     used = set(re.findall(r"config\[\"(\w+)\"\]", source))
     assert used == set(SCHEMA)
-    for each in SCHEMA.values():
-        assert " · " in each["description"]
-        assert "type" in each
+    for field in SCHEMA.values():
+        assert " · " in field["description"]
+        assert "type" in field
     for chinese, english in adapter.SENTENCES.values():
         assert chinese.count("{}") == english.count("{}")
         assert re.search(r"[一-鿿]", chinese)

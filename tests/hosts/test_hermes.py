@@ -20,7 +20,8 @@ from hosts.scripted_model import Model, ToolCall, results_of, scripted_model, to
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("shared")]
 VERSION = "0.19.0"
-SECRET, ASK = "我的牙医叫林小满，在朝阳门", "朝阳门那个牙医叫什么？"
+SECRET = "我的牙医叫林小满，在朝阳门"
+ASK = "朝阳门那个牙医叫什么？"
 FIRST = "你好，我们开始吧"
 PATIENCE = 180.0
 
@@ -28,7 +29,8 @@ PATIENCE = 180.0
 class Hermes:
     def __init__(self, root: Path, model: Model) -> None:
         self.env = environment("hermes-agent", VERSION, "aiohttp")  # which its API server needs
-        self.home, self.key = root / "hermes", "k" * 32
+        self.home = root / "hermes"
+        self.key = "k" * 32
         (self.home / "plugins").mkdir(parents=True)
         install_adapter("hermes", self.home / "plugins" / "memory_server")
         settings: dict[str, Any] = {
@@ -66,7 +68,8 @@ class Hermes:
         port = free_port()
         at = {"API_SERVER_ENABLED": "true", "API_SERVER_HOST": "127.0.0.1", "API_SERVER_PORT": str(port)}
         process = self._started("gateway", "run", API_SERVER_KEY=self.key, **at)
-        url, end = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
+        url = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + PATIENCE
         try:
             while not _answers(f"{url}/health"):
                 assert process.poll() is None, self.said()
@@ -94,8 +97,8 @@ def _answers(url: str) -> bool:
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    with scripted_model() as made:
-        yield made
+    with scripted_model() as model:
+        yield model
 
 
 def test_what_one_process_was_told_comes_in_the_next_one(
@@ -115,35 +118,41 @@ def test_two_users_with_the_same_first_words_are_apart(tmp_path: Path, model: Mo
     hermes = Hermes(tmp_path, model)
     with hermes.serving() as url:
 
-        def asked(text: str, key: str, *before: str) -> str:
+        def block_for(text: str, key: str, *earlier: str) -> str:
             """What came from the memory to the last of these messages of one chat."""
-            said = [{"role": "user", "content": each} for each in (*before, text)]
-            messages = [one for each in said for one in (each, {"role": "assistant", "content": "好的。"})][:-1]
-            headers = {"Authorization": f"Bearer {hermes.key}"} | ({"X-Hermes-Session-Key": key} if key else {})
+            messages = []
+            for question in earlier:
+                messages.append({"role": "user", "content": question})
+                messages.append({"role": "assistant", "content": "好的。"})
+            messages.append({"role": "user", "content": text})
+            headers = {"Authorization": f"Bearer {hermes.key}"}
+            if key:
+                headers["X-Hermes-Session-Key"] = key
             body = {"model": "hermes-agent", "messages": messages}
             answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE)
             assert answer.status_code == 200, answer.text
             return model.block(text)
 
-        asked(FIRST, "alice")
-        asked(SECRET, "alice", FIRST)
-        asked(FIRST, "bob")
-        asked(f"{SECRET}，没有名字", "", FIRST)
+        block_for(FIRST, "alice")
+        block_for(SECRET, "alice", FIRST)
+        block_for(FIRST, "bob")
+        block_for(f"{SECRET}，没有名字", "", FIRST)
         end = time.monotonic() + PATIENCE
-        while "林小满" not in asked(ASK, "alice", "换个话题"):
+        while "林小满" not in block_for(ASK, "alice", "换个话题"):
             assert time.monotonic() < end, hermes.said()
-        assert "林小满" not in asked(f"{ASK}我是鲍勃", "bob", "换个话题")
-        assert "林小满" not in asked(f"{ASK}我没有名字", "", "换个话题")
-        assert "没有名字" not in asked(f"{ASK}是我", "alice", "再换个话题")
+        assert "林小满" not in block_for(f"{ASK}我是鲍勃", "bob", "换个话题")
+        assert "林小满" not in block_for(f"{ASK}我没有名字", "", "换个话题")
+        assert "没有名字" not in block_for(f"{ASK}是我", "alice", "再换个话题")
 
 
-RECITAL, NERVOUS = "弹肖邦的夜曲，手一直抖，最后还是弹完了", "明天有点紧张。"
+RECITAL = "弹肖邦的夜曲，手一直抖，最后还是弹完了"
+NERVOUS = "明天有点紧张。"
 
 
 def _names_other_words(request: dict[str, Any]) -> str | ToolCall:
     """The model calls the tool `recall` once, where it has it and the user is nervous."""
-    asked = json.dumps(request["messages"][-1], ensure_ascii=False)
-    if "recall" in tools_of(request) and NERVOUS in asked:
+    last_message = json.dumps(request["messages"][-1], ensure_ascii=False)
+    if "recall" in tools_of(request) and NERVOUS in last_message:
         return ToolCall("recall", {"otherWords": ["钢琴", "演出", "肖邦", "夜曲"]})
     return "好的。"
 
@@ -156,15 +165,14 @@ def test_the_model_recalls_once_more_with_words_of_its_own(tmp_path: Path, monke
         for number in range(3):  # on a machine with much to do, a recall may be late
             hermes.says(f"{NERVOUS}第{number}次说")
             assert model.block(f"{NERVOUS}第{number}次说") == ""
-            results = [result for request in model.requests for result in results_of(request)]
-            if any(RECITAL in result for result in results):
+            if any(RECITAL in str(results_of(request)) for request in model.requests):
                 break
         else:
             pytest.fail(hermes.said())
         hermes.set(command=f"{MEMORY} --data-dir {tmp_path / 'memory'}", recall_tool="no")
         hermes.says(f"{NERVOUS}再说")
-        assert not any("recall" in tools_of(each) for each in model.requests if f"{NERVOUS}再说" in str(each))
-        with_tool = [each for each in model.requests if "recall" in tools_of(each)]
+        assert not any("recall" in tools_of(request) for request in model.requests if f"{NERVOUS}再说" in str(request))
+        with_tool = [request for request in model.requests if "recall" in tools_of(request)]
         assert with_tool, "it was there before"
 
 

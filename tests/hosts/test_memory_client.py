@@ -17,7 +17,8 @@ from http_server import TOKEN, Asker, serving
 from shared_process import ON_LINUX, is_gone
 
 pytestmark = pytest.mark.anyio
-MemoryClient, MemoryFailed = client_module.MemoryClient, client_module.MemoryFailed
+MemoryClient = client_module.MemoryClient
+MemoryFailed = client_module.MemoryFailed
 PATIENCE = 60.0
 
 SCRIPT = """
@@ -62,7 +63,9 @@ class Fake:
 
     def lines(self, name: str) -> list[str]:
         path = self.folder / name
-        return path.read_text().splitlines() if path.exists() else []
+        if not path.exists():
+            return []
+        return path.read_text().splitlines()
 
     def turns(self) -> list[str]:
         return [json.loads(line)["turn_id"] for line in self.lines("stored")]
@@ -113,7 +116,8 @@ async def test_a_command_that_hangs_is_killed_and_left_alone(fake: Fake) -> None
 
 async def test_turns_that_could_not_be_stored_are_sent_later_in_order(fake: Fake) -> None:
     fake.does("fails")
-    client, changes = fake.client(rest=0.05), list[dict[str, Any]]()
+    client = fake.client(rest=0.05)
+    changes = list[dict[str, Any]]()
     for number in range(6):
         client.remember(turn(number), changes.append)
     await _until(lambda: len(fake.lines("calls")) > 1)
@@ -122,7 +126,7 @@ async def test_turns_that_could_not_be_stored_are_sent_later_in_order(fake: Fake
     await _until(lambda: len(fake.turns()) == 6)
     await client.settled()
     assert fake.turns() == [str(number) for number in range(6)]
-    assert [each["changeId"] for each in changes] == fake.turns()
+    assert [change["changeId"] for change in changes] == fake.turns()
     assert set(fake.warned) == {"the disk is full"}
 
 
@@ -168,15 +172,16 @@ async def test_only_so_many_turns_wait(fake: Fake, monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_late_turn_has_the_time_at_which_it_was_said(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    client, now_ms = fake.client(), time.time() * 1000
+    client = fake.client()
+    now_ms = time.time() * 1000
     client.remember(turn(1))
     await client.settled()
     monkeypatch.setattr(client_module, "LATE_MS", -1)
     client.remember(turn(2))
     await client.settled()
-    soon, late = (json.loads(line)["messages"][0] for line in fake.lines("stored"))
-    assert "timestamp" not in soon
-    assert abs(late["timestamp"] - now_ms) < PATIENCE * 1000
+    soon_turn, late_turn = (json.loads(line)["messages"][0] for line in fake.lines("stored"))
+    assert "timestamp" not in soon_turn
+    assert abs(late_turn["timestamp"] - now_ms) < PATIENCE * 1000
 
 
 async def test_at_the_end_what_waits_is_sent_for_a_last_time(fake: Fake) -> None:
@@ -242,12 +247,12 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
     with serving(tmp_path / "memory", *offered, http__token=TOKEN) as server:
         warned: list[str] = []
         client = MemoryClient(url=server.url, token=TOKEN, seconds=PATIENCE, rest=0.2, warn=warned.append)
-        asked = {"messages": [{"role": "user", "content": "第3句是什么"}]}
-        assert (await client.recall(asked))["prompt"] == ""
+        question = {"messages": [{"role": "user", "content": "第3句是什么"}]}
+        assert (await client.recall(question))["prompt"] == ""
         server.process.send_signal(signal.SIGSTOP)
         client._seconds = 0.5
         began = time.monotonic()
-        assert await client.recall(asked) == {}
+        assert await client.recall(question) == {}
         assert time.monotonic() - began < 5
         monkeypatch.setattr(client_module, "WRITE_SECONDS", 0.5)
         for number in range(5):
@@ -256,10 +261,11 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
         monkeypatch.undo()
         os.kill(server.process.pid, signal.SIGCONT)
         await _until(lambda: not client._waiting)
-        found = Asker(server.url).done("search_memories", sort_by="timestamp", order="asc")
-        assert [each["text"] for each in found["results"]] == [f"user: 第{number}句" for number in range(5)]
-        client._seconds, client._resting_until = PATIENCE, 0.0
-        assert "prompt" in await client.recall(asked)
+        memories = Asker(server.url).done("search_memories", sort_by="timestamp", order="asc")
+        assert [memory["text"] for memory in memories["results"]] == [f"user: 第{number}句" for number in range(5)]
+        client._seconds = PATIENCE
+        client._resting_until = 0.0
+        assert "prompt" in await client.recall(question)
 
 
 async def test_rest_says_why_it_refuses(tmp_path: Path) -> None:

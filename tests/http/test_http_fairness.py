@@ -47,8 +47,8 @@ def tokens(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server(folder: Path, tokens: list[str]) -> Iterator[Server]:
-    with serving(folder, **OFTEN) as started:
-        yield started
+    with serving(folder, **OFTEN) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -84,28 +84,28 @@ def test_heavy_calls_of_one_tenant_leave_time_to_others(
             meanwhile = max(seconds() for _ in range(20))
         finally:
             stop.set()
-        for each in floods:
-            each.result()
+        for ending in floods:
+            ending.result()
     assert meanwhile < max(1.0, 20 * alone)
 
 
-@pytest.mark.parametrize(("slow", "size", "asked"), [(1, 100_000, 20_000), (20, 100_000, 5), (20, 10_000, 5)])
+@pytest.mark.parametrize(("slow", "size", "chars"), [(1, 100_000, 20_000), (20, 100_000, 5), (20, 10_000, 5)])
 def test_a_slow_body_leaves_room_to_the_other_calls_of_its_tenant(
-    server: Server, tokens: list[str], slow: int, size: int, asked: int
+    server: Server, tokens: list[str], slow: int, size: int, chars: int
 ) -> None:
     head = f"POST /v1/recall_turn HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens[0]}\r\n"
-    held = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(slow)]
+    connections = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(slow)]
     try:
-        for each in held:
-            each.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{{".encode())
+        for connection in connections:
+            connection.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n{{".encode())
         time.sleep(0.5)
         asker = Asker(server.url, tokens[0])
         began = time.monotonic()
-        assert asker.call("recall_turn", said("cat " * (asked // 4))).status_code == 200
+        assert asker.call("recall_turn", said("cat " * (chars // 4))).status_code == 200
         assert time.monotonic() - began < BODY_SECONDS / 2
     finally:
-        for each in held:
-            each.close()
+        for connection in connections:
+            connection.close()
 
 
 def test_messages_of_a_search_have_the_bound_of_a_memory(server: Server, tokens: list[str]) -> None:
@@ -132,14 +132,14 @@ def test_tools_without_long_texts_take_no_long_arguments(server: Server, tokens:
 def test_connections_that_say_nothing_keep_nobody_out(server: Server, tokens: list[str]) -> None:
     asker = Asker(server.url, tokens[1])
     asker.done("recall_turn", **said("my cat"))
-    held = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(1_000)]
+    connections = [socket.create_connection(("127.0.0.1", server.port), 5) for _ in range(1_000)]
     try:
         for _ in range(3):
             assert Asker(server.url, tokens[1]).call("recall_turn", said("my cat")).status_code == 200
         assert asker.call("recall_turn", said("my cat")).status_code == 200
     finally:
-        for each in held:
-            each.close()
+        for connection in connections:
+            connection.close()
 
 
 def test_what_is_written_counts_at_once(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_is_written_counts_at_once(tmp_path: Path) -> None:
     with serving(folder, "--toolsets=refs,short-term", http__tenant_mb="1", **OFTEN) as server:
         asker = Asker(server.url, token)
         answers = [asker.call("memoryAdd", {"content": "文" * 190_000, "source": str(n)}) for n in range(12)]
-        assert {each.status_code for each in answers} == {200, 507}
+        assert {answer.status_code for answer in answers} == {200, 507}
         small = [asker.call("add_short_term_memory", said(f"{n} " + "word " * 4_000)) for n in range(5)]
         assert small[-1].status_code == 507
         assert asker.call("memoryClearAll").status_code == 200
@@ -202,12 +202,16 @@ def test_callers_do_not_learn_where_the_memories_are(
     """Also where this user has layers, in the home folder and in a project, with files that cannot be read."""
     folder = tmp_path / "data"
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for place in (tmp_path / "home", tmp_path) if layers else (tmp_path / "home",):
-        memory = place / ".multi-agent-mcp" / "memory"
-        memory.mkdir(parents=True)
-        for name, key in (("fine", "fine"), ("broken", "[")) if layers else ():
-            (memory / f"{name}.md").write_text(f"---\nkey: {key}\n---\ntext\n")
-    tenant, owner = give(folder, "a", "--tenant", "a"), give(folder, "b")
+    if layers:
+        for top in (tmp_path / "home", tmp_path):
+            memory = top / ".multi-agent-mcp" / "memory"
+            memory.mkdir(parents=True)
+            (memory / "fine.md").write_text("---\nkey: fine\n---\ntext\n")
+            (memory / "broken.md").write_text("---\nkey: [\n---\ntext\n")
+    else:
+        (tmp_path / "home" / ".multi-agent-mcp" / "memory").mkdir(parents=True)
+    tenant = give(folder, "a", "--tenant", "a")
+    owner = give(folder, "b")
     with serving(folder, "--toolsets=all,layers") as server:
         for token in (tenant, owner):
             asker = Asker(server.url, token)
@@ -230,21 +234,21 @@ def test_a_server_with_one_family_shows_nothing_of_conversations(tmp_path: Path,
             assert asker.mcp(era, "prompts/list").json()["result"]["prompts"] == []
             assert asker.mcp(era, "resources/templates/list").json()["result"]["resourceTemplates"] == []
             listed = asker.mcp(era, "resources/list").json()["result"]["resources"]
-            assert all("/knowledge/" in each["uri"] for each in listed)
+            assert all("/knowledge/" in resource["uri"] for resource in listed)
             assert bool(listed) is (toolset == "notes")
             for uri in ("memory://conversation/default/short-term", "memory://stats/overview"):
                 assert (
                     "There is no resource" in asker.mcp(era, "resources/read", {"uri": uri}).json()["error"]["message"]
                 )
-            got = asker.mcp(era, "prompts/get", {"name": "recall-context", "arguments": {"current_topic": "secret"}})
-            assert "does not offer" in got.json()["error"]["message"]
+            prompt = asker.mcp(era, "prompts/get", {"name": "recall-context", "arguments": {"current_topic": "secret"}})
+            assert "does not offer" in prompt.json()["error"]["message"]
             ref = {"type": "ref/resource", "uri": "memory://conversation/{id}/short-term"}
             typed = {"ref": ref, "argument": {"name": "id", "value": ""}}
             assert asker.mcp(era, "completion/complete", typed).json()["result"]["completion"]["values"] == []
         assert "error" in asker.mcp(HANDSHAKE, "resources/subscribe", {"uri": "memory://stats/overview"}).json()
 
 
-def begun(server: Server, token: str, **headers: str) -> dict[str, str]:
+def new_session(server: Server, token: str, **headers: str) -> dict[str, str]:
     """The header of a new session, whose `initialize` has `headers`."""
     info = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "asker", "version": "1"}}
     response = Asker(server.url, token).mcp(HANDSHAKE, "initialize", info, **headers)
@@ -261,10 +265,11 @@ def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
             return Asker(server.url, token).mcp(HANDSHAKE, "tools/call", params, **headers)
 
         def user(headers: dict[str, str], token: str = a) -> str:
-            found = called(token, "memory_get_stats", headers).json()["result"]["structuredContent"]["session"]
-            return str(found["user_id"])
+            session = called(token, "memory_get_stats", headers).json()["result"]["structuredContent"]["session"]
+            return str(session["user_id"])
 
-        ming, hong = begun(server, a), begun(server, a)
+        ming = new_session(server, a)
+        hong = new_session(server, a)
         called(a, "memory_init_session", ming, user_id="ming")
         called(a, "memory_init_session", hong, user_id="hong")
         assert (user(ming), user(hong), user({})) == ("ming", "hong", "default_user")
@@ -272,11 +277,11 @@ def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
         time.sleep(1)  # the tenant has left memory meanwhile
         assert (user(ming), user(hong)) == ("ming", "hong")
         assert user({**ming, "x_memory_user_id": "header"}) == "header"
-        hank = begun(server, a, x_memory_user_id="hank", x_memory_agent_id="cook")
+        hank = new_session(server, a, x_memory_user_id="hank", x_memory_agent_id="cook")
         called(a, "memory_add", hank, messages="likes trout", mode="direct")
         assert (user(hank), user({**hank, "x_memory_user_id": "ann"}), user(hank)) == ("hank", "ann", "hank")
-        found = called(a, "memory_search", hank, query="trout").json()["result"]["structuredContent"]
-        assert (found["total"], found["session"]["agent_id"]) == (1, "cook")
+        search = called(a, "memory_search", hank, query="trout").json()["result"]["structuredContent"]
+        assert (search["total"], search["session"]["agent_id"]) == (1, "cook")
         assert called(a, "memory_search", {}, query="trout").json()["result"]["structuredContent"]["total"] == 0
         assert called(b, "memory_get_stats", ming).status_code == 404, "a session of another tenant"
         assert called(a, "memory_get_stats", {"mcp_session_id": "made up"}).status_code == 404
@@ -296,10 +301,10 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_asked_to_come_agai
 
     async def nobody(token: str | None) -> None: ...
 
-    sent: list[Any] = []
+    messages: list[Any] = []
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
     door = Middleware(for_ever, nobody, {}, public=["/x"], hosts=["localhost"], origins=[])
@@ -308,14 +313,14 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_asked_to_come_agai
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert sent[0]["status"] == 503
-    assert b"ask again" in sent[1]["body"]
+    assert messages[0]["status"] == 503
+    assert b"ask again" in messages[1]["body"]
 
 
 def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = open_home(tmp_path / "data", lambda: 0)
     home.refuse_without_room()
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(10**9, 10**9 - 4_096, 4_096))  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 4_096, 4_096))  # type: ignore[attr-defined]
     with pytest.raises(OSError, match="No space left"):
         home.refuse_without_room()
 
@@ -328,7 +333,7 @@ def test_a_disk_on_which_no_file_can_be_made_is_not_ready(tmp_path: Path, monkey
     def counted(total: int, free: int) -> None:
         values = list(figures)
         values[5:8] = total, free, free  # f_files, f_ffree, f_favail
-        monkeypatch.setattr(os, "statvfs", lambda place: os.statvfs_result(values))
+        monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(values))
 
     counted(100_000, 3)
     with pytest.raises(OSError, match="No space left"):

@@ -37,8 +37,14 @@ HEAD = b"POST /v1/get_memory_stats HTTP/1.1\r\nHost: localhost\r\n"
 OFTEN = {"http__requests_per_minute": "6000000"}
 
 
+def everything_from(connection: socket.socket) -> bytes:
+    """What comes until the other end closes."""
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
 def p95(server: Server, count: int = 60) -> float:
-    asker, times = Asker(server.url), []
+    asker = Asker(server.url)
+    times = []
     for _ in range(count):
         began = time.perf_counter()
         assert asker.call("get_memory_stats").status_code == 200
@@ -53,9 +59,12 @@ def test_clients_that_send_half_do_not_slow_others(tmp_path: Path, count: int) -
     with serving(tmp_path / "data", http__token=TOKEN, http__concurrent="600", **OFTEN) as server, ExitStack() as stack:
         alone = p95(server)
         for data in (HEAD, half_body):
-            for _ in range(count - 50 if data is half_body and count == 500 else count):
-                held = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
-                held.sendall(data)
+            connections = count
+            if data is half_body and count == 500:
+                connections -= 50
+            for _ in range(connections):
+                connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+                connection.sendall(data)
         assert p95(server) <= max(3 * alone, 0.05)
 
 
@@ -64,14 +73,15 @@ def test_a_head_that_does_not_end_is_closed_and_keep_alive_is_not(tmp_path: Path
         silent = socket.create_connection(("127.0.0.1", server.port), 30)
         half = socket.create_connection(("127.0.0.1", server.port), 30)
         half.sendall(HEAD)
-        began, asker = time.monotonic(), Asker(server.url)
-        with httpx.Client(base_url=server.url, headers=asker.http.headers) as kept:
+        began = time.monotonic()
+        asker = Asker(server.url)
+        with httpx.Client(base_url=server.url, headers=asker.http.headers) as client:
             while time.monotonic() - began < 7:
-                assert kept.post("/v1/get_memory_stats", json={}).status_code == 200
+                assert client.post("/v1/get_memory_stats", json={}).status_code == 200
                 time.sleep(1)
-        for each in (silent, half):
-            assert each.recv(1) == b""
-            each.close()
+        for connection in (silent, half):
+            assert connection.recv(1) == b""
+            connection.close()
         assert 9 < time.monotonic() - began < 15
 
 
@@ -90,15 +100,14 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
         process = psutil.Process(server.process.pid)
         before = process.num_fds()
         for number in range(60):
-            stream = listening(server) if number % 2 else None
-            if stream is None:
-                body = b'{"messages":[{"role":"user","content":"x"}]}'
-                data = HEAD.replace(b"get_memory_stats", b"recall_turn") + f"Authorization: Bearer {TOKEN}\r\n".encode()
-                data += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-                with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
-                    connection.sendall(data)
-            else:
-                stream.close()
+            if number % 2:
+                listening(server).close()
+                continue
+            body = b'{"messages":[{"role":"user","content":"x"}]}'
+            data = HEAD.replace(b"get_memory_stats", b"recall_turn") + f"Authorization: Bearer {TOKEN}\r\n".encode()
+            data += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+                connection.sendall(data)
         deadline = time.monotonic() + 20
         while process.num_fds() > before + 2:
             assert time.monotonic() < deadline, process.num_fds() - before
@@ -108,12 +117,12 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
 
 def test_a_body_that_nobody_reads_does_not_hold_its_connection(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN) as server, ExitStack() as stack:
-        held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10)) for _ in range(5)]
-        for connection in held:
+        connections = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10)) for _ in range(5)]
+        for connection in connections:
             connection.sendall(HEAD + b"Content-Length: 100000\r\n\r\n")
             assert b" 401 " in connection.recv(65_536)
             connection.sendall(b"x")
-        for connection in held:
+        for connection in connections:
             connection.settimeout(8)
             with suppress(ConnectionResetError):
                 while connection.recv(65_536):
@@ -127,13 +136,13 @@ def test_a_client_that_does_not_read_does_not_hold_its_connection(tmp_path: Path
         socket.create_connection(("127.0.0.1", server.port), 10) as connection,
     ):
         connection.settimeout(0.5)
-        many = b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
+        requests = b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
 
         def flood() -> None:
             deadline = time.monotonic() + 30
             while time.monotonic() < deadline:
                 with suppress(TimeoutError):
-                    connection.sendall(many)
+                    connection.sendall(requests)
 
         with pytest.raises((ConnectionResetError, BrokenPipeError)):
             flood()
@@ -145,9 +154,9 @@ def test_half_a_body_is_not_carried_out(tmp_path: Path) -> None:
     head += b"Content-Type: application/json\r\n"
     chunked = b"Transfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body + b"\r\n"
     with serving(tmp_path / "data", http__token=TOKEN) as server:
-        for rest in (b"Content-Length: 5000\r\n\r\n" + body, chunked):
+        for rest_of_request in (b"Content-Length: 5000\r\n\r\n" + body, chunked):
             with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
-                connection.sendall(head + rest)
+                connection.sendall(head + rest_of_request)
         time.sleep(0.5)
         assert Asker(server.url).done("get_memory_stats")["total"] == 0
 
@@ -167,15 +176,15 @@ def test_a_stream_ends_with_its_token(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 def test_a_stream_that_listens_gets_its_last_frame_at_the_end(tmp_path: Path) -> None:
-    took = []
-    while min(took, default=9.0) > 0.5:
+    ending_seconds = []
+    while min(ending_seconds, default=9.0) > 0.5:
         with serving(tmp_path / "data", http__token=TOKEN) as server, listening(server) as stream:
             began = time.monotonic()
             assert server.end() == 0
-            took.append(time.monotonic() - began)
-            rest = b"".join(iter(lambda: stream.recv(65_536), b""))
-            assert b'"result"' in rest
-        assert len(took) < 4, f"the end must take half a second where nobody disturbs it: {took}"
+            ending_seconds.append(time.monotonic() - began)
+            last_frames = everything_from(stream)
+            assert b'"result"' in last_frames
+        assert len(ending_seconds) < 4, f"the end must take half a second where nobody disturbs it: {ending_seconds}"
 
 
 def test_streams_do_not_count_as_calls(tmp_path: Path) -> None:
@@ -189,34 +198,36 @@ def test_streams_do_not_count_as_calls(tmp_path: Path) -> None:
             listening(server)
 
 
-def stored(server: Server, conversations: int) -> set[str]:
+def ids_in(server: Server, conversations: int) -> set[str]:
     """The ids of everything in the conversations `c0` and so on."""
-    asker, found = Asker(server.url), set()
+    asker = Asker(server.url)
+    ids = set()
     for number in range(conversations):
         uri: str | None = f"memory://conversation/c{number}/short-term"
         while uri is not None:
             page = json.loads(asker.mcp(MODERN, "resources/read", {"uri": uri}).json()["result"]["contents"][0]["text"])
-            found |= {memory["id"] for memory in page["memories"]}
+            ids |= {memory["id"] for memory in page["memories"]}
             uri = page.get("next")
-    return found
+    return ids
 
 
 @pytest.mark.parametrize("clients", [50])
 def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clients: int) -> None:
     folder = tmp_path / "data"
     acknowledged: list[str] = []
-    told: list[tuple[bool, Exception]] = []
+    endings: list[tuple[bool, Exception]] = []
     with serving(folder, http__token=TOKEN, http__concurrent="64", **OFTEN) as server:
         signalled = threading.Event()
 
         def write(number: int) -> None:
-            asker, turn = Asker(server.url), 0
-            while not told or turn < 1_000:
+            asker = Asker(server.url)
+            turn = 0
+            while not endings or turn < 1_000:
                 arguments = {**said(f"turn {number} {turn}"), "conversation_id": f"c{number % 4}"}
                 try:
                     response = asker.call("add_short_term_memory", arguments)
                 except (httpx.RemoteProtocolError, httpx.ConnectError, httpx.ReadError, httpx.WriteError) as error:
-                    told.append((signalled.is_set(), error))
+                    endings.append((signalled.is_set(), error))
                     return
                 assert response.status_code in (200, 503), response.text
                 if response.status_code == 200:
@@ -229,14 +240,14 @@ def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clie
             signalled.set()
             began = time.monotonic()
             assert server.end() == 0
-            took = time.monotonic() - began
+            ending_seconds = time.monotonic() - began
             for writer in writers:
                 writer.result(PATIENCE)
-    assert took <= 6
-    assert all(after for after, _ in told), "no connection ends before the signal"
+    assert ending_seconds <= 6
+    assert all(was_signalled for was_signalled, _ in endings), "no connection ends before the signal"
     assert len(acknowledged) > 20
     with serving(folder, http__token=TOKEN, **OFTEN) as server:
-        assert set(acknowledged) <= stored(server, 4)
+        assert set(acknowledged) <= ids_in(server, 4)
 
 
 def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
@@ -245,23 +256,23 @@ def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
         head = HEAD.replace(b"get_memory_stats", b"add_short_term_memory")
         head += f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
         with ExitStack() as stack:
-            asked = [
+            connections = [
                 stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) for _ in range(50)
             ]
-            for number, connection in enumerate(asked):  # the server has read all heads, and no body is whole
+            for number, connection in enumerate(connections):  # the server has read all heads, and no body is whole
                 body = json.dumps({**said(f"turn {number}"), "conversation_id": "c0"}).encode()
                 connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
             time.sleep(0.5)
-            for connection in asked:
+            for connection in connections:
                 connection.sendall(b"}")
             assert server.end() == 0
-            answers = [b"".join(iter(lambda each=each: each.recv(65_536), b"")) for each in asked]
+            answers = [everything_from(connection) for connection in connections]
     statuses = [answer.partition(b" ")[2][:3] for answer in answers]
     assert set(statuses) <= {b"200", b"503"}, statuses
     acknowledged = {json.loads(answer.partition(b"\r\n\r\n")[2])["id"] for answer in answers if b" 200 " in answer}
     assert len(acknowledged) == statuses.count(b"200") > 0
     with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
-        assert acknowledged <= stored(server, 1)
+        assert acknowledged <= ids_in(server, 1)
 
 
 def test_a_killed_server_has_every_acknowledged_write(tmp_path: Path) -> None:
@@ -310,7 +321,10 @@ def test_a_disk_without_room_gets_a_sentence_and_loses_nothing(tmp_path: Path) -
     of_sqlite = ("backup_memories", "remember", "memory_add")
     with serving(tmp_path / "data", "--toolsets=all,notes,sessions", http__token=TOKEN, **OFTEN) as server:
         asker = Asker(server.url)
-        kept = [asker.done("add_short_term_memory", **said(f"turn {n}"), conversation_id="c0")["id"] for n in range(5)]
+        stored_ids = []
+        for number in range(5):
+            receipt = asker.done("add_short_term_memory", **said(f"turn {number}"), conversation_id="c0")
+            stored_ids.append(receipt["id"])
         asker.done("remember", type="domain", topic="tea", content="green tea is from China")
         # A file cannot grow beyond this size, as on a disk without room.
         before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (2_048, resource.RLIM_INFINITY))
@@ -327,27 +341,27 @@ def test_a_disk_without_room_gets_a_sentence_and_loses_nothing(tmp_path: Path) -
                     message = result["content"][0]["text"]
                 assert len(message.splitlines()) == 1, message
                 assert "failed inside" not in message, message
-        assert stored(server, 1) == set(kept), "what is there is read"
+        assert ids_in(server, 1) == set(stored_ids), "what is there is read"
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, before)
         for tool, arguments in writing.items():
             asker.done(tool, **arguments)
         assert asker.done("recall", query="green tea")["memories"]
     with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
-        assert stored(server, 1) == set(kept)
+        assert ids_in(server, 1) == set(stored_ids)
 
 
 def test_two_processes_on_one_folder_lose_no_write_and_know_the_same_tokens(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     token = give(folder, "phone", "--tenant", "alice")
-    with serving(folder, **OFTEN) as first, serving(folder, **OFTEN) as second:
-        askers = [Asker(server.url, token) for server in (first, second, first, second)]
+    with serving(folder, **OFTEN) as first_node, serving(folder, **OFTEN) as second_node:
+        askers = [Asker(server.url, token) for server in (first_node, second_node, first_node, second_node)]
 
         def write(number: int) -> list[str]:
-            each = [{**said(f"turn {number} {turn}"), "conversation_id": "c0"} for turn in range(15)]
-            return [askers[number].done("add_short_term_memory", **arguments)["id"] for arguments in each]
+            turns = [{**said(f"turn {number} {turn}"), "conversation_id": "c0"} for turn in range(15)]
+            return [askers[number].done("add_short_term_memory", **arguments)["id"] for arguments in turns]
 
         with ThreadPoolExecutor(len(askers)) as threads:
-            ids = {each for some in threads.map(write, range(len(askers))) for each in some}
+            ids = set().union(*threads.map(write, range(len(askers))))
         assert len(ids) == 60
         totals = [asker.done("get_memory_stats", conversation_id="c0")["total"] for asker in askers]
         assert totals == [60] * 4
@@ -359,16 +373,18 @@ def test_two_processes_on_one_folder_lose_no_write_and_know_the_same_tokens(tmp_
 @pytest.mark.alone
 def test_endless_triggers_of_one_tenant_do_not_stop_another(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    slow, calm = give(folder, "slow", "--tenant", "slow"), give(folder, "calm", "--tenant", "calm")
+    slow = give(folder, "slow", "--tenant", "slow")
+    calm = give(folder, "calm", "--tenant", "calm")
     with serving(folder, **OFTEN) as server:
-        asker, other = Asker(server.url, slow), Asker(server.url, calm)
+        slow_asker = Asker(server.url, slow)
+        calm_asker = Asker(server.url, calm)
         endless = {"name": "endless", "prompt": "x", "trigger": "if (context.never) return true; while (true) {}"}
-        asker.call("add_long_term_memory", endless)
-        other.done("add_long_term_memory", name="quick", prompt="y", trigger="return true;")
-        asked = said("hello")
+        slow_asker.call("add_long_term_memory", endless)
+        calm_asker.done("add_long_term_memory", name="quick", prompt="y", trigger="return true;")
+        hello = said("hello")
 
         def search() -> None:
-            Asker(server.url, slow).call("search_long_term_memories", asked)
+            Asker(server.url, slow).call("search_long_term_memories", hello)
 
         with ThreadPoolExecutor(8) as threads:
             for _ in range(8):
@@ -377,6 +393,6 @@ def test_endless_triggers_of_one_tenant_do_not_stop_another(tmp_path: Path) -> N
             times = []
             for _ in range(10):
                 began = time.perf_counter()
-                other.done("search_long_term_memories", **asked)
+                calm_asker.done("search_long_term_memories", **hello)
                 times.append(time.perf_counter() - began)
         assert statistics.median(times) < 1

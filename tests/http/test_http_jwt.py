@@ -22,7 +22,8 @@ from http_server import MODERN, Asker, Server, said, serving
 from memory_server.serving.http import jwt_tokens
 from memory_server.serving.http.refusals import HttpError
 
-ISSUER, PUBLIC = "https://id.example.com", "https://memory.example.com"
+ISSUER = "https://id.example.com"
+PUBLIC = "https://memory.example.com"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVE = ec.generate_private_key(ec.SECP256R1())
@@ -35,11 +36,11 @@ def claims(**changed: Any) -> dict[str, Any]:
     return {name: value for name, value in {**usual, **changed}.items() if value is not None}
 
 
-def signed(given: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", kid: str | None = "one") -> str:
-    return jwt.encode(given, key, algorithm, headers={"kid": kid} if kid else None)
+def signed(payload: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", kid: str | None = "one") -> str:
+    return jwt.encode(payload, key, algorithm, headers={"kid": kid} if kid else None)
 
 
-def with_secret(given: dict[str, Any], secret: bytes) -> str:
+def with_secret(payload: dict[str, Any], secret: bytes) -> str:
     """HS256 with the public key as the secret; PyJWT itself refuses to make one."""
     import base64
     import hmac
@@ -47,7 +48,7 @@ def with_secret(given: dict[str, Any], secret: bytes) -> str:
     def part(data: bytes) -> bytes:
         return base64.urlsafe_b64encode(data).rstrip(b"=")
 
-    text = part(b'{"alg":"HS256","kid":"one"}') + b"." + part(json.dumps(given).encode())
+    text = part(b'{"alg":"HS256","kid":"one"}') + b"." + part(json.dumps(payload).encode())
     return (text + b"." + part(hmac.digest(secret, text, "sha256"))).decode()
 
 
@@ -65,8 +66,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         http__jwt__issuer=ISSUER,
         http__jwt__jwks=str(folder / "jwks.json"),
         http__jwt__write_scope="write",
-    ) as started:
-        yield started
+    ) as server:
+        yield server
 
 
 GOOD: tuple[Callable[[], str], ...] = (
@@ -77,9 +78,9 @@ GOOD: tuple[Callable[[], str], ...] = (
 """Made when they are used: a long run of tests takes longer than they count."""
 
 
-@pytest.mark.parametrize("made", GOOD)
-def test_a_token_for_this_server_counts(server: Server, made: Callable[[], str]) -> None:
-    token = made()
+@pytest.mark.parametrize("make_token", GOOD)
+def test_a_token_for_this_server_counts(server: Server, make_token: Callable[[], str]) -> None:
+    token = make_token()
     asker = Asker(server.url, token)
     assert asker.call("get_memory_stats").status_code == 200
     assert asker.mcp(MODERN, "tools/list").status_code == 200
@@ -112,8 +113,8 @@ BAD = {
 def test_other_tokens_do_not_count(server: Server, case: str) -> None:
     response = Asker(server.url, BAD[case]).call("get_memory_stats")
     assert response.status_code == 401
-    wanted = f'resource_metadata="{PUBLIC}/.well-known/oauth-protected-resource/mcp"'
-    assert wanted in response.headers["www-authenticate"]
+    challenge = f'resource_metadata="{PUBLIC}/.well-known/oauth-protected-resource/mcp"'
+    assert challenge in response.headers["www-authenticate"]
 
 
 def test_tenants_are_apart_and_a_scope_is_needed_to_write(server: Server) -> None:
@@ -134,9 +135,9 @@ def test_scopes_that_are_not_texts_give_nothing(server: Server, scope: object) -
 
 def test_clients_find_the_identity_provider(server: Server) -> None:
     anybody = Asker(server.url, None)
-    found = anybody.http.get("/.well-known/oauth-protected-resource/mcp").json()
-    assert found["resource"] == f"{PUBLIC}/mcp"
-    assert found["authorization_servers"] == [f"{ISSUER}/"]
+    metadata = anybody.http.get("/.well-known/oauth-protected-resource/mcp").json()
+    assert metadata["resource"] == f"{PUBLIC}/mcp"
+    assert metadata["authorization_servers"] == [f"{ISSUER}/"]
 
 
 def test_the_public_name_is_a_name_of_this_server(server: Server) -> None:
@@ -163,7 +164,9 @@ class Provider:
 
     def __init__(self, *, hangs: bool = False, drips: bool = False, status: int = 200) -> None:
         self.keys: list[dict[str, Any]] = [as_jwk(KEY, "one")]
-        self.asked, self.hangs, self.over = 0, hangs, threading.Event()
+        self.asked = 0
+        self.hangs = hangs
+        self.over = threading.Event()
         provider = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -211,11 +214,12 @@ def as_jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
 
 def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(tmp_path: Path) -> None:
     with Provider() as provider, serving(tmp_path / "data", **provider.settings()) as server:
-        known, new = Asker(server.url, signed(claims())), Asker(server.url, signed(claims(), OTHER, kid="two"))
-        assert known.call("get_memory_stats").status_code == 200
+        known_key = Asker(server.url, signed(claims()))
+        new_key = Asker(server.url, signed(claims(), OTHER, kid="two"))
+        assert known_key.call("get_memory_stats").status_code == 200
         provider.keys.append(as_jwk(OTHER, "two"))
         began = time.monotonic()
-        while (status := new.call("get_memory_stats").status_code) == 401:
+        while (status := new_key.call("get_memory_stats").status_code) == 401:
             assert time.monotonic() - began < 15
             time.sleep(0.5)
         assert status == 200
@@ -225,16 +229,18 @@ def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(tmp
             assert made_up.call("get_memory_stats").status_code == 401
         assert provider.asked == 2
         provider.__exit__()
-        assert known.call("get_memory_stats").status_code == 200, "keys that are known count while the provider is away"
+        assert known_key.call("get_memory_stats").status_code == 200, (
+            "keys that are known count while the provider is away"
+        )
 
 
 def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> None:
     with Provider(hangs=True) as provider, serving(tmp_path / "data", **provider.settings()) as server:
         began = time.monotonic()
         with ThreadPoolExecutor(8) as threads:
-            asked = [threads.submit(Asker(server.url, signed(claims())).call, "get_memory_stats") for _ in range(8)]
+            calls = [threads.submit(Asker(server.url, signed(claims())).call, "get_memory_stats") for _ in range(8)]
             assert Asker(server.url, None).http.get("/healthz").status_code == 200
-            assert {each.result().status_code for each in asked} == {503}
+            assert {call.result().status_code for call in calls} == {503}
         assert time.monotonic() - began < 10
         assert provider.asked == 1
 
@@ -250,7 +256,8 @@ def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(monkeypatch: py
     async def ask(provider: Provider) -> None:
         keys = jwt_tokens._Keys(provider.url)
         assert await keys.find("one") is not None
-        provider.hangs, keys._good_until = True, 0.0
+        provider.hangs = True
+        keys._good_until = 0.0
         keys._next_look = 0.0
         began = time.monotonic()
         assert all(await asyncio.gather(*(keys.find("one") for _ in range(3))))
@@ -271,11 +278,14 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
     quick(monkeypatch, 0.2)
 
     async def ask(provider: Provider) -> None:
-        keys, before = jwt_tokens._Keys(provider.url), threading.active_count() - provider.asked
+        keys = jwt_tokens._Keys(provider.url)
+        threads_before = threading.active_count() - provider.asked
         for _ in range(3):
             with pytest.raises(HttpError):
                 await keys.find("one")
-            assert threading.active_count() - before - 1 <= 1 + provider.asked  # the provider has one for each call
+            assert (
+                threading.active_count() - threads_before - 1 <= 1 + provider.asked
+            )  # the provider has one for each call
             await asyncio.sleep(0.25)
         deadline = time.monotonic() + 5
         while any(thread.name == "keys of tokens" for thread in threading.enumerate()):
@@ -290,12 +300,12 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
 def test_a_server_ends_while_its_provider_drips(tmp_path: Path) -> None:
     with Provider(drips=True) as provider, serving(tmp_path / "data", **provider.settings()) as server:
         with ThreadPoolExecutor(1) as thread:
-            asked = thread.submit(Asker(server.url, signed(claims())).call, "get_memory_stats")
+            call = thread.submit(Asker(server.url, signed(claims())).call, "get_memory_stats")
             while not provider.asked:
                 time.sleep(0.02)
             began = time.monotonic()
             server.process.terminate()
-            asked.exception()
+            call.exception()
         server.process.wait(30)
         assert time.monotonic() - began < 20
 
@@ -338,7 +348,7 @@ def test_a_file_of_tokens_and_jwts_are_two_ways(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("")
     settings = {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER, "http__jwt__jwks": "x"}
     with (
-        pytest.raises(AssertionError, match="keep one"),
+        pytest.raises(AssertionError, match="keep only one"),
         serving(tmp_path / "data", **settings, http__tokens=str(tmp_path / "tokens")),
     ):
         pass

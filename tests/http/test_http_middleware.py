@@ -30,8 +30,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         http__origins=ORIGIN,
         http__hosts="memory.lan",
         http__requests_per_minute="60000",
-    ) as started:
-        yield started
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +301,7 @@ def test_what_is_not_plain_http_gets_nothing(server: Server, data: bytes) -> Non
 NOT_STARTED: list[tuple[dict[str, str], list[str], str]] = [
     ({}, [], "tokens add"),
     ({"http__token": "short"}, [], "32"),
-    ({"http__token": TOKEN, "http__open": "true"}, [], "keep one"),
+    ({"http__token": TOKEN, "http__open": "true"}, [], "keep only one"),
     ({"http__open": "true"}, ["--http", "0.0.0.0:0"], "tokens add"),
     ({"http__jwt__issuer": "https://id.example.com"}, [], "http.jwt.jwks"),
     ({"http__token": TOKEN}, ["--http", "nonsense"], "not an address"),
@@ -328,13 +328,13 @@ for number, (settings, arguments) in enumerate(json.loads(sys.argv[1])):
 
 
 def test_a_server_that_nobody_could_use_does_not_start(tmp_path: Path) -> None:
-    given = json.dumps([(settings, arguments) for settings, arguments, _ in NOT_STARTED])
-    done = subprocess.run(
-        [sys.executable, "-c", START_ALL, given], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    cases = json.dumps([(settings, arguments) for settings, arguments, _ in NOT_STARTED])
+    completed = subprocess.run(
+        [sys.executable, "-c", START_ALL, cases], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
-    said = re.split(r"ended with (\S+)\n", done.stderr)
-    assert len(said) == 2 * len(NOT_STARTED) + 1, done.stderr
-    for case, log, status in zip(NOT_STARTED, said[::2], said[1::2], strict=False):
+    parts = re.split(r"ended with (\S+)\n", completed.stderr)
+    assert len(parts) == 2 * len(NOT_STARTED) + 1, completed.stderr
+    for case, log, status in zip(NOT_STARTED, parts[::2], parts[1::2], strict=False):
         assert case[-1] in log, (case, log)
         assert status != "0", case
         assert "http://" not in log, (case, log)

@@ -11,7 +11,7 @@ from memory_server.tools import ANSWERED_TOOLS, TOOLS, offered
 
 
 @pytest.mark.parametrize(
-    ("flags", "there"),
+    ("flags", "offered_tools"),
     [
         ([], set(ANSWERED_TOOLS)),
         (["--toolsets=sessions"], set(offered("sessions"))),
@@ -21,14 +21,16 @@ from memory_server.tools import ANSWERED_TOOLS, TOOLS, offered
         ),
     ],
 )
-def test_plain_calls_are_those_of_the_tools_that_are_offered(tmp_path: Path, flags: list[str], there: set[str]) -> None:
+def test_plain_calls_are_those_of_the_tools_that_are_offered(
+    tmp_path: Path, flags: list[str], offered_tools: set[str]
+) -> None:
     with serving(tmp_path / "data", *flags, http__token=TOKEN) as server:
         asker = Asker(server.url, None)
         document = asker.http.get("/v1/openapi.json").json()
         refused = {name for name in TOOLS if Asker(server.url).call(name, {"x": 1}).status_code == 404}
     assert document["openapi"] == "3.1.0"
-    assert set(document["paths"]) == {f"/v1/{name}" for name in (*there, "me")}
-    assert refused == set(TOOLS) - there
+    assert set(document["paths"]) == {f"/v1/{name}" for name in (*offered_tools, "me")}
+    assert refused == set(TOOLS) - offered_tools
 
 
 def test_a_server_that_only_reads_refuses_a_change_with_a_sentence(tmp_path: Path) -> None:
@@ -56,8 +58,8 @@ def test_answers_are_as_the_document_says(tmp_path: Path, examples: int, monkeyp
     settings = {"http__token": TOKEN, "http__requests_per_minute": "6000000"}
     with serving(tmp_path / "data", "--toolsets=all,notes,layers,refs", **settings) as server:
         schema = schemathesis.openapi.from_url(f"{server.url}/v1/openapi.json")
-        for found in schema.get_all_operations():
-            operation = found.ok()
+        for described in schema.get_all_operations():
+            operation = described.ok()
 
             @hypothesis.settings(
                 max_examples=examples, database=None, suppress_health_check=list(hypothesis.HealthCheck)

@@ -60,8 +60,9 @@ def test_each_id_comes_from_the_first_source_of_its_transport(tmp_path: Path, tr
         for field in FIELDS:
             for sources in (("setting",), ("header", "setting"), ("argument", "setting"), ("argument", "header")):
                 # A user of a stronger source does not inherit the agent of the settings, so all name the same one.
-                users = {"user_id": "setting-user_id"} if field != "user_id" else {}
-                arguments = users | ({field: f"argument-{field}"} if "argument" in sources else {})
+                arguments = {"user_id": "setting-user_id"} if field != "user_id" else {}
+                if "argument" in sources:
+                    arguments[field] = f"argument-{field}"
                 headers = {f"x_memory_{field}": f"header-{field}"} if "header" in sources else {}
                 if transport == "REST":
                     session = asker.call("memory_get_stats", arguments, **headers).json()["session"]
@@ -76,7 +77,7 @@ def said_over(server: Server, token: str, rng: Random) -> Said:
     """Calls over REST or in one of the eras, with the ids as headers, as arguments, or some as each."""
     asker = Asker(server.url, token)
 
-    async def said(tool: str, **arguments: Any) -> dict[str, Any]:
+    async def tell(tool: str, **arguments: Any) -> dict[str, Any]:
         headers = {
             f"x_memory_{name}": quote(arguments.pop(name))
             for name in ("user_id", "agent_id", "run_id")
@@ -94,7 +95,7 @@ def said_over(server: Server, token: str, rng: Random) -> Said:
             raise ToolFailed(failed.get("message") or failed["text"])
         return dict(answer["result"]["structuredContent"])
 
-    return said
+    return tell
 
 
 @pytest.fixture
@@ -106,7 +107,8 @@ def tokens(tmp_path: Path) -> list[str]:
 @pytest.mark.anyio
 @pytest.mark.parametrize("calls", [300, pytest.param(5_000, marks=pytest.mark.full)])
 async def test_no_call_shows_anything_of_another_user_or_tenant(tmp_path: Path, tokens: list[str], calls: int) -> None:
-    folder, rng = tmp_path / "data", Random(calls)
+    folder = tmp_path / "data"
+    rng = Random(calls)
     often = {"http__requests_per_minute": "6000000", "knowledge__durability": "normal"}
     with serving(folder, "--toolsets", "sessions", **often) as server:
         worlds = [World(said_over(server, token, rng), n, lasts=False) for n, token in enumerate(tokens)]

@@ -32,7 +32,7 @@ class _Connection:
 
 
 @pytest.mark.parametrize(
-    ("let_in", "most", "closed", "left"),
+    ("let_in", "most", "closed", "stays"),
     [
         ("", 3, "", "abc"),
         ("", 2, "a", "bc"),
@@ -44,15 +44,15 @@ class _Connection:
     ],
 )
 def test_the_longest_stranger_goes_and_who_was_let_in_is_no_stranger(
-    let_in: str, most: int, closed: str, left: str
+    let_in: str, most: int, closed: str, stays: str
 ) -> None:
     strangers: dict[Any, None] = {}
-    gone = list[str]()
+    dismissed = list[str]()
     for name in "abc":
-        strangers[_Connection(name, strangers, name in let_in, gone)] = None
+        strangers[_Connection(name, strangers, name in let_in, dismissed)] = None
     http_server._make_room(strangers, most)
-    assert "".join(gone) == closed
-    assert "".join(connection.name for connection in strangers) == left
+    assert "".join(dismissed) == closed
+    assert "".join(connection.name for connection in strangers) == stays
 
 
 @pytest.mark.alone
@@ -64,8 +64,8 @@ def test_forms_without_their_end_keep_nobody_out(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN, http__web="true") as server, ExitStack() as stack:
         asker = Asker(server.url)
         for _ in range(count):
-            held = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
-            held.sendall(head)
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            connection.sendall(head)
         for _ in range(100):  # until the server has taken all of them in
             if asker.call("get_memory_stats").status_code == 200:
                 break

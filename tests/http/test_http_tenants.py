@@ -36,16 +36,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tokens(folder: Path) -> dict[str, str]:
-    given = {name: give(folder, name, "--tenant", name) for name in ("A", "B")}
-    given["reads A"] = give(folder, "reads A", "--tenant", "A", "--read-only")
-    given["operator"] = give(folder, "operator", "--operator")
-    return given
+    tokens = {name: give(folder, name, "--tenant", name) for name in ("A", "B")}
+    tokens["reads A"] = give(folder, "reads A", "--tenant", "A", "--read-only")
+    tokens["operator"] = give(folder, "operator", "--operator")
+    return tokens
 
 
 @pytest.fixture(scope="module")
 def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
-    with serving(folder, "--toolsets=all,notes,layers,refs", http__requests_per_minute="6000000") as started:
-        yield started
+    with serving(folder, "--toolsets=all,notes,layers,refs", http__requests_per_minute="6000000") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def askers(server: Server, tokens: dict[str, str]) -> dict[str, Asker]:
 
 
 @pytest.fixture(scope="module")
-def known(askers: dict[str, Asker]) -> dict[str, Any]:
+def ids_of_a(askers: dict[str, Asker]) -> dict[str, Any]:
     """The ids of what A has of every kind."""
     a = askers["A"]
     short = a.done("add_short_term_memory", **said(f"{MARK} is where the cat {MARK}a lives"))
@@ -66,42 +66,42 @@ def known(askers: dict[str, Asker]) -> dict[str, Any]:
     ref = a.done("memoryAdd", content=f"{MARK} " * 50)
     a.done("backup_memories", name=MARK)
     note = a.done("recall", query=MARK)
-    gone = a.done("add_short_term_memory", **said(f"{MARK} gone"))
+    forgotten = a.done("add_short_term_memory", **said(f"{MARK} gone"))
     a.done("delete_short_term_memories", pattern="gone")
     return {
         "short": short["id"],
-        "change": gone["changeId"],
+        "change": forgotten["changeId"],
         "ref": ref["referenceId"],
         "note": note,
-        "gone": gone["id"],
+        "gone": forgotten["id"],
     }
 
 
-def arguments(known: dict[str, Any], rng: Random) -> dict[str, dict[str, Any]]:
+def arguments_by_tool(ids_of_a: dict[str, Any], rng: Random) -> dict[str, dict[str, Any]]:
     """For every tool what could bring something of A, with the ids and names of A."""
     chat = rng.choice([{}, {"conversation_id": NAMES[0]}])
-    asked = {"recentMessages": [{"role": "user", "content": "where does the cat live?"}]}
+    question = {"recentMessages": [{"role": "user", "content": "where does the cat live?"}]}
     words: dict[str, dict[str, Any]] = {
         "add_short_term_memory": {**said("a dog")},
-        "search_short_term_memories": {**asked, "scope": "all"},
+        "search_short_term_memories": {**question, "scope": "all"},
         "delete_short_term_memories": {"pattern": "/z.nzi/", **chat},
         "add_long_term_memory": {"name": f"mine{rng.random()}", "prompt": "x", "trigger": "return false;"},
         "update_long_term_memory": {"name": NAMES[1], "prompt": "x"},
         "delete_long_term_memory": {"name": NAMES[1]},
         "get_memory_context": {"name": NAMES[1]},
-        "search_long_term_memories": {"messages": asked["recentMessages"]},
-        "pin_memory": {"id": known["short"]},
-        "unpin_memory": {"id": known["short"][:6]},
-        "mute_memory": {"id": known["short"], "where": "everywhere"},
-        "edit_memory": {"id": known["short"], "find": "cat", "replace": "dog"},
-        "restore_memories_from_archive": {"ids": [known["gone"]]},
-        "undo_change": {"changeId": known["change"]},
+        "search_long_term_memories": {"messages": question["recentMessages"]},
+        "pin_memory": {"id": ids_of_a["short"]},
+        "unpin_memory": {"id": ids_of_a["short"][:6]},
+        "mute_memory": {"id": ids_of_a["short"], "where": "everywhere"},
+        "edit_memory": {"id": ids_of_a["short"], "find": "cat", "replace": "dog"},
+        "restore_memories_from_archive": {"ids": [ids_of_a["gone"]]},
+        "undo_change": {"changeId": ids_of_a["change"]},
         "backup_memories": {"name": f"b{rng.random()}"},
         "restore_memories": {"name": MARK},
         "delete_backup": {"name": MARK},
-        "explain_recall": {**asked, "memory_id": known["short"], "scope": "all"},
+        "explain_recall": {**question, "memory_id": ids_of_a["short"], "scope": "all"},
         "search_memories": {"query": "cat", "scope": "all", "archived": rng.random() < 0.5},
-        "recall_turn": {"messages": asked["recentMessages"]},
+        "recall_turn": {"messages": question["recentMessages"]},
         "remember_turn": said("a bird"),
         "remember": {"type": "domain", "topic": "mine", "content": "a fact of B"},
         "recall": {"query": "island"},
@@ -109,23 +109,23 @@ def arguments(known: dict[str, Any], rng: Random) -> dict[str, dict[str, Any]]:
         "save_to_global_memory": {"key": f"k{rng.random()}", "content": "of B"},
         "memoryAdd": {"content": "of B"},
         "memorySearch": {"query": "cat", "includeContent": True},
-        "memoryDelete": {"id": known["ref"]},
-        "memoryGetContent": {"id": known["ref"]},
+        "memoryDelete": {"id": ids_of_a["ref"]},
+        "memoryGetContent": {"id": ids_of_a["ref"]},
     }
     for name, tool in TOOLS.items():
         fields = tool.arguments.model_fields
-        given = words.setdefault(name, {})
-        if name not in words or not given:
+        call_arguments = words.setdefault(name, {})
+        if name not in words or not call_arguments:
             if "query" in fields:
-                given["query"] = "island cat"
+                call_arguments["query"] = "island cat"
             if "key" in fields:
-                given["key"] = MARK
+                call_arguments["key"] = MARK
             if "conversation_id" in fields:
-                given |= chat
+                call_arguments |= chat
     return words
 
 
-def echoed(text: str, sent: str) -> str:
+def without_echo(text: str, sent: str) -> str:
     """`text` without what the caller itself had sent."""
     for word in (MARK, *NAMES):
         if word in sent:
@@ -133,21 +133,23 @@ def echoed(text: str, sent: str) -> str:
     return text
 
 
-def leaks(known: dict[str, Any], text: str, sent: str) -> bool:
-    ids = [known["short"], known["ref"], known["gone"]]
-    return MARK in echoed(text, sent) or any(each in text for each in ids if each[:6] not in sent)
+def leaks(ids_of_a: dict[str, Any], text: str, sent: str) -> bool:
+    ids = [ids_of_a["short"], ids_of_a["ref"], ids_of_a["gone"]]
+    return MARK in without_echo(text, sent) or any(memory_id in text for memory_id in ids if memory_id[:6] not in sent)
 
 
-def everything(asker: Asker, known: dict[str, Any], rng: Random) -> Iterator[tuple[str, Callable[[], str]]]:
+def all_requests(asker: Asker, ids_of_a: dict[str, Any], rng: Random) -> Iterator[tuple[str, Callable[[], str]]]:
     """What can be asked, over REST and in both eras: what is sent, and the call."""
-    given = arguments(known, rng)
+    arguments_of = arguments_by_tool(ids_of_a, rng)
     for name in TOOLS:
-        sent = json.dumps(given[name])
-        yield sent, lambda name=name: asker.call(name, given[name]).text
+        sent = json.dumps(arguments_of[name])
+        yield sent, lambda name=name: asker.call(name, arguments_of[name]).text
         for era in ERAS:
             yield (
                 sent,
-                lambda name=name, era=era: asker.mcp(era, "tools/call", {"name": name, "arguments": given[name]}).text,
+                lambda name=name, era=era: (
+                    asker.mcp(era, "tools/call", {"name": name, "arguments": arguments_of[name]}).text
+                ),
             )
     uris = [f"memory://conversation/{NAMES[0]}/short-term", "memory://conversation/default/long-term"]
     for era in ERAS:
@@ -156,53 +158,53 @@ def everything(asker: Asker, known: dict[str, Any], rng: Random) -> Iterator[tup
         listed = asker.mcp(era, "resources/list").json()["result"]["resources"]
         templates = asker.mcp(era, "resources/templates/list").json()["result"]["resourceTemplates"]
         for template in templates:
-            uris += [template["uriTemplate"].replace("{id}", each) for each in ("default", NAMES[0])]
-        for uri in {*uris, *(each["uri"] for each in listed)}:
+            uris += [template["uriTemplate"].replace("{id}", conversation) for conversation in ("default", NAMES[0])]
+        for uri in {*uris, *(resource["uri"] for resource in listed)}:
             yield uri, lambda era=era, uri=uri: asker.mcp(era, "resources/read", {"uri": uri}).text
         for prompt in asker.mcp(era, "prompts/list").json()["result"]["prompts"]:
-            said_ = {each["name"]: "default" for each in prompt.get("arguments", ())}
-            name = prompt["name"]
-            yield (
-                "",
-                lambda era=era, name=name, said_=said_: (
-                    asker.mcp(era, "prompts/get", {"name": name, "arguments": said_}).text
-                ),
-            )
+            prompt_arguments = {argument["name"]: "default" for argument in prompt.get("arguments", ())}
+            get = {"name": prompt["name"], "arguments": prompt_arguments}
+            yield "", lambda era=era, get=get: asker.mcp(era, "prompts/get", get).text
         for template in templates:
-            asked = {"ref": {"type": "ref/resource", "uri": template["uriTemplate"]}}
-            asked["argument"] = {"name": "id", "value": ""}
-            yield "", lambda era=era, asked=asked: asker.mcp(era, "completion/complete", asked).text
+            completion = {"ref": {"type": "ref/resource", "uri": template["uriTemplate"]}}
+            completion["argument"] = {"name": "id", "value": ""}
+            yield "", lambda era=era, completion=completion: asker.mcp(era, "completion/complete", completion).text
 
 
-def test_a_has_what_b_must_not_see(askers: dict[str, Asker], known: dict[str, Any]) -> None:
-    found = sum(MARK in echoed(call(), sent) for sent, call in everything(askers["reads A"], known, Random(1)))
-    assert found > 30, "the property below would see nothing if A had nothing"
+def test_a_has_what_b_must_not_see(askers: dict[str, Asker], ids_of_a: dict[str, Any]) -> None:
+    requests = all_requests(askers["reads A"], ids_of_a, Random(1))
+    answers_with_mark = sum(MARK in without_echo(call(), sent) for sent, call in requests)
+    assert answers_with_mark > 30, "the property below would see nothing if A had nothing"
 
 
-@pytest.mark.parametrize("requests", [600, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("requests", [300, pytest.param(10_000, marks=pytest.mark.full)])
 def test_nothing_of_one_tenant_is_in_any_answer_to_another(
-    askers: dict[str, Asker], known: dict[str, Any], requests: int
+    askers: dict[str, Asker], ids_of_a: dict[str, Any], requests: int
 ) -> None:
-    rng, done = Random(7), 0
-    while done < requests:
-        for sent, call in everything(askers["B"], known, rng):
+    rng = Random(7)
+    answers = 0
+    while answers < requests:
+        for sent, call in all_requests(askers["B"], ids_of_a, rng):
             text = call()
-            assert not leaks(known, text, sent), (sent, text)
-            done += 1
+            assert not leaks(ids_of_a, text, sent), (sent, text)
+            answers += 1
     assert askers["A"].done("get_memory_context", name=NAMES[1])["trigger"] == "return true;"
 
 
+@pytest.mark.parametrize("requests", [80, pytest.param(250, marks=pytest.mark.full)])
 def test_nothing_leaks_between_requests_that_alternate(
-    askers: dict[str, Asker], known: dict[str, Any], server: Server, tokens: dict[str, str]
+    askers: dict[str, Asker], ids_of_a: dict[str, Any], server: Server, tokens: dict[str, str], requests: int
 ) -> None:
     def ask(name: str) -> list[str]:
-        asker, found = Asker(server.url, tokens[name]), []
-        for number in range(250):
+        asker = Asker(server.url, tokens[name])
+        answers = []
+        for number in range(requests):
             if number % 2:
-                found.append(asker.call("search_memories", {"query": "cat dog", "limit": 3}).text)
+                answers.append(asker.call("search_memories", {"query": "cat dog", "limit": 3}).text)
             else:
-                found.append(json.dumps(asker.tool(ERAS[number % 4 // 2], "search_memories", query="cat dog", limit=3)))
-        return found
+                era = ERAS[number % 4 // 2]
+                answers.append(json.dumps(asker.tool(era, "search_memories", query="cat dog", limit=3)))
+        return answers
 
     with ThreadPoolExecutor(4) as threads:
         for name, texts in zip("ABAB", threads.map(ask, "ABAB"), strict=True):
@@ -210,17 +212,18 @@ def test_nothing_leaks_between_requests_that_alternate(
 
 
 def test_streams_of_two_tenants_that_listen_get_only_what_is_their_own(tmp_path: Path) -> None:
-    folder, uris = tmp_path / "data", [f"memory://conversation/{name}/short-term" for name in ("heard", "unheard")]
+    folder = tmp_path / "data"
+    uris = [f"memory://conversation/{name}/short-term" for name in ("heard", "unheard")]
     tokens = {name: give(folder, name, "--tenant", name) for name in "AB"}
 
     def updates(stream: socket.socket, seconds: float) -> bytes:
         """What comes until nothing comes for so long."""
         stream.settimeout(seconds)
-        came = b""
+        data_so_far = b""
         with suppress(TimeoutError):
             while data := stream.recv(65_536):
-                came += data
-        return came
+                data_so_far += data
+        return data_so_far
 
     with (
         serving(folder, http__requests_per_minute="6000000", upkeep__enabled="false") as server,
@@ -236,27 +239,32 @@ def test_streams_of_two_tenants_that_listen_get_only_what_is_their_own(tmp_path:
             else:
                 askers[name].tool(MODERN, "add_short_term_memory", **arguments)
             # The server looks for changes once a second: what is there now comes before the next turn.
-            heard, silent = updates(streams[name], 2), updates(streams["B" if name == "A" else "A"], 0.1)
+            other_name = "B" if name == "A" else "A"
+            heard = updates(streams[name], 2)
+            silent = updates(streams[other_name], 0.1)
             assert heard.count(b"resources/updated") == heard.count(b"conversation/heard/short-term") == 1, heard
             assert b"updated" not in silent, (name, silent)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """All files, but the memory that SQLite shares between its readers, which holds no data."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.endswith("-shm"))
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.endswith("-shm"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def test_a_token_that_only_reads_changes_no_byte(askers: dict[str, Asker], known: dict[str, Any], folder: Path) -> None:
-    place = folder / ".memory-server" / "tenants"
+def test_a_token_that_only_reads_changes_no_byte(
+    askers: dict[str, Asker], ids_of_a: dict[str, Any], folder: Path
+) -> None:
+    tenants_folder = folder / ".memory-server" / "tenants"
     before: dict[str, bytes] = {}
-    seen = files_of(place)
-    while seen != before:  # the files of the last writes are brought up to date, some seconds after them
+    now = files_of(tenants_folder)
+    while now != before:  # the files of the last writes are brought up to date, some seconds after them
         time.sleep(4)
-        before, seen = seen, files_of(place)
-    for _, call in everything(askers["reads A"], known, Random(3)):
+        before = now
+        now = files_of(tenants_folder)
+    for _, call in all_requests(askers["reads A"], ids_of_a, Random(3)):
         call()
-    after = files_of(place)
+    after = files_of(tenants_folder)
     assert [name for name in after if after[name] != before.get(name)] == []
     assert after.keys() == before.keys()
     refused = askers["reads A"].call("remember_turn", said("no"))
@@ -272,7 +280,7 @@ def test_the_tenant_of_a_token_is_a_folder_of_its_own(askers: dict[str, Asker], 
     assert (status, "of-b" in of_all) == (0, False)
 
 
-def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], known: dict[str, Any]) -> None:
+def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], ids_of_a: dict[str, Any]) -> None:
     assert askers["A"].http.get("/metrics").status_code == 403
     text = askers["operator"].http.get("/metrics").text
     assert 'memory_server_call_seconds_count{tool="add_short_term_memory"}' in text
@@ -280,7 +288,7 @@ def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], 
 
 
 def test_metrics_have_the_figures_that_the_docs_promise_summed_over_the_tenants(
-    askers: dict[str, Asker], known: dict[str, Any]
+    askers: dict[str, Asker], ids_of_a: dict[str, Any]
 ) -> None:
     def figures() -> dict[str, float]:
         lines = askers["operator"].http.get("/metrics").text.splitlines()
@@ -294,7 +302,7 @@ def test_metrics_have_the_figures_that_the_docs_promise_summed_over_the_tenants(
     commits = 'storage{name="commits"}'
     assert after[commits] >= before[commits] + 2
     assert after['storage{name="open_conversations"}'] >= 2
-    page = (Path(__file__).parents[2] / "docs/how-to/watch-the-server.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text(encoding="utf-8")
     promised = re.findall(r"`(storage|triggers|workers)\.(\w+)`", page)
     assert len(promised) == 7
     more = [("storage", "lock_timeouts"), ("triggers", "fired"), ("triggers", "quiet"), ("triggers", "timeout")]
@@ -326,7 +334,7 @@ def test_an_expired_token_and_a_broken_line_let_nobody_in(
 ) -> None:
     file = folder / ".memory-server" / "tokens.jsonl"
     old = Asker(server.url, give(folder, "old", "--days", "0.0000001"))
-    whole = file.read_bytes()
+    valid_lines = file.read_bytes()
     try:
         with file.open("ab") as out:
             out.write(b"{broken\n")
@@ -340,7 +348,7 @@ def test_an_expired_token_and_a_broken_line_let_nobody_in(
         time.sleep(0.6)
         assert askers["B"].call("get_memory_stats").status_code == 401
     finally:
-        file.write_bytes(whole)
+        file.write_bytes(valid_lines)
         file.chmod(0o600)
         time.sleep(0.6)
     assert askers["B"].call("get_memory_stats").status_code == 200
@@ -357,13 +365,13 @@ def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(folder: Path, tokens: 
 def test_a_file_of_tokens_that_others_can_replace_lets_nobody_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "etc"
-    place.mkdir(mode=0o700)
-    file = TokenFile(place / "tokens.jsonl")
+    etc = tmp_path / "etc"
+    etc.mkdir(mode=0o700)
+    file = TokenFile(etc / "tokens.jsonl")
     token = file.add("a", None, [], None)
     assert file.find(token) is not None
     for mode, enters in ((0o777, False), (0o1777, True), (0o770, False), (0o755, True)):
-        place.chmod(mode)
+        etc.chmod(mode)
         file._looked = float("-inf")
         assert (file.find(token) is not None) == enters, oct(mode)
     if (me := os.geteuid()) == 0:
@@ -389,7 +397,7 @@ MISTAKES = [
     (["remove", "nobody"], "There is no token"),
     (["add", "y", "--tenant", ""], "tenant is empty"),
     (["add", "y", "--tenant", "a" * 300], "300 characters"),
-    *((["add", "y", f"--days={days}"], f"cannot last {said} days") for days, said in DAYS.items()),
+    *((["add", "y", f"--days={days}"], f"cannot last {shown} days") for days, shown in DAYS.items()),
 ]
 
 
@@ -399,7 +407,7 @@ def test_mistakes_with_tokens_get_a_sentence(tmp_path: Path, arguments: list[str
     give(tmp_path, "x")
     status, _, err = in_process("tokens", *arguments, *where)
     assert (status, words in err) == (2, True), err
-    assert "x " in in_process("tokens", "list", *where)[1]
+    assert "x " in in_process("tokens", "list", *where).out
 
 
 def test_changes_at_once_all_count(tmp_path: Path) -> None:
@@ -412,9 +420,8 @@ def test_changes_at_once_all_count(tmp_path: Path) -> None:
             changes += [threads.submit(file.add, f"{name}{number}", None, ["read"], None) for name in ("new", "other")]
             for change in changes:
                 change.result()
-    assert {token.name for token in file.tokens()} == {
-        f"{name}{number}" for name in ("stays", "new", "other") for number in range(20)
-    }
+    expected = {f"{name}{number}" for number in range(20) for name in ("stays", "new", "other")}
+    assert {token.name for token in file.tokens()} == expected
 
 
 def test_lines_that_are_not_usable_stay_and_others_count(tmp_path: Path) -> None:
@@ -455,12 +462,12 @@ def test_a_token_is_taken_back_without_room_for_a_new_file(tmp_path: Path, monke
     assert "stolen" not in file.path.read_text()
     assert [token.name for token in TokenFile(file.path).tokens()] == ["phone"]
     monkeypatch.undo()
-    again = TokenFile(file.path)
-    assert again.find(stolen) is None
-    assert again.find(phone) is not None
-    again.add("new", None, ["read"], None)
-    again.remove("phone")
-    assert [token.name for token in again.tokens()] == ["new"]
+    reopened = TokenFile(file.path)
+    assert reopened.find(stolen) is None
+    assert reopened.find(phone) is not None
+    reopened.add("new", None, ["read"], None)
+    reopened.remove("phone")
+    assert [token.name for token in reopened.tokens()] == ["new"]
 
 
 def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:
@@ -479,13 +486,14 @@ def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:
 
 def test_a_flooding_tenant_is_refused_and_others_are_not(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    flood, calm = give(folder, "flood", "--tenant", "flood"), give(folder, "calm", "--tenant", "calm")
+    flood = give(folder, "flood", "--tenant", "flood")
+    calm = give(folder, "calm", "--tenant", "calm")
     with serving(folder, http__requests_per_minute="3") as server:  # the second would wait for 20 seconds
         asker = Asker(server.url, flood)
         answers = [asker.call("get_memory_stats") for _ in range(4)]
-        refused = [each for each in answers if each.status_code == 429]
+        refused = [answer for answer in answers if answer.status_code == 429]
         assert refused
-        assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
         assert Asker(server.url, calm).call("get_memory_stats").status_code == 200
 
 
@@ -493,10 +501,10 @@ def test_idle_tenants_leave_memory_and_come_back(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     tokens = {name: give(folder, name, "--tenant", name) for name in "abcde"}
     with serving(folder, http__open_tenants="2", http__tenant_idle_minutes="0.005") as server:
-        for again in range(3):
+        for earlier_turns in range(3):
             for name, token in tokens.items():
                 asker = Asker(server.url, token)
-                asker.done("remember_turn", **said(f"{name} {again}"))
-                assert asker.done("get_memory_stats")["total"] == again + 1
+                asker.done("remember_turn", **said(f"{name} {earlier_turns}"))
+                assert asker.done("get_memory_stats")["total"] == earlier_turns + 1
         assert server.end() == 0
     assert os.listdir(folder / ".memory-server" / "tenants")

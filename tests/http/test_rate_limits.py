@@ -113,11 +113,11 @@ async def test_a_flood_is_refused_at_once_and_its_queue_is_bounded(burst: Burst)
 
 async def test_over_a_long_time_a_tenant_gets_its_share_and_no_more(burst: Burst) -> None:
     settings = HttpSettings()
-    answered = 0
+    number_answered = 0
     while burst.time.now < 600:
-        answered += (await burst.answers(300))["200"]
+        number_answered += (await burst.answers(300))["200"]
     minutes = burst.time.now / 60
-    assert answered <= settings.requests_per_minute * (minutes + 1 / AT_ONCE) + 1
+    assert number_answered <= settings.requests_per_minute * (minutes + 1 / AT_ONCE) + 1
 
 
 async def test_a_call_that_is_given_up_while_it_waits_leaves_its_place(burst: Burst) -> None:

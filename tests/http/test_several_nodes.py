@@ -16,11 +16,16 @@ def test_every_user_goes_on_when_a_node_is_killed_and_nothing_is_lost(
     users: int, seconds: float, tmp_path: Path
 ) -> None:
     with database_of_its_own() as url, ExitStack() as stack:
-        given = {"http__token": TOKEN, "store": url, "http__requests_per_minute": "1000000", "http__concurrent": "64"}
-        nodes = [stack.enter_context(serving(tmp_path / name, **given)) for name in "ab"]
-        said = [{"role": "user", "content": "The apple tree blooms"}]
-        Asker(nodes[0].url).done("add_short_term_memory", messages=said, conversation_id="shared")
+        settings = {
+            "http__token": TOKEN,
+            "store": url,
+            "http__requests_per_minute": "1000000",
+            "http__concurrent": "64",
+        }
+        nodes = [stack.enter_context(serving(tmp_path / name, **settings)) for name in "ab"]
+        messages = [{"role": "user", "content": "The apple tree blooms"}]
+        Asker(nodes[0].url).done("add_short_term_memory", messages=messages, conversation_id="shared")
         assert Asker(nodes[1].url).done("get_memory_stats", conversation_id="shared")["total"] == 1
-        recalls, told, lost = use(nodes, seconds, users, killed=nodes[1])
-        assert (lost, len(recalls)) == (0, told)
-        assert told >= users
+        recalls, number_told, lost = use(nodes, seconds, users, killed=nodes[1])
+        assert (lost, len(recalls)) == (0, number_told)
+        assert number_told >= users

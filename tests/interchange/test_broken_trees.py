@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ def _read(conversation: dict[str, Any]) -> Incoming:
 
 
 def _texts(incoming: Incoming) -> list[str]:
-    memories = [memory for contents in incoming.conversations for memory in contents.short_term]
-    return [message.content for memory in memories for message in memory.messages]
+    memories = chain.from_iterable(contents.short_term for contents in incoming.conversations)
+    messages = chain.from_iterable(memory.messages for memory in memories)
+    return [message.content for message in messages]
 
 
 def _beside(incoming: Incoming) -> tuple[int, int]:
@@ -31,7 +33,7 @@ def _claude(parents: list[str | None], leaf: str | None = None) -> Incoming:
     """Messages `1`, `2`… with these parents."""
     rows = []
     for number, parent in enumerate(parents, 1):
-        sender = "human" if number % 2 else "assistant"
+        sender = ("assistant", "human")[number % 2]
         rows.append({"uuid": str(number), "parent_message_uuid": parent, "sender": sender, "text": str(number)})
     return _read({"name": "n", "chat_messages": rows, "current_leaf_message_uuid": leaf})
 
@@ -58,13 +60,17 @@ def _chatgpt(parents: dict[str, str | None], leaf: str | None, *, dated: bool = 
     """Messages by their names, each with its parent; `linked`: the parents name their children."""
     mapping: dict[str, Any] = {}
     for number, (name, parent) in enumerate(parents.items()):
-        message = {
-            "author": {"role": "assistant" if number % 2 else "user"},
+        message: dict[str, Any] = {
+            "author": {"role": ("user", "assistant")[number % 2]},
             "content": {"content_type": "text", "parts": [name]},
-            "create_time": AT + number if dated else None,
+            "create_time": None,
         }
-        children = [child for child, above in parents.items() if above == name]
-        mapping[name] = {"parent": parent, "children": children if linked else [], "message": message}
+        if dated:
+            message["create_time"] = AT + number
+        children: list[str] = []
+        if linked:
+            children = [child for child, above in parents.items() if above == name]
+        mapping[name] = {"parent": parent, "children": children, "message": message}
     return _read({"title": "t", "current_node": leaf, "mapping": mapping})
 
 

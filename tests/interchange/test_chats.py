@@ -26,7 +26,7 @@ TAVERN = [
 ]
 
 
-def claude(name: str, *said: tuple[str, str, str], **more: Any) -> dict[str, Any]:
+def claude(name: str, *messages: tuple[str, str, str], **more: Any) -> dict[str, Any]:
     rows = [
         {
             "uuid": f"{name}{at}",
@@ -35,7 +35,7 @@ def claude(name: str, *said: tuple[str, str, str], **more: Any) -> dict[str, Any
             "text": "",
             "content": [{"type": "text", "text": text}],
         }
-        for who, text, at in said
+        for who, text, at in messages
     ]
     return {"uuid": name, "name": name, "account": {"uuid": "x"}, "chat_messages": rows, **more}
 
@@ -94,8 +94,8 @@ def lines(*rows: Any) -> bytes:
 
 
 def memories(data: bytes, **names: str) -> tuple[ShortTermMemory, ...]:
-    (held,) = chats.read(data, "default", UTC, names).conversations
-    return held.short_term
+    (contents,) = chats.read(data, chats.ChatOptions("default", UTC, names)).conversations
+    return contents.short_term
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def memories(data: bytes, **names: str) -> tuple[ShortTermMemory, ...]:
 )
 def test_each_form_is_known_by_its_content_and_keeps_its_times(data: bytes, texts: list[str], first_ms: int) -> None:
     assert format_of(data) == "chat"
-    found = memories(data)
-    assert [memory.text for memory in found] == texts
-    assert found[0].time_ms == first_ms
+    stored = memories(data)
+    assert [memory.text for memory in stored] == texts
+    assert stored[0].time_ms == first_ms
 
 
 def test_a_conversation_of_claude_is_read_along_its_last_branch_and_without_thoughts() -> None:
@@ -132,8 +132,8 @@ def test_a_conversation_of_claude_is_read_along_its_last_branch_and_without_thou
         {"uuid": "3", "parent_message_uuid": "1", "sender": "assistant", "text": "t and a"},
     ]
     rows[2]["content"] = [{"type": "thinking", "thinking": "t"}, {"type": "tool_use"}, {"type": "text", "text": "a"}]
-    (one,) = memories(json.dumps([{"name": "x", "chat_messages": rows}]).encode())
-    assert one.text == "user: hi\nassistant: a"
+    (memory,) = memories(json.dumps([{"name": "x", "chat_messages": rows}]).encode())
+    assert memory.text == "user: hi\nassistant: a"
 
 
 def test_names_fill_macros_and_speakers() -> None:
@@ -142,20 +142,20 @@ def test_names_fill_macros_and_speakers() -> None:
     newer = {**TAVERN[0], "user_name": "unused", "character_name": "unused"}
     assert memories(lines(newer, *TAVERN[1:]))[0].text == "Robin: Welcome, Ann!", "as the messages say it"
     assert memories(json.dumps([GPT]).encode(), user="Ann", char="Robin")[0].text == "Ann: 骑车去双廊\nRobin: 小心车"
-    (one,) = memories(b"Robin: hello\nAnn: hi\n", user="Ann", char="Robin")[:1]
-    assert [message.role for message in one.messages] == ["assistant"]
+    (memory,) = memories(b"Robin: hello\nAnn: hi\n", user="Ann", char="Robin")[:1]
+    assert [message.role for message in memory.messages] == ["assistant"]
 
 
 def test_the_same_words_said_twice_are_two_memories_and_private_words_none() -> None:
-    said = [{"role": "user", "content": "晚安"}, {"role": "assistant", "content": "晚安"}] * 2
-    assert len({memory.id for memory in memories(lines(*said))}) == 2
+    rows = [{"role": "user", "content": "晚安"}, {"role": "assistant", "content": "晚安"}] * 2
+    assert len({memory.id for memory in memories(lines(*rows))}) == 2
     secret = {"role": "user", "content": "<private>1234</private>"}
-    assert [memory.text for memory in memories(lines(*said[:2], secret))] == ["user: 晚安\nassistant: 晚安"]
+    assert [memory.text for memory in memories(lines(*rows[:2], secret))] == ["user: 晚安\nassistant: 晚安"]
 
 
 def test_a_chat_in_which_nobody_answers_becomes_several_memories() -> None:
-    found = memories(lines(*({"role": "user", "content": str(number)} for number in range(50))))
-    assert [len(memory.messages) for memory in found] == [20, 20, 10]
+    stored = memories(lines(*({"role": "user", "content": str(number)} for number in range(50))))
+    assert [len(memory.messages) for memory in stored] == [20, 20, 10]
 
 
 def test_a_diary_of_sixty_days_is_sixty_memories() -> None:
@@ -174,18 +174,18 @@ def test_chats_of_two_characters_do_not_mix_unless_somebody_says_so(run: Run) ->
 
 def test_a_message_with_a_time_in_seconds_is_left_out_with_its_reason() -> None:
     rows = ({"role": "user", "content": "a", "timestamp": 17}, {"role": "user", "content": "b"})
-    found = chats.read(lines(*rows), "default", UTC, {})
-    assert found.skipped == [("message 1", "its timestamp 17 is not in milliseconds since 1970")]
-    assert found.count == 1
+    incoming = chats.read(lines(*rows), chats.ChatOptions("default", UTC))
+    assert incoming.skipped == [("message 1", "its timestamp 17 is not in milliseconds since 1970")]
+    assert incoming.count == 1
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "sentence"),
     [(b'{"role": "user"', "is not a message|not JSON"), (b"[]", "holds no messages"), (b"x", "speaker|role")],
 )
-def test_what_is_not_a_chat_is_refused_in_one_sentence(data: bytes, said: str) -> None:
-    with pytest.raises(NotThisFormat, match=said):
-        chats.read(data, "default", UTC, {})
+def test_what_is_not_a_chat_is_refused_in_one_sentence(data: bytes, sentence: str) -> None:
+    with pytest.raises(NotThisFormat, match=sentence):
+        chats.read(data, chats.ChatOptions("default", UTC))
 
 
 @pytest.mark.parametrize("name", ["dated", "undated"])
@@ -194,20 +194,21 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
         Path("chat").write_bytes(lines(*TAVERN))
     else:
         Path("chat").write_text("用户：我对芒果过敏\nAI：记住了\n用户：晚安\nAI：晚安\n", encoding="utf-8")
-    named = "Robin" if name == "dated" else "default"
-    assert f"{named} would get " in run("import", "chat", "--dry-run")[1]
+    named = {"dated": "Robin", "undated": "default"}[name]
+    assert f"{named} (dry run): " in run("import", "chat", "--dry-run")[1]
     assert not (tmp_path / "data").exists()
     run("--now", "2026-01-01T00:00", "import", "chat")
-    before, changes = run("list", "-c", named)[1], run("history")[1]
+    before = run("list", "-c", named)[1]
+    changes = run("history")[1]
     recall = run("--now", "2026-01-02T00:00", "recall", "-c", named, "芒果蛋糕？")[1]
     assert "芒果" in recall
-    kept = run("list", "-c", named)[1]
+    listed = run("list", "-c", named)[1]
     status, out, _ = run("--now", "2026-02-01T00:00", "import", "chat")
     assert status == 0
     assert "new" not in out
-    assert run("list", "-c", named)[1] == kept
+    assert run("list", "-c", named)[1] == listed
     assert len(run("history")[1].splitlines()) == len(changes.splitlines()) + 1, "only the recall reinforced"
-    assert before.splitlines()[0] == kept.splitlines()[0]
+    assert before.splitlines()[0] == listed.splitlines()[0]
 
 
 def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(run: Run) -> None:
@@ -235,7 +236,7 @@ def test_a_lorebook_without_dates_is_not_dated_again(run: Run) -> None:
 
 def test_a_tested_trigger_goes_into_the_memory(run: Run) -> None:
     Path("mother.js").write_text("match_keys(context.messages, ['mother']) > 0", encoding="utf-8")
-    assert "Say with --prompt what the model reads when mother.js fires" in run("add-trigger", "mother.js")[2]
+    assert "Write with --prompt what the model reads when mother.js fires" in run("add-trigger", "mother.js")[2]
     status, out, _ = run("add-trigger", "mother.js", "--prompt", "Ask how his mother is.", "-c", "小明")
     assert (status, out.startswith("Stored mother in 小明; change 1-")) == (0, True)
     assert run("add-trigger", "mother.js", "--prompt", "Ask.", "-c", "小明")[1].startswith("Replaced mother")
@@ -248,3 +249,35 @@ def test_a_tested_trigger_goes_into_the_memory(run: Run) -> None:
     Path("broken.json").write_text("[", encoding="utf-8")
     assert "broken.json is not JSON" in run("add-trigger", "broken.json")[2]
     assert "one .js file at a time" in run("add-trigger", "mother.js", "bad.js", "--prompt", "p")[2]
+
+
+def test_a_chat_of_chub_has_its_texts_in_objects() -> None:
+    data = lines(
+        {"user_name": "Ann", "character_name": "Robin"},
+        {"name": "Ann", "is_user": True, "mes": {"message": "I keep bees."}},
+        {
+            "name": "Robin",
+            "is_user": False,
+            "mes": {"message": "Good."},
+            "swipes": [{"message": "a"}, {"message": "b"}],
+        },
+        {"name": "Robin", "is_user": False, "mes": {"text": "lost"}},
+    )
+    assert format_of(data) == "chat"
+    incoming = chats.read(data, chats.ChatOptions("default", UTC))
+    (contents,) = incoming.conversations
+    assert [memory.text for memory in contents.short_term] == ["Ann: I keep bees.\nRobin: Good."]
+    assert [where for where, _reason in incoming.skipped] == ["line 4"]
+
+
+def test_a_chat_of_open_llm_vtuber_begins_with_a_row_without_text() -> None:
+    rows = [
+        {"role": "metadata", "timestamp": "2026-03-01T10:00:00"},
+        {"role": "human", "timestamp": "2026-03-01T10:00:05", "content": "I keep bees."},
+        {"role": "ai", "timestamp": "2026-03-01T10:00:09", "content": "Good.", "name": "Mili", "avatar": ""},
+    ]
+    data = json.dumps(rows).encode()
+    assert format_of(data) == "chat"
+    (memory,) = memories(data)
+    assert memory.text == "user: I keep bees.\nMili: Good."
+    assert memory.time_ms == 1_772_359_209_000

@@ -52,8 +52,8 @@ def gpt(title: str, *messages: Mapping[str, Any], **fields: Any) -> dict[str, An
     return {"title": title, "create_time": AT, "current_node": last, "mapping": mapping, **fields}
 
 
-def gpt_talk(title: str, asked: str, **fields: Any) -> dict[str, Any]:
-    return gpt(title, gpt_message("user", asked), gpt_message("assistant", "Noted."), **fields)
+def gpt_talk(title: str, question: str, **fields: Any) -> dict[str, Any]:
+    return gpt(title, gpt_message("user", question), gpt_message("assistant", "Noted."), **fields)
 
 
 CHATGPT: Mapping[str, Any] = {
@@ -71,7 +71,9 @@ CHATGPT: Mapping[str, Any] = {
 
 
 def claude_message(number: int, sender: str, text: str = "", **fields: Any) -> dict[str, Any]:
-    blocks = [{"type": "text", "text": text}] if text else []
+    blocks = []
+    if text:
+        blocks.append({"type": "text", "text": text})
     at = f"2026-03-01T10:00:{number:02}.000000Z"
     return {"uuid": f"m{number}", "sender": sender, "text": text, "content": blocks, "created_at": at, **fields}
 
@@ -81,7 +83,9 @@ def paste(text: str, name: str = "paste.txt") -> dict[str, Any]:
 
 
 def artifact(kind: str | None, text: str, command: str = "create") -> dict[str, Any]:
-    fields = {"command": command, "title": "Rooms", "content": text} | ({"type": kind} if kind else {})
+    fields = {"command": command, "title": "Rooms", "content": text}
+    if kind:
+        fields["type"] = kind
     return {"type": "tool_use", "name": "artifacts", "input": fields}
 
 
@@ -125,7 +129,9 @@ EXPORTS = {"chatgpt": CHATGPT, "claude": CLAUDE}
 
 
 def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 def write_folder(folder: str, files: Mapping[str, Any]) -> str:
@@ -146,7 +152,7 @@ def write_zip(name: str, files: Mapping[str, Any], prefix: str = "") -> str:
 
 def counts_of(report: str) -> list[str]:
     """The lines of a report that do not name the file."""
-    return [line for line in report.splitlines() if line.startswith(("left out", "not carried"))]
+    return [line for line in report.splitlines() if line.startswith(("left out", "lost"))]
 
 
 @pytest.mark.parametrize("service", EXPORTS)
@@ -156,7 +162,7 @@ def test_the_zip_and_the_folder_are_the_same_and_come_once(run: Run, service: st
     tried = run("import", archive, "--dry-run")[1]
     status, first, _err = run("import", archive)
     assert status == 0
-    assert first.startswith("export.zip has the form chat-export.\n")
+    assert first.startswith("export.zip has the format chat-export.\n")
     assert counts_of(tried) == counts_of(first), "a dry run reports the same"
     again = run("import", folder)[1]
     assert "new" not in again
@@ -167,7 +173,7 @@ def test_the_zip_and_the_folder_are_the_same_and_come_once(run: Run, service: st
 def test_chats_that_must_not_be_remembered_stay_out(run: Run) -> None:
     report = run("import", write_folder("chatgpt", CHATGPT))[1]
     assert "default: 2 new" in report
-    assert "not carried  chats that are temporary or marked as not to be remembered: 2" in report
+    assert "lost  chats that are temporary or marked as not to be remembered: 2" in report
     assert "left out  conversation 3: it has neither" not in report
     assert "it has neither `mapping` nor `chat_messages`" in report
     assert "4711" not in run("search", "safe code")[1]
@@ -212,13 +218,14 @@ def test_projects_and_memories_of_claude_are_notes_and_refs(run: Run) -> None:
 
 
 def test_a_project_and_a_memory_in_files_of_their_own(run: Run) -> None:
-    project, memory = CLAUDE["projects.json"][0], CLAUDE["memories.json"][0]
+    project = CLAUDE["projects.json"][0]
+    memory = CLAUDE["memories.json"][0]
     files = {"projects/p1.json": project, "memories/u.json": memory, "design_chats/x.json": {"messages": []}}
     report = run("import", write_zip("memories-000.zip", files))[1]
     assert "notes: 4 new" in report
-    assert "not carried  what stands in the file design_chats/x.json" in report
+    assert "lost  what stands in the file design_chats/x.json" in report
     Path("one.json").write_text(json.dumps(memory), encoding="utf-8")
-    assert "notes would get 3 " in run("import", "one.json", "--dry-run")[1]
+    assert "notes (dry run): 3 " in run("import", "one.json", "--dry-run")[1]
 
 
 def test_an_import_of_an_export_is_undone(run: Run) -> None:
@@ -235,7 +242,7 @@ def test_a_part_in_another_archive_is_named(run: Run) -> None:
     folder = write_folder("claude", CLAUDE)
     write_zip("claude/memories-000.zip", {})
     report = run("import", folder)[1]
-    assert "left out  memories-000.zip: it is a zip archive in the folder; give it too" in report
+    assert "left out  memories-000.zip: it is a zip archive in the folder; import it separately" in report
 
 
 def test_a_long_paste_comes_whole_in_several_messages(run: Run) -> None:
@@ -251,7 +258,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "takeout": ({"Takeout/My Activity/Gemini Apps/MyActivity.json": []}, "is an export of Google Takeout"),
     "grok": ({"x/prod-grok-backend.json": {}}, "is an export of Grok"),
     "pages": ({"chat.html": "<html></html>"}, "holds only web pages"),
-    "card": ({"card.json": {}}, "is a zip archive; unpack it and give what is inside"),
+    "unknown": ({"notes.json": {}}, "is a zip archive; unpack it and import the files inside"),
 }
 
 
@@ -303,7 +310,7 @@ def _damaged_lzma(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (_with_password, "is a zip archive with a password; unpack it and give the folder"),
+        (_with_password, "is a zip archive with a password; unpack it and import the folder"),
         (_cut, "is a zip archive that cannot be read"),
         (_damaged_lzma, "is a zip archive that cannot be read"),
         (_says_it_is_small, "is a zip archive that cannot be read"),
@@ -319,8 +326,12 @@ def test_a_hostile_archive_is_refused_in_one_sentence(run: Run, make: Callable[[
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("chat.html", "<!DOCTYPE html><html></html>", "is a web page; give `conversations.json`"),
-        ("users.json", [{"email_address": "a", "full_name": "b"}], "tells who the user is, in an export of Claude"),
+        ("chat.html", "<!DOCTYPE html><html></html>", "is a web page; import `conversations.json`"),
+        (
+            "users.json",
+            [{"email_address": "a", "full_name": "b"}],
+            "only says who the user is; it belongs to an export of Claude",
+        ),
         ("MyActivity.json", [{"header": "Gemini Apps", "products": []}], "is an activity of Google Takeout"),
         ("conversations.json", [{"inserted_at": "x", "mapping": {}}], "is an export of DeepSeek"),
         ("grok.json", {"conversations": [{"conversation": {}, "responses": []}]}, "is an export of Grok"),
@@ -339,9 +350,9 @@ def test_a_folder_or_file_given_as_another_form_names_its_own(run: Run) -> None:
     Path("codex/rollout-1.jsonl").write_text(json.dumps(session), encoding="utf-8")
     for source in ("codex", "codex/rollout-1.jsonl"):
         err = run("import", source, "--format", "claude-code")[2]
-        assert "has the form codex, and not claude-code; leave --format out" in err
+        assert "has the format codex, not claude-code; leave --format out" in err
     Path("empty").mkdir()
-    assert "holds no file of a form that a folder can have" in run("import", "empty")[2]
+    assert "holds no file of a format that can be imported as a folder" in run("import", "empty")[2]
     Path("graph").mkdir()
     Path("graph/memory.jsonl").write_text('{"type":"entity","name":"a","observations":["b"]}', encoding="utf-8")
-    assert "is a folder in which memory.jsonl has the form official; give that file" in run("import", "graph")[2]
+    assert "is a folder in which memory.jsonl has the format official; import that file" in run("import", "graph")[2]

@@ -1,4 +1,4 @@
-"""Of each form: every message of a file is carried, or the report counts it. Files are made of parts of known kinds,
+"""Every message of a file is carried in each form, or the report counts it. Files are made of parts of known kinds,
 each with a word of its own, in any order."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def _array(rows: Rows) -> bytes:
 
 
 def _chat(data: bytes) -> Incoming:
-    return chats.read(data, "default", UTC, {})
+    return chats.read(data, chats.ChatOptions("default", UTC))
 
 
 def _export(data: bytes) -> Incoming:
@@ -125,13 +126,13 @@ def _claude(sender: str, *blocks: str, text: str = "", **fields: Any) -> Callabl
     """`blocks`: as JSON with `WORD` for the word."""
 
     def make(word: str) -> dict[str, Any]:
-        made = {
+        message = {
             "sender": sender,
             "text": text.replace("WORD", word),
             "content": [json.loads(block.replace("WORD", word)) for block in blocks],
             "created_at": TIME,
         }
-        return made | json.loads(json.dumps(fields).replace("WORD", word))
+        return message | json.loads(json.dumps(fields).replace("WORD", word))
 
     return make
 
@@ -216,8 +217,8 @@ SERVICE = {
 
 def _claude_code(kind: str, content: Any, **fields: Any) -> Callable[[str], dict[str, Any]]:
     def make(word: str) -> dict[str, Any]:
-        said = json.loads(json.dumps(content).replace("WORD", word))
-        message = {"role": kind, "content": said}
+        filled_content = json.loads(json.dumps(content).replace("WORD", word))
+        message = {"role": kind, "content": filled_content}
         return {"type": kind, "uuid": word, "sessionId": "s", "timestamp": TIME, "message": message} | fields
 
     return make
@@ -236,8 +237,8 @@ TRANSCRIPT = {
 
 def _codex(kind: str, **payload: Any) -> Callable[[str], dict[str, Any]]:
     def make(word: str) -> dict[str, Any]:
-        said = json.loads(json.dumps(payload).replace("WORD", word))
-        return {"timestamp": TIME, "type": kind, "payload": said}
+        filled_payload = json.loads(json.dumps(payload).replace("WORD", word))
+        return {"timestamp": TIME, "type": kind, "payload": filled_payload}
 
     return make
 
@@ -284,9 +285,9 @@ FORMS: Mapping[str, Form] = {
 
 
 def _texts(incoming: Incoming) -> str:
-    memories = [memory.text for contents in incoming.conversations for memory in contents.short_term]
-    entries = [entry.body for place in incoming.entries.values() for entry in place]
-    return "\n".join([*memories, *entries])
+    memories = chain.from_iterable(contents.short_term for contents in incoming.conversations)
+    entries = chain.from_iterable(incoming.entries.values())
+    return "\n".join([*(memory.text for memory in memories), *(entry.body for entry in entries)])
 
 
 @pytest.mark.parametrize("name", FORMS)

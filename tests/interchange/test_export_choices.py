@@ -61,21 +61,21 @@ def test_only_what_is_meant_is_exported(run: Run, arguments: list[str], bodies: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--type", "tech", "-c", "default"], "--type is for entries"),
-        (["--type", "tech", "--family", "refs"], "--type does not fit to --family refs"),
-        (["--tags", "a", "--family", "memories"], "--tags does not fit to --family memories"),
-        (["--tags", "a", "--format", "pack"], "only the forms native and csv"),
+        (["--type", "tech", "--family", "refs"], "--type cannot be used with --family refs"),
+        (["--tags", "a", "--family", "memories"], "--tags cannot be used with --family memories"),
+        (["--tags", "a", "--format", "pack"], "only the formats native and csv"),
         (["--tags", " , "], "--tags names no tag"),
         (["--tags", "nothing"], "No entry has this type and these tags"),
         (["--type", "project-tech"], "No entry has this type and these tags"),
     ],
 )
-def test_a_choice_that_cannot_be_is_one_sentence(run: Run, arguments: list[str], said: str) -> None:
+def test_a_choice_that_cannot_be_is_one_sentence(run: Run, arguments: list[str], sentence: str) -> None:
     status, out, err = run("export", "-", *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert sentence in err
 
 
 def test_a_table_has_a_row_for_everything_and_no_formula(run: Run) -> None:

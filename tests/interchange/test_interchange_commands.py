@@ -47,7 +47,9 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 def write(name: str, value: object, encoding: str = "utf-8") -> None:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value
+    if not isinstance(text, str):
+        text = json.dumps(value, ensure_ascii=False)
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_bytes(text.encode(encoding))
 
@@ -60,8 +62,8 @@ def test_a_dry_run_shows_what_would_come_and_changes_nothing(run: Run, tmp_path:
     write("old/小明~x/short-term-memory.json", [*OLD, {"text": "no time"}])
     status, out, _ = run("import", "old", "--dry-run")
     assert status == 0
-    assert "old has the form node." in out
-    assert "would get 1 new" in out
+    assert "old has the format node." in out
+    assert "(dry run): 1 new" in out
     assert "  2026-05-01 10:00  user: 我住在杭州" in out
     assert "left out  小明~x/short-term-memory.json, memory 2: it has no timestamp" in out
     assert "1 memory can be used, 1 record left out. Nothing was changed." in out
@@ -110,25 +112,25 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["import", "nowhere.json"], "nowhere.json cannot be read: No such file"),
         (["import", "text.txt"], "text.txt has an unknown form"),
         (["import", "text.txt", "--format", "pack"], "text.txt is not JSON"),
-        (["import", "folder"], "folder holds no file of a form that a folder can have"),
-        (["import", "folder", "--format", "pack"], "is a folder, but the form pack is a file"),
+        (["import", "folder"], "folder holds no file of a format that can be imported as a folder"),
+        (["import", "folder", "--format", "pack"], "is a folder, but the format pack is a file"),
         (["import", "old.json", "-c", "小红"], "old.json names its own conversations"),
         (["export", "text.txt"], "nothing to export"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list[str], said: str) -> None:
+def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list[str], sentence: str) -> None:
     write("text.txt", "hello")
     write("old.json", OLD)
     Path("folder").mkdir()
     before = tree(Path.cwd())
     status, out, err = run(*arguments)
     assert (status, out) == (2, "")
-    assert said in err
+    assert sentence in err
     assert err.count("\n") == 1
     assert tree(Path.cwd()) == before
 
@@ -137,12 +139,12 @@ def test_a_form_that_holds_no_notes_says_so(run: Run) -> None:
     run("call", "remember", '{"type": "tech", "topic": "pool", "content": "The pool has 20 connections."}')
     status, out, err = run("export", "-", "--format", "pack")
     assert (status, out) == (2, "")
-    assert "nothing to export in this form: " in err
+    assert "nothing to export in this format: " in err
     assert "holds notes (1)." in err
     write("old.json", OLD)
     run("import", "old.json")
-    told = run("export", "page.md", "--format", "markdown")[1]
-    assert "Not in it: 1 entry of other families; the forms native and csv hold them." in told
+    report = run("export", "page.md", "--format", "markdown")[1]
+    assert "Not included: 1 entry of other kinds; use the format native or csv for them." in report
 
 
 def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
@@ -155,7 +157,7 @@ def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
     assert Path("there.md").stat().st_mode & 0o077 == 0
     write("full/file", "mine")
     assert "full is not empty" in run("export", "full", "--format", "node")[2]
-    assert "is a folder; give the name of one" in run("export", "-", "--format", "node")[2]
+    assert "is a folder; give the name of a folder" in run("export", "-", "--format", "node")[2]
     assert "cannot be written" in run("export", "no/such/folder.jsonl")[2]
 
 
@@ -183,7 +185,7 @@ def test_a_pipe_that_the_user_names_is_read_as_far_as_a_file_is(run: Run, monkey
             os.close(reading)
 
     data = json.dumps(OLD).encode()
-    assert "小明 would get 1 new" in piped(data)
+    assert "小明 (dry run): 1 new" in piped(data)
     monkeypatch.setattr(folders, "MAX_FILE_BYTES", len(data) - 1)
     assert f"has more than {len(data) - 1} bytes; split it." in piped(data)
 
@@ -210,7 +212,7 @@ def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) ->
     write("book.json", {"entries": {"0": entry}})
     status, out, err = run("import", "book.json", "-c", "小明")
     assert (status, err) == (0, "")
-    assert "has the form worldinfo" in out
+    assert "has the format worldinfo" in out
     assert "not a valid expression" in out
 
 
@@ -220,5 +222,5 @@ def test_an_export_says_what_is_not_in_it(run: Run, tmp_path: Path) -> None:
     run("call", "add_long_term_memory", json.dumps({"name": "a", "prompt": "p", "trigger": "true"}))
     _, out, _ = run("export", "pack.json", "--format", "pack")
     assert "1 memory of 1 conversation," in out
-    assert "Not in it: 1 short-term memory; a pack holds only long-term memories." in out
-    assert "Not in it" not in run("export", "all.jsonl")[1]
+    assert "Not included: 1 short-term memory; a pack holds only long-term memories." in out
+    assert "Not included" not in run("export", "all.jsonl")[1]

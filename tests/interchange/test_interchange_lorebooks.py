@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -12,17 +13,21 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.incoming_files import invalid_expressions
+from memory_server.cli.incoming_lore import invalid_expressions
 from memory_server.cli.parser import main
+from memory_server.conversations.book_entry import is_constant
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.interchange.worldinfo import Defaults, read, read_book
+from memory_server.interchange.lore_keys import Defaults
+from memory_server.interchange.lore_memories import BookSource, read
+from memory_server.interchange.lorebooks import read_book
+from memory_server.kernel.messages import MAX_NAME_CHARS
 from sandbox import Fired, SandboxUnavailable, TriggerSandbox
 from sandbox import cli as trigger_sandbox
+from sandbox.firing.rule_fields import rules_json, taken_rules
 from sandbox.workbench.files import read_usable
 
 CALL = "match_keys(context.messages, "
-OF_ALL = "all entries: names of speakers are not searched, no memory fires another, the client places texts"
 
 
 def book(**entry: Any) -> dict[str, Any]:
@@ -30,21 +35,23 @@ def book(**entry: Any) -> dict[str, Any]:
 
 
 def carried(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> Incoming:  # noqa: B008
-    return read(read_book(json.dumps(document).encode()), "book.json", "chat", invalid, defaults)
+    source = BookSource("book.json", "chat", defaults, invalid)
+    return read(read_book(json.dumps(document).encode()), source)
 
 
-def memories(found: Incoming) -> tuple[LongTermMemory, ...]:
-    return found.conversations[0].long_term
+def memories(incoming: Incoming) -> Sequence[LongTermMemory]:
+    (lorebook,) = incoming.books
+    return lorebook.memories
 
 
-def said(found: Incoming) -> list[str]:
-    """Of single entries."""
-    skipped = [f"left out: {reason}" for _, reason in found.skipped]
-    return skipped + [note.partition(": ")[2] for note in found.notes if not note.startswith("all entries: ")]
+def sentences_about(incoming: Incoming) -> list[str]:
+    """What is said of single entries."""
+    skipped = [f"left out: {reason}" for _, reason in incoming.skipped]
+    return skipped + [loss.what for loss in incoming.losses if loss.of != incoming.books[0].name]
 
 
 def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> str:  # noqa: B008
-    """Without its comment."""
+    """The trigger of the only memory, without its comment."""
     (memory,) = memories(carried(document, defaults, invalid))
     return memory.trigger.split("\n", 1)[1]
 
@@ -52,49 +59,46 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
 @pytest.mark.parametrize(
     ("entry", "source"),
     [
-        ({}, f"{CALL}['sword'], 'any', 2) > 0"),
-        ({"scanDepth": 4}, f"{CALL}['sword']) > 0"),
-        ({"scanDepth": 9}, f"{CALL}['sword'], 'any', 9) > 0"),
-        ({"key": ["火龙", "すし", "it's"]}, f"{CALL}['火龙', 'すし', 'it\\'s'], 'any', 2) > 0"),
+        ({}, f"{CALL}['sword'], 'named', 2) > 0"),
+        ({"scanDepth": 4}, f"{CALL}['sword'], 'named') > 0"),
+        ({"scanDepth": 9}, f"{CALL}['sword'], 'named', 9) > 0"),
+        ({"key": ["火龙", "すし", "it's"]}, f"{CALL}['火龙', 'すし', 'it\\'s'], 'named', 2) > 0"),
         # Beside punctuation match_keys wants no edge of a word, and whole words do: `a#hello` is none.
-        ({"key": ["#hello", "C++"]}, f"{CALL}[/(?<!\\w)#hello\\b/i, /\\bC\\+\\+(?!\\w)/i], 'any', 2) > 0"),
-        ({"key": ["#Hi"], "caseSensitive": True}, f"{CALL}[/(?<!\\w)#Hi\\b/], 'any', 2) > 0"),
-        ({"key": ["#hello"], "matchWholeWords": False}, f"{CALL}[/#hello/i], 'any', 2) > 0"),
+        ({"key": ["#hello", "C++"]}, f"{CALL}[/(?<!\\w)#hello\\b/i, /\\bC\\+\\+(?!\\w)/i], 'named', 2) > 0"),
+        ({"key": ["#Hi"], "caseSensitive": True}, f"{CALL}[/(?<!\\w)#Hi\\b/], 'named', 2) > 0"),
+        ({"key": ["#hello"], "matchWholeWords": False}, f"{CALL}[/#hello/i], 'named', 2) > 0"),
         # Several words are a substring there, so no word boundary may stand at their ends.
-        ({"key": ["golden dog"]}, f"{CALL}[/golden dog/i], 'any', 2) > 0"),
-        ({"matchWholeWords": False}, f"{CALL}[/sword/i], 'any', 2) > 0"),
-        ({"matchWholeWords": False, "key": ["剑", "a/b"]}, f"{CALL}['剑', /a\\/b/i], 'any', 2) > 0"),
-        ({"caseSensitive": True}, f"{CALL}[/\\bsword\\b/], 'any', 2) > 0"),
-        ({"key": ["/dra[gk]on/gi"]}, f"{CALL}[/dra[gk]on/i], 'any', 2) > 0"),
-        ({"key": ["/a/b/"], "matchWholeWords": False}, f"{CALL}['/a/b/'], 'any', 2) > 0"),
-        ({"keysecondary": ["a", "b"]}, f"{CALL}['sword'], 'any', 2) > 0\n  && {CALL}['a', 'b'], 'any', 2) > 0"),
+        ({"key": ["golden dog"]}, f"{CALL}[/golden dog/i], 'named', 2) > 0"),
+        ({"matchWholeWords": False}, f"{CALL}[/sword/i], 'named', 2) > 0"),
+        ({"matchWholeWords": False, "key": ["剑", "a/b"]}, f"{CALL}['剑', /a\\/b/i], 'named', 2) > 0"),
+        ({"caseSensitive": True}, f"{CALL}[/\\bsword\\b/], 'named', 2) > 0"),
+        ({"key": ["/dra[gk]on/gi"]}, f"{CALL}[/dra[gk]on/i], 'named', 2) > 0"),
+        ({"key": ["/a/b/"], "matchWholeWords": False}, f"{CALL}['/a/b/'], 'named', 2) > 0"),
+        ({"keysecondary": ["a", "b"]}, f"{CALL}['sword'], 'named', 2) > 0\n  && {CALL}['a', 'b'], 'named', 2) > 0"),
         (
             {"keysecondary": ["a", "b"], "selectiveLogic": 1},
-            f"{CALL}['sword'], 'any', 2) > 0\n  && !match_keys_all(context.messages, ['a', 'b'], 'any', 2)",
+            f"{CALL}['sword'], 'named', 2) > 0\n  && !match_keys_all(context.messages, ['a', 'b'], 'named', 2)",
         ),
         (
             {"keysecondary": ["a"], "selectiveLogic": 2},
-            f"{CALL}['sword'], 'any', 2) > 0\n  && {CALL}['a'], 'any', 2) === 0",
+            f"{CALL}['sword'], 'named', 2) > 0\n  && {CALL}['a'], 'named', 2) === 0",
         ),
         (
             {"keysecondary": ["a"], "selectiveLogic": 3},
-            "match_keys_all(context.messages, ['sword', 'a'], 'any', 2)",
+            "match_keys_all(context.messages, ['sword', 'a'], 'named', 2)",
         ),
         (
             {"key": ["sword", "blade"], "keysecondary": ["a"], "selectiveLogic": 3},
-            f"{CALL}['sword', 'blade'], 'any', 2) > 0\n  && match_keys_all(context.messages, ['a'], 'any', 2)",
+            f"{CALL}['sword', 'blade'], 'named', 2) > 0\n  && match_keys_all(context.messages, ['a'], 'named', 2)",
         ),
-        ({"keysecondary": ["a"], "selective": False}, f"{CALL}['sword'], 'any', 2) > 0"),
+        ({"keysecondary": ["a"], "selective": False}, f"{CALL}['sword'], 'named', 2) > 0"),
         ({"constant": True, "key": []}, "true"),
-        ({"constant": True, "probability": 25}, "Math.random() < 0.25"),
-        ({"probability": 25, "useProbability": False}, f"{CALL}['sword'], 'any', 2) > 0"),
-        ({"delay": 5}, f"context.messages.length >= 5\n  && {CALL}['sword'], 'any', 2) > 0"),
-        ({"sticky": 3}, f"{CALL}['sword'], 'any', 5) > 0"),
-        (
-            {"sticky": 3, "keysecondary": ["a"], "selectiveLogic": 2},
-            f"{CALL}['sword'], 'any', 2) > 0\n  && {CALL}['a'], 'any', 2) === 0",
-        ),
         ({"content": "@@activate\nx", "key": []}, "true"),
+        ({"key": [], "vectorized": True}, "false  // it is found by its words"),
+        (
+            {"content": "@@activate_only_every 3\nx"},
+            f"context.messages.length % 3 === 0\n  && {CALL}['sword'], 'named', 2) > 0",
+        ),
     ],
 )
 def test_an_entry_becomes_the_trigger_a_person_would_write(entry: dict[str, Any], source: str) -> None:
@@ -107,37 +111,106 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(entry: dict[str, Any]
         ({"disable": True}, "left out: it is disabled"),
         ({"content": " "}, "left out: it has no content"),
         ({"content": "@@dont_activate\nx"}, "left out: @@dont_activate keeps it from ever firing"),
+        ({"content": "{{setvar::a::b}}"}, "left out: it consists of code for its client"),
+        ({"content": "<% a() %>"}, "left out: it consists of code for its client"),
+        ({"position": 7, "outletName": "x"}, "left out: it is only for an outlet, into which a template of its client"),
+        ({"triggers": ["impersonate"]}, "left out: it is only for other types of generation than an answer: imper"),
         ({"probability": 0}, "left out: its probability is 0"),
-        ({"key": []}, "left out: it has no keys; give it a trigger of its own"),
-        ({"key": [], "vectorized": True}, "left out: vectorized: it is found by meaning; give it a trigger of its own"),
+        ({"key": []}, "left out: it has no keys, so it never comes by itself there either, such as a heading"),
         ({"scanDepth": 0}, "left out: scanDepth 0 looks at no message"),
-        ({"cooldown": 4, "group": "beasts", "excludeRecursion": True}, "cooldown, group: has no meaning here"),
-        (
-            {"characterFilter": {"isExclude": False, "names": ["Bob"], "tags": []}},
-            "characterFilter: has no meaning here",
-        ),
-        ({"matchScenario": True, "matchPersonaDescription": False}, "matchScenario: has no meaning here"),
-        ({"content": "{{char}} smiles"}, "{{char}}: stays as it is; give --char NAME"),
-        ({"content": "{{random:a,b}}"}, "{{random:a,b}}: stays as it is; nothing replaces it here"),
-        ({"content": "@@depth 3\nx"}, "@@depth 3: has no meaning here"),
+        ({"content": "a" * 20_001}, "left out: it is too long: split it at character 20,000"),
+        ({"content": "@@is_user_icon hat\nx"}, "@@is_user_icon: has no meaning here"),
+        ({"automationId": "7"}, "automationId: has no meaning here"),
+        ({"triggers": ["normal", "swipe"]}, "types of generation: a recall does not know why an answer is made"),
+        ({"characterFilter": {"isExclude": False, "names": [], "tags": ["t"]}}, "the filter by tags: no tag of a cha"),
+        ({"matchScenario": True, "matchPersonaDescription": False}, "keys are not looked for in descriptions of chara"),
+        ({"content": "hi <% a() %>"}, "templates (<% … %>) are code of an extension, and are not imported"),
+        ({"content": "{{getvar::hp}}"}, "{{getvar}}: stays as it is; nothing replaces it here"),
+        ({"key": ["{{char}}"]}, "{{char}} in a key: stays as it is; give --char NAME"),
+        ({"key": ["{{lastMessage}}"]}, "{{lastMessage}} in a key: stays as it is; nothing replaces it here"),
         ({"key": ["/^sword/"]}, "key /^sword/: ^ and $ are the ends of one message here, not of all scanned text"),
-        ({"key": ["/([/"]}, "key /([/: not a valid expression; sought as plain text, as SillyTavern does"),
+        ({"key": ["/([/"]}, "key /([/: not a valid expression; it is looked for as plain text, as SillyTavern does"),
     ],
 )
 def test_what_could_not_be_carried_over_is_said(entry: dict[str, Any], line: str) -> None:
-    found = carried(book(**entry), invalid=("/([/",))
-    assert said(found) == [line]
-    for memory in memories(found):
-        assert memory.extra == {"notes": [line]}
+    incoming = carried(book(**entry), invalid=("/([/",))
+    (sentence,) = sentences_about(incoming)
+    assert sentence.startswith(line)
+    for memory in memories(incoming):
+        assert memory.extra == {"notes": [sentence]}
+
+
+@pytest.mark.parametrize(
+    ("entry", "rules"),
+    [
+        ({}, {}),
+        ({"order": 7}, {"order": 7}),
+        ({"probability": 25}, {"probability": 25}),
+        ({"probability": 25, "useProbability": False}, {}),
+        ({"constant": True, "probability": 25}, {"probability": 25}),
+        ({"sticky": 3, "cooldown": 4, "delay": 5}, {"sticky": 3, "cooldown": 4, "delay": 5}),
+        ({"ignoreBudget": True}, {"ignoreBudget": True}),
+        ({"group": "a, b", "groupWeight": 7}, {"group": ["a", "b"], "groupWeight": 7}),
+        ({"group": "a", "groupOverride": True}, {"group": "a", "groupOverride": True}),
+        ({"groupWeight": 7, "groupOverride": True}, {}),
+        (
+            {"group": "a", "useGroupScoring": True, "keysecondary": ["b"]},
+            {
+                "group": "a",
+                "useGroupScoring": True,
+                "groupKeys": {
+                    "primary": ["'sword'"],
+                    "secondary": ["'b'"],
+                    "logic": "AND_ANY",
+                    "call": "context.messages, [{}], 'named', 2",
+                },
+            },
+        ),
+        ({"excludeRecursion": True, "preventRecursion": True}, {"excludeRecursion": True, "preventRecursion": True}),
+        ({"delayUntilRecursion": True}, {"delayUntilRecursion": 1}),
+        ({"delayUntilRecursion": 3}, {"delayUntilRecursion": 3}),
+        ({"vectorized": True}, {"byWords": True}),
+        ({"vectorized": True, "constant": True}, {}),
+        (
+            {"characterFilter": {"isExclude": True, "names": ["Bob"], "tags": []}},
+            {"characterFilter": {"names": ["Bob"], "isExclude": True}},
+        ),
+        ({"content": "@@dont_activate_after_match\nx"}, {"once": True}),
+        ({"content": "@@keep_activate_after_match\nx"}, {"sticky": 1_000_000}),
+    ],
+)
+def test_what_an_entry_says_beside_its_keys_becomes_rules(entry: dict[str, Any], rules: dict[str, Any]) -> None:
+    (memory,) = memories(carried(book(**entry), Defaults(recursion=False)))
+    assert rules_json(memory.rules) == rules
+
+
+def test_recursion_and_names_of_speakers_are_settings_of_the_user() -> None:
+    (usual,) = memories(carried(book()))
+    assert usual.rules.recursion.is_on
+    assert "'named'" in usual.trigger
+    (without,) = memories(carried(book(), Defaults(recursion=False, speakers=False)))
+    assert not without.rules.recursion.is_on
+    assert "'any'" in without.trigger
+
+
+def test_an_entry_that_is_too_long_is_split_at_paragraphs() -> None:
+    paragraphs = [letter * 9_000 for letter in "abc"]
+    parts = memories(carried(book(content="\n\n".join(paragraphs), order=7)))
+    assert [(part.name, part.prompt) for part in parts] == [
+        ("Sword (1/2)", "\n\n".join(paragraphs[:2])),
+        ("Sword (2/2)", paragraphs[2]),
+    ]
+    assert [part.book.uid for part in parts if part.book] == ["7/1", "7/2"]
+    assert {part.rules.order for part in parts} == {7}
 
 
 def test_names_replace_macros_and_book_settings_are_defaults() -> None:
     names = Defaults(depth=6, whole_words=False, case_sensitive=True, names={"char": "Aria", "user": "Bo"})
-    found = carried(book(key=["{{User}}"], content="{{char}} knows {{user}}"), names)
-    (memory,) = memories(found)
+    incoming = carried(book(key=["{{User}}"], content="{{char}} knows {{user}}"), names)
+    (memory,) = memories(incoming)
     assert memory.prompt == "Aria knows Bo"
-    assert memory.trigger.endswith(f"{CALL}[/Bo/], 'any', 6) > 0")
-    assert said(found) == []
+    assert memory.trigger.endswith(f"{CALL}[/Bo/], 'named', 6) > 0")
+    assert sentences_about(incoming) == []
 
 
 def test_a_character_book_says_the_same_in_its_own_words() -> None:
@@ -152,18 +225,22 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
         "case_sensitive": None,
         "extensions": {"selectiveLogic": 2, "scan_depth": 5, "match_whole_words": False, "cooldown": 3},
     }
-    expected = f"{CALL}[/sword/i], 'any', 5) > 0\n  && {CALL}[/a/i], 'any', 5) === 0"
+    expected = f"{CALL}[/sword/i], 'named', 5) > 0\n  && {CALL}[/a/i], 'named', 5) === 0"
     for document in (
         {"name": "b", "entries": [entry]},
         {"spec": "chara_card_v2", "data": {"name": "x", "character_book": {"entries": [entry]}}},
         {"spec": "lorebook_v3", "data": {"entries": [entry]}},
     ):
         assert trigger(document) == expected
-        assert said(carried(document)) == ["cooldown: has no meaning here"]
+        assert sentences_about(carried(document)) == []
+        assert rules_json(memories(carried(document, Defaults(recursion=False)))[0].rules) == {
+            "order": 10,
+            "cooldown": 3,
+        }
     assert memories(carried({"entries": [entry | {"enabled": False}]})) == ()
     assert trigger(
         {"entries": [entry | {"use_regex": True, "keys": ["s.ord"], "selective": False}], "scan_depth": 3}
-    ) == (f"{CALL}[/s.ord/], 'any', 5) > 0")
+    ) == (f"{CALL}[/s.ord/], 'named', 5) > 0")
 
 
 def test_odd_texts_stay_inside_their_literals() -> None:
@@ -172,14 +249,17 @@ def test_odd_texts_stay_inside_their_literals() -> None:
     assert memory.name == "line break */ alert()"
     assert memory.trigger.split("\n") == [
         "// World info entry 7: line break */ alert()",
-        f"{CALL}[/a\\nb/i, '</x>', '`${{x}}`', '\\\\'], 'any', 2) > 0",
+        f"{CALL}[/a\\nb/i, '</x>', '`${{x}}`', '\\\\'], 'named', 2) > 0",
     ]
 
 
-def test_entries_of_one_name_get_numbers() -> None:
-    entries = {str(number): book()["entries"]["7"] for number in range(3)}
-    names = [memory.name for memory in memories(carried({"entries": entries}))]
-    assert names == ["Sword", "Sword (2)", "Sword (3)"]
+def test_entries_of_one_name_are_told_apart_when_they_leave_their_book() -> None:
+    entries = {str(number): book()["entries"]["7"] | {"uid": number} for number in range(3)}
+    incoming = carried({"entries": entries})
+    assert [memory.name for memory in memories(incoming)] == ["Sword", "Sword", "Sword"]
+    incoming.unbound()
+    (contents,) = incoming.conversations
+    assert len({memory.name for memory in contents.long_term}) == 3
 
 
 @pytest.mark.parametrize(
@@ -189,7 +269,7 @@ def test_entries_of_one_name_get_numbers() -> None:
         ({}, "has no `entries`; export the lorebook"),
         ({"spec": "chara_card_v2", "data": {}}, "is a character card without a character book"),
         ({"entries": {"0": 5}}, "entry 0: it is not an object"),
-        (book(selectiveLogic=9), "entry 7: selectiveLogic is 9, known are 0 to 3"),
+        (book(selectiveLogic=9), "entry 7: selectiveLogic is 9, but only 0 to 3 are known"),
         (book(scanDepth="deep"), "entry 7: invalid literal"),
     ],
 )
@@ -222,20 +302,28 @@ def tavern_fires(entry: dict[str, Any], texts: list[str]) -> bool:
     """World info's rules, written down a second time."""
     scanned = "\n\x01".join(texts[-entry["scanDepth"] :])
 
-    def found(key: str) -> bool:
+    def is_said(key: str) -> bool:
         if key.startswith("/"):
-            body, flags = key[1:].rsplit("/", 1)
-            return re.search(body, scanned, re.IGNORECASE if "i" in flags else 0) is not None
-        key, text = (key, scanned) if entry["caseSensitive"] else (key.lower(), scanned.lower())
+            body, _, flags = key[1:].rpartition("/")
+            expression = body
+            if "i" in flags:
+                expression = f"(?i){body}"
+            return re.search(expression, scanned) is not None
+        text = scanned
+        if not entry["caseSensitive"]:
+            key = key.lower()
+            text = text.lower()
         if not entry["matchWholeWords"] or " " in key:
             return key in text
         return re.search(rf"(?:^|\W)({re.escape(key)})(?:$|\W)", text, re.ASCII) is not None
 
-    if not any(map(found, entry["key"])):
+    if not any(map(is_said, entry["key"])):
         return False
-    second = [found(key) for key in entry["keysecondary"]]
-    logic = (any(second), not all(second), not any(second), all(second))
-    return logic[entry["selectiveLogic"]] if second else True
+    if not entry["keysecondary"]:
+        return True
+    secondary = [is_said(key) for key in entry["keysecondary"]]
+    by_logic = (any(secondary), not all(secondary), not any(secondary), all(secondary))
+    return by_logic[entry["selectiveLogic"]]
 
 
 @pytest.mark.anyio
@@ -292,7 +380,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
-    source, target = Path("book.json"), Path("pack.json")
+    source = Path("book.json")
+    target = Path("pack.json")
     entries = {
         "0": {"key": ["/([/", "dragon"], "content": "a", "comment": "Dragon"},
         "1": {"key": ["x"], "content": "b", "disable": True},
@@ -310,9 +399,8 @@ def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.Cap
         f"Wrote pack.json: 2 memories of 1 conversation, {target.stat().st_size} bytes, as pack.",
         "left out  x: it is disabled",
         "left out  entry 3: it cannot be read: it is not an object",
-        "left out  entry 4: it cannot be read: selectiveLogic is 9, known are 0 to 3",
-        "not carried  Dragon: key /([/: not a valid expression; sought as plain text, as SillyTavern does",
-        f"not carried  {OF_ALL}",
+        "left out  entry 4: it cannot be read: selectiveLogic is 9, but only 0 to 3 are known",
+        "lost  Dragon: key /([/: not a valid expression; it is looked for as plain text, as SillyTavern does",
     ]
     assert [(memory.name, "createdAt" in memory.extra) for memory in read_usable("pack.json")[0]] == [
         ("Dragon", False),
@@ -326,7 +414,7 @@ def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.Cap
     assert "exists already; add --force to replace it" in err
     assert target.read_bytes() == before
     assert run("book.json", "pack.json", "--encoding", "gbk", "--force", "--depth", "7")[0] == 0
-    assert "'any', 7)" in read_usable("pack.json")[0][1].trigger
+    assert "'named', 7)" in read_usable("pack.json")[0][1].trigger
 
 
 def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -> None:
@@ -350,10 +438,9 @@ def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -
     assert first["notes"] == ["getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月"]
     assert "notes" not in third
     assert err == [
-        "left out  d: it has no trigger",
+        "left out  it has no trigger: 2 (d, e)",
         "left out  c (memory 5): another memory before it has the same name",
         "left out  memory 6: it is not an object with name, prompt and trigger",
-        "left out  e: it has no trigger",
         "warning  主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
         "warning  b: TypeError: Cannot read properties of undefined (reading 'length')",
         "warning  b: args has no chat_log; did you mean args.messages?",
@@ -362,15 +449,14 @@ def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -
 
 
 def test_entries_without_uid_are_told_apart(run: Run) -> None:
-    entry = {"keys": ["王"], "content": "c", "enabled": True, "extensions": {"cooldown": 2}}
+    entry = {"keys": ["王"], "content": "c", "enabled": True, "extensions": {"automation_id": "2"}}
     entries = [entry, {**entry, "enabled": False}, {**entry, "id": 0}]
     Path("book.json").write_text(json.dumps({"entries": entries}), "utf-8")
     code, out, err = run("book.json", "-")
     assert code == 0
-    assert err[:3] == [
+    assert err[:2] == [
         "left out  王 (entry #2): it is disabled",
-        "not carried  王 (entry #1): cooldown: has no meaning here",
-        "not carried  王 (entry 0): cooldown: has no meaning here",
+        "lost  automationId: has no meaning here: 2 (王 (entry #1), 王 (entry 0))",
     ]
     rows = json.loads("\n".join(out))
     assert [(row["name"], row["createdContext"]) for row in rows] == [
@@ -408,7 +494,6 @@ def test_where_nothing_can_be_used_nothing_is_written(run: Run) -> None:
         1,
         [
             "left out  Sword: it is disabled",
-            f"not carried  {OF_ALL}",
         ],
     )
     assert not Path("out.json").exists()
@@ -425,8 +510,8 @@ def test_where_v8_does_not_start_it_is_one_sentence_and_nothing_is_written(
     monkeypatch.setattr(TriggerSandbox, "check_all", cannot)
     Path("book.json").write_text(json.dumps(book(key=[key])), "utf-8")
     reason = "the trigger worker ended while starting (code -5)"
-    said = f"memory-server: Triggers cannot run now: {reason}; `memory-server doctor` says why."
-    assert run("book.json", "out.json") == (1, [], [said])
+    sentence = f"memory-server: Triggers cannot run now: {reason}; `memory-server doctor` says why."
+    assert run("book.json", "out.json") == (1, [], [sentence])
     assert not Path("out.json").exists()
 
 
@@ -445,3 +530,50 @@ async def test_expressions_that_v8_does_not_compile_are_found() -> None:
     good = [f"/word{number}/i" for number in range(450)] + ["/a\nb/", "/a/b/", "/\u2028/", "/'`${x}/", "/生日|ü/u"]
     async with TriggerSandbox(workers=1) as sandbox:
         assert await invalid_expressions(sandbox, [*good, *bad, *bad]) == set(bad)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param({"order": 1e12}, id="order"),
+        pytest.param({"order": -1e12}, id="order below zero"),
+        pytest.param({"group": "g" * 1_500}, id="name of a group"),
+        pytest.param({"group": "g", "groupWeight": 1e12}, id="weight"),
+        pytest.param({"sticky": 10**30, "cooldown": 5_000_000, "delay": 10**9}, id="messages"),
+        pytest.param({"delayUntilRecursion": 10**9}, id="level"),
+    ],
+)
+def test_rules_of_a_book_are_read_again_as_they_were_stored(rules: dict[str, Any]) -> None:
+    (memory,) = memories(carried(book(**rules)))
+    fields = rules_json(memory.rules)
+    assert taken_rules(fields) == memory.rules
+    assert fields == {}
+
+
+@pytest.mark.parametrize("order", [pytest.param("nan", id="nan"), pytest.param("inf", id="inf"), 10**400])
+def test_an_entry_with_an_order_that_is_no_number_is_named_and_the_others_come(order: Any) -> None:
+    document = book(order=order)
+    document["entries"]["8"] = {"uid": 8, "key": ["shield"], "comment": "Shield", "content": "round"}
+    incoming = carried(document)
+    assert [memory.name for memory in memories(incoming)] == ["Shield"]
+    assert [where for where, _reason in incoming.skipped] == ["entry 7"]
+
+
+def test_templates_without_an_end_are_read_in_time_that_is_linear_in_their_length() -> None:
+    began = time.process_time()
+    (memory,) = memories(carried(book(content="a<% x %>b" + "<%" * 9_000)))
+    assert memory.prompt == "ab" + "<%" * 9_000
+    assert time.process_time() - began < 0.5
+
+
+def test_a_key_with_beginnings_of_comments_is_no_constant_and_takes_no_time() -> None:
+    began = time.process_time()
+    assert not is_constant("match_keys(context.messages, ['" + "/*" * 40_000 + "']) > 0")
+    assert is_constant("// here\ntrue")
+    assert time.process_time() - began < 0.5
+
+
+def test_the_name_of_a_book_is_no_longer_than_names_may_be() -> None:
+    (lorebook,) = carried(book() | {"name": "N" * 20_000}).books
+    assert lorebook.name == "N" * MAX_NAME_CHARS
+    assert [memory.book.book_name for memory in lorebook.memories if memory.book] == ["N" * MAX_NAME_CHARS]

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 def write(name: str, value: object) -> None:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value
+    if not isinstance(text, str):
+        text = json.dumps(value, ensure_ascii=False)
     Path(name).write_text(text, encoding="utf-8")
 
 
@@ -126,7 +129,7 @@ def living_memory(name: str) -> None:
         "importance": 0.8,
         "create_time": MADE_MS / 1000,
     }
-    said = [
+    source_messages = [
         {"role": "user", "content": "我怕打针", "session_id": "qq:FriendMessage:10001", "timestamp": MADE_MS / 1000},
         {
             "role": "assistant",
@@ -142,7 +145,7 @@ def living_memory(name: str) -> None:
         CREATE TABLE memory_sources(memory_id INTEGER PRIMARY KEY, source_json TEXT, created_at REAL, updated_at REAL);
         CREATE TABLE graph_edges(id INTEGER PRIMARY KEY, a TEXT);
     """
-    database(name, script, [("memory_sources", (1, json.dumps(said), 0, 0)), ("graph_edges", (1, "x"))])
+    database(name, script, [("memory_sources", (1, json.dumps(source_messages), 0, 0)), ("graph_edges", (1, "x"))])
     rows = [
         ("小明下周四看牙医", about),
         ("旧的", about | {"status": "archived"}),
@@ -150,13 +153,13 @@ def living_memory(name: str) -> None:
     ]
     with closing(sqlite3.connect(name)) as connection:
         fields = "INSERT INTO documents(doc_id, text, metadata, created_at) VALUES ('x', ?, ?, '2026-05-28 20:26:40')"
-        connection.executemany(fields, [(text, json.dumps(one, ensure_ascii=False)) for text, one in rows])
+        connection.executemany(fields, [(text, json.dumps(facts, ensure_ascii=False)) for text, facts in rows])
         connection.commit()
 
 
 def transcript(session: str, *turns: tuple[str, str], cwd: str = "/nowhere/shop") -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}]
-    for number, (asked, answer) in enumerate(turns):
+    for number, (question, answer) in enumerate(turns):
         at = {"sessionId": session, "cwd": cwd, "timestamp": f"2026-05-28T20:{number:02}:00.000Z"}
         blocks: list[dict[str, Any]] = [
             {"type": "thinking", "thinking": "hm"},
@@ -164,22 +167,25 @@ def transcript(session: str, *turns: tuple[str, str], cwd: str = "/nowhere/shop"
             {"type": "tool_use", "id": "t", "name": "Read", "input": {}},
         ]
         result = [{"type": "tool_result", "content": "file"}]
-        said: list[tuple[str, str, object]] = [
-            ("user", "u", asked),
+        lines: list[tuple[str, str, object]] = [
+            ("user", "u", question),
             *(("assistant", f"a{n}", [block]) for n, block in enumerate(blocks)),
             ("user", "r", result),
             ("assistant", "side", "sub"),
             ("assistant", "z", [{"type": "text", "text": answer}]),
         ]
-        for role, mark, content in said:
+        for role, mark, content in lines:
             row = {
                 "type": role,
                 "uuid": f"{session}{mark}{number}",
                 **at,
                 "message": {"role": role, "content": content},
             }
-            more = {"promptId": f"p{number}"} if mark == "u" else {"isSidechain": True} if mark == "side" else {}
-            rows.append(row | more)
+            if mark == "u":
+                row["promptId"] = f"p{number}"
+            elif mark == "side":
+                row["isSidechain"] = True
+            rows.append(row)
     return rows
 
 
@@ -218,7 +224,9 @@ def codex(kind: str, **payload: Any) -> dict[str, Any]:
 
 
 def codex_item(role: str, text: str) -> dict[str, Any]:
-    form = "output_text" if role == "assistant" else "input_text"
+    form = "input_text"
+    if role == "assistant":
+        form = "output_text"
     return codex("response_item", type="message", role=role, content=[{"type": form, "text": text}])
 
 
@@ -342,8 +350,8 @@ def make(form: str) -> str:
             return "vault"
         case "claude-code":
             folder = ".claude/projects/-nowhere-shop"
-            said = transcript("s1", ("Which port has the bookshop?", "It listens on 8460."), ("谢谢", "不客气"))
-            write_lines(f"{folder}/s1.jsonl", *said)
+            session = transcript("s1", ("Which port has the bookshop?", "It listens on 8460."), ("谢谢", "不客气"))
+            write_lines(f"{folder}/s1.jsonl", *session)
             write(
                 f"{folder}/memory/MEMORY.md",
                 "# Memory\n- [pnpm](pnpm.md) — which tool\n\n## Deploy\nfly deploy --now\n",
@@ -382,16 +390,20 @@ def make(form: str) -> str:
             entry = {"id": "abc1234567", "namespace": "long-term", "content": "build log: 披萨 error 17",
                      "summary": "log",
                      "tags": ["ci"], "createdAt": MADE_MS, "updatedAt": MADE_MS, "importance": 0.5}  # fmt: skip
-            gone = {"op": "add", "entry": entry | {"id": "gone"}, "timestamp": 1}
+            deleted_entry = {"op": "add", "entry": entry | {"id": "gone"}, "timestamp": 1}
             write_lines(
-                "memory.jsonl", {"op": "add", "entry": entry, "timestamp": 1}, gone, {"op": "delete", "id": "gone"}
+                "memory.jsonl",
+                {"op": "add", "entry": entry, "timestamp": 1},
+                deleted_entry,
+                {"op": "delete", "id": "gone"},
             )
             return "memory.jsonl"
 
 
 FORMS = [
     # form, what came, what is searched and found, what is lost
-    ("card", ["阿遥: 1 new"], ("", ""), ["of the card: description, first_mes; its client puts these"]),
+    ("card", ["lorebook 阿遥 in 阿遥: 1 entry; 1 new"], ("", ""),
+     ["阿遥 (description, first_mes): other fields of a card: its client puts these"]),
     ("claude-mem", ["default: 1 new", "notes: 2 new"], ("VAT", "half-even"),
      ["answers to prompts, which claude-mem does not keep: 1", "rows of the table tool_uses: 1"]),
     ("claude-mem export", ["notes: 1 new"], ("VAT", "half-even"), []),
@@ -423,24 +435,31 @@ FORMS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "came", "sought", "lost"), FORMS, ids=[row[0] for row in FORMS])
+def _in_a_dry_run(line: str) -> str:
+    """What a dry run says in place of a line; that of a lorebook is the same."""
+    if line.startswith("lorebook "):
+        return line
+    return line.replace(": ", " (dry run): ")
+
+
+@pytest.mark.parametrize(("form", "expected_lines", "sought", "lost"), FORMS, ids=[row[0] for row in FORMS])
 def test_each_form_comes_once_is_found_and_says_what_is_lost(
-    run: Run, tmp_path: Path, form: str, came: list[str], sought: tuple[str, str], lost: list[str]
+    run: Run, tmp_path: Path, form: str, expected_lines: list[str], sought: tuple[str, str], lost: list[str]
 ) -> None:
     source = make(form)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     status, out, err = run("import", source, "--dry-run")
     assert (status, err) == (0, "")
-    assert [line.replace(": ", " would get ") for line in came if line.replace(": ", " would get ") not in out] == []
+    assert [line for line in expected_lines if _in_a_dry_run(line) not in out] == []
     assert not (tmp_path / "data").exists(), "a dry run stores nothing"
     status, out, err = run("import", source)
     assert (status, err) == (0, "")
-    assert [line for line in came if line not in out] == []
-    assert [line for line in lost if f"not carried  {line}" not in out] == []
+    assert [line for line in expected_lines if line not in out] == []
+    assert [line for line in lost if f"lost  {line}" not in out] == []
     again = run("import", source)[1]
     assert " new" not in again
     assert " replaced" not in again
-    assert again.count("unchanged") == len(came)
+    assert again.count("unchanged") == len(expected_lines)
     assert {path: path.read_bytes() for path in before} == before, "the file of the other program is as it was"
     if sought[0]:
         assert sought[1] in " ".join(run("search", sought[0])[1].split())
@@ -508,7 +527,7 @@ def test_the_newer_card_of_a_picture_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "sentence"),
     [
         (picture(), "is a picture without a character card"),
         (picture((b"tEXt", b"chara\0====x")), "."),
@@ -523,13 +542,13 @@ def test_the_newer_card_of_a_picture_is_read() -> None:
         (b"\x89PNG\r\n\x1a\n", "is a picture without a character card"),
     ],
 )
-def test_a_hostile_picture_is_refused_in_one_sentence_and_soon(run: Run, data: bytes, said: str) -> None:
+def test_a_hostile_picture_is_refused_in_one_sentence_and_soon(run: Run, data: bytes, sentence: str) -> None:
     Path("c.png").write_bytes(data)
-    begun = time.monotonic()
+    began = time.monotonic()
     status, _out, err = run("import", "c.png")
     assert (status, err.count("\n")) == (2, 1)
-    assert said in err
-    assert time.monotonic() - begun < 20
+    assert sentence in err
+    assert time.monotonic() - began < 20
 
 
 def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(run: Run) -> None:
@@ -580,13 +599,13 @@ def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
         "uuid": "f",
         "message": {"role": "assistant", "content": [{"type": "tool_use", "name": "mcp__memory__forget"}]},
     }
-    asked = {
+    question = {
         "type": "user",
         "uuid": "g",
         "sessionId": "s1",
         "message": {"role": "user", "content": "forget my PIN 1234"},
     }
-    write_lines("p/a.jsonl", *first, asked, call)
+    write_lines("p/a.jsonl", *first, question, call)
     write_lines("p/b.jsonl", *first)
     write("p/c.jsonl", '{"type": "user", "mess')
     out = run("import", "p")[1]
@@ -631,11 +650,11 @@ def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_fo
     for page in ("v/export.md", "v/pages/tech.md", "triggers.md"):
         status, out, _err = run("import", page)
         assert status == 1, page
-        assert "import the form native" in out, page
+        assert "import the format native" in out, page
         assert "0 memories can be used, 1 record left out" in out, page
-    status, out, _err = run("import", "v")
+    status, out, _err = run("import", "v", "--all")
     assert "notes: 1 unchanged" in out, "a page of somebody stays a page"
-    assert out.count("import the form native") >= 2
+    assert out.count("import the format native") >= 2
 
 
 def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
@@ -651,7 +670,7 @@ def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
     with Path("v/large.md").open("wb") as file:
         file.truncate(MOST_PAGE_BYTES + 1)
     write("v/.hidden/x.md", "# Hidden\nx\n")
-    status, out, _err = run("import", "v")
+    status, out, _err = run("import", "v", "--all")
     assert status == 0
     assert "notes: 3 new" in out, "front matter that costs too much to read is text"
     assert out.count("left out  ") == 4
@@ -683,9 +702,9 @@ def test_a_hostile_database_runs_nothing_and_ends(run: Run) -> None:
         CREATE TRIGGER t AFTER INSERT ON memories BEGIN SELECT 1; END;
         INSERT INTO memories(id, type, topic) VALUES ('a', 'tech', 't');""",
     )
-    begun = time.monotonic()
+    began = time.monotonic()
     assert "0 memories can be used" in run("import", "x.db")[1], "what a database computes is not read"
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - began < 20
     Path("y.db").write_bytes(b"SQLite format 3\0" + os.urandom(4096))
     status, _out, err = run("import", "y.db")
     assert (status, "y.db cannot be read as a database" in err, err.count("\n")) == (2, True, 1)
@@ -706,10 +725,10 @@ def test_broken_values_of_a_database_cost_only_themselves(run: Run) -> None:
 
 def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run: Run) -> None:
     claude_mem("c.db")
-    with closing(sqlite3.connect("c.db")) as other:
-        other.execute("PRAGMA journal_mode = WAL")
-        other.execute("INSERT INTO user_prompts VALUES (2, 's', 2, 'and then the newest prompt', 1780000005000)")
-        other.commit()
+    with closing(sqlite3.connect("c.db")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("INSERT INTO user_prompts VALUES (2, 's', 2, 'and then the newest prompt', 1780000005000)")
+        connection.commit()
         assert Path("c.db-wal").stat().st_size
         assert "default: 2 new" in run("import", "c.db")[1]
 
@@ -723,12 +742,13 @@ def test_a_session_brings_only_what_was_said_in_order(run: Run, form: str) -> No
     (conversation,) = (json.loads(path.read_bytes()) for path in Path("data").glob("*/short-term-memory.json"))
     assert [word for word in WORDS_OF_OTHERS if word in json.dumps(conversation)] == []
     if form != "gemini-cli checkpoint":
-        spoken = [(message["role"], message["content"]) for one in conversation for message in one["messages"]]
-        asked = spoken.index(("assistant", "Which shop?"))
-        assert spoken[asked - 1][0] == "user"
-        assert spoken[asked + 1][0] == "user"
-        assert "Porto" in spoken[asked + 1][1]
-        assert spoken[asked + 2] == ("assistant", "It listens on 8460.")
+        messages = chain.from_iterable(memory["messages"] for memory in conversation)
+        spoken = [(message["role"], message["content"]) for message in messages]
+        index = spoken.index(("assistant", "Which shop?"))
+        assert spoken[index - 1][0] == "user"
+        assert spoken[index + 1][0] == "user"
+        assert "Porto" in spoken[index + 1][1]
+        assert spoken[index + 2] == ("assistant", "It listens on 8460.")
         assert {memory["session"] for memory in conversation} < {"c1", "g1"}
 
 
@@ -753,7 +773,9 @@ CUT = ["card", "claude-mem", "livingmemory", "mem0", "pages", "claude-code", "re
 @pytest.mark.parametrize("form", CUT)
 def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(run: Run, form: str) -> None:
     source = make(form)
-    path = Path(source) if Path(source).is_file() else sorted(p for p in Path(source).rglob("*") if p.is_file())[-1]
+    path = Path(source)
+    if path.is_dir():
+        path = max(file for file in path.rglob("*") if file.is_file())
     whole = path.read_bytes()
     for share in (0.2, 0.5, 0.9):
         path.write_bytes(whole[: int(len(whole) * share)])
@@ -821,8 +843,8 @@ def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
         case "claude-code":
             turns = [(f"{text.format(n)}?", f"answer {n}") for n in range(count)]
             for part in range(10):
-                said = transcript(f"x{part}", *turns[part::10])
-                write_lines(f"{source}/-nowhere-shop/x{part}.jsonl", *said)
+                session = transcript(f"x{part}", *turns[part::10])
+                write_lines(f"{source}/-nowhere-shop/x{part}.jsonl", *session)
         case "refs-log":
             rows = (
                 {
@@ -846,9 +868,10 @@ def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
             Path(source).write_bytes(
                 card("zTXt", content={"spec": "chara_card_v2", "data": CARD | {"character_book": book}})
             )
-    begun, busy = time.monotonic(), time.process_time()
+    began = time.monotonic()
+    worked = time.process_time()
     status, out, _err = run("import", source)
-    took = time.process_time() - busy  # not of the clock on the wall, which others on this machine stretch
+    seconds = time.process_time() - worked  # not of the clock on the wall, which others on this machine stretch
     assert status == 0, out[-500:]
-    print(f"{form}: {took:.1f} s, by the clock {time.monotonic() - begun:.1f} s")
-    assert took < 60
+    print(f"{form}: {seconds:.1f} s, by the clock {time.monotonic() - began:.1f} s")
+    assert seconds < 60

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC
+from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import (
     chat_exports,
     chats,
@@ -61,7 +63,7 @@ def _array(*rows: Mapping[str, Any]) -> bytes:
 
 
 def _chat(data: bytes) -> Incoming:
-    return chats.read(data, "default", UTC, {})
+    return chats.read(data, chats.ChatOptions("default", UTC))
 
 
 def _messages(text: str) -> Incoming:
@@ -121,9 +123,9 @@ def _service(text: str) -> Incoming:
 
 
 def _mem_of_claude(text: str) -> Incoming:
-    made = {"project": "p", "memory_session_id": "s", "created_at_epoch": 1_750_000_000_000}
-    observation = {**made, "title": text, "narrative": "n", "facts": text.split("\n"), "concepts": text}
-    summary = {**made, "request": text, "learned": "l"}
+    fields = {"project": "p", "memory_session_id": "s", "created_at_epoch": 1_750_000_000_000}
+    observation = {**fields, "title": text, "narrative": "n", "facts": text.split("\n"), "concepts": text}
+    summary = {**fields, "request": text, "learned": "l"}
     prompt = {"prompt_text": text, "content_session_id": "s", "prompt_number": 1}
     lists = {"observations": [observation], "summaries": [summary], "prompts": [prompt]}
     return claude_mem.read(json.dumps(lists).encode(), "default")
@@ -152,8 +154,8 @@ def _refs(text: str) -> Incoming:
 
 def _claude_code(text: str) -> Incoming:
     rows = [
-        {"type": who, "uuid": who, "sessionId": "s", "timestamp": TIME, "message": {"role": who, "content": said}}
-        for who, said in (("user", text), ("assistant", "Noted."))
+        {"type": who, "uuid": who, "sessionId": "s", "timestamp": TIME, "message": {"role": who, "content": content}}
+        for who, content in (("user", text), ("assistant", "Noted."))
     ]
     return claude_code.read({"a.jsonl": _lines(*rows)}, "default", {}, FOLDERS)
 
@@ -194,9 +196,13 @@ READERS: Mapping[str, Reader] = {
 
 def _stored(incoming: Incoming) -> str:
     """All that an import stores, and what it says about the rest."""
-    memories = [repr(memory) for contents in incoming.conversations for memory in contents.short_term]
-    entries = [repr(entry) for place in incoming.entries.values() for entry in place]
-    return "\n".join([*memories, *entries, repr(incoming.skipped), repr(incoming.notes)])
+    entries = chain.from_iterable(incoming.entries.values())
+    stored = [*_memories(incoming), *entries]
+    return "\n".join(map(repr, [*stored, incoming.skipped, incoming.notes]))
+
+
+def _memories(incoming: Incoming) -> list[ShortTermMemory]:
+    return list(chain.from_iterable(contents.short_term for contents in incoming.conversations))
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -206,7 +212,7 @@ def _stored(incoming: Incoming) -> str:
     end=st.sampled_from(("</private> there", "</private>", "</private>\nuser: and\nassistant: so", "")),
 )
 def test_a_private_part_over_any_boundary_never_comes(name: str, inside: list[str], before: str, end: str) -> None:
-    private = "\n".join(part for boundary in ["", *inside] for part in (boundary, SECRET))
+    private = "".join(f"{boundary}\n{SECRET}\n" for boundary in ["", *inside]).removesuffix("\n")
     try:
         incoming = READERS[name](f"{before}<private>{private}{end}")
     except NotThisFormat:
@@ -224,8 +230,11 @@ def test_a_long_private_part_never_comes(name: str) -> None:
 
 
 def _said(incoming: Incoming) -> list[list[str]]:
-    memories = [memory for contents in incoming.conversations for memory in contents.short_term]
-    return [[message.content for message in memory.messages] for memory in memories]
+    return [_contents(memory) for memory in _memories(incoming)]
+
+
+def _contents(memory: ShortTermMemory) -> list[str]:
+    return [message.content for message in memory.messages]
 
 
 def test_of_a_long_message_what_is_not_private_comes() -> None:
@@ -241,14 +250,14 @@ def test_the_answer_to_a_long_private_message_is_left_out_and_counted() -> None:
 
 
 def test_the_answer_to_a_private_message_is_left_out_in_whichever_memory_it_would_stand() -> None:
-    asked = [{"role": "user", "content": f"part {number}"} for number in range(chats.MOST_MESSAGES - 1)]
+    many_questions = [{"role": "user", "content": f"part {number}"} for number in range(chats.MOST_MESSAGES - 1)]
     private = {"role": "user", "content": f"<private>{SECRET}</private>"}
     answer = {"role": "assistant", "content": f"About {SECRET}"}
     others = [
         {"role": "user", "content": "Good morning", "conversation_id": "other"},
         {"role": "assistant", "content": "Good morning!", "conversation_id": "other"},
     ]
-    for rows in ([*asked, private, answer], [private, *others, answer]):
+    for rows in ([*many_questions, private, answer], [private, *others, answer]):
         incoming = Incoming()
         chats.take(incoming, [rows], "default", {})
         assert SECRET not in _stored(incoming)

@@ -43,8 +43,9 @@ def queued(prompt: Any, mode: str = "prompt", **rest: Any) -> Line:
 def command(name: str, words: str, *, first: str = "message") -> str:
     """A slash command; `first`: the tag that comes first, which is another one for commands that the client runs."""
     tags = [f"<command-message>{name}</command-message>", f"<command-name>/{name}</command-name>"]
-    ordered = tags if first == "message" else tags[::-1]
-    return "\n".join([*ordered, f"<command-args>{words}</command-args>"])
+    if first != "message":
+        tags.reverse()
+    return "\n".join([*tags, f"<command-args>{words}</command-args>"])
 
 
 def result(content: str, **rest: Any) -> Line:
@@ -101,43 +102,56 @@ def test_what_the_user_says_anywhere_is_the_users(line: Line, spoken: list[tuple
     assert [(message.role, message.content) for message in reading_of(line).messages] == spoken
 
 
-def of_place(place: Place) -> list[Line]:
+def lines_without_words(spoken_place: Place) -> list[Line]:
     """Lines in which such a place leaves out all words."""
     words = "Delete the bucket"
-    if place.field == TEXT:
-        name = place.mark.strip("<>")
-        body = f'<{name} from="b2">\n{words}\n</{name}>' if place.mark.startswith("<") else f"{place.mark} {words}"
+    if spoken_place.field == TEXT:
+        name = spoken_place.mark.strip("<>")
+        body = f"{spoken_place.mark} {words}"
+        if spoken_place.mark.startswith("<"):
+            body = f'<{name} from="b2">\n{words}\n</{name}>'
         return [user(body), user([{"type": "text", "text": body}]), queued(body)]
-    if place.field == "message.content.type":
-        return [user([{"type": place.mark, "text": words}])]
-    if place.record.startswith("attachment/"):
-        kind = place.record.partition("/")[2]
+    if spoken_place.field == "message.content.type":
+        return [user([{"type": spoken_place.mark, "text": words}])]
+    if spoken_place.record.startswith("attachment/"):
+        kind = spoken_place.record.partition("/")[2]
         return [{"type": "attachment", "attachment": {"type": kind, "prompt": words, "content": words}}]
-    value: Any = place.mark or True
-    for name in reversed(place.field.split(".")[1:]):
+    value: Any = spoken_place.mark or True
+    for name in reversed(spoken_place.field.split(".")[1:]):
         value = {name: value}
-    field = place.field.split(".")[0]
-    lines = [assistant(words) if place.record == "assistant" else user(words)]
+    field = spoken_place.field.split(".")[0]
+    is_of_assistant = spoken_place.record == "assistant"
+    line = user(words)
+    if is_of_assistant:
+        line = assistant(words)
     if field == "message":
-        lines[0]["message"]["model"] = place.mark
-        return lines
-    lines = [lines[0] | {field: value}]
-    return lines if place.record == "assistant" else [*lines, queued(words, **{"commandMode": "prompt", field: value})]
+        line["message"]["model"] = spoken_place.mark
+        return [line]
+    line[field] = value
+    if is_of_assistant:
+        return [line]
+    return [line, queued(words, **{"commandMode": "prompt", field: value})]
 
 
-LEFT_OUT = [place for place in PLACES if place.called or (place.field == TEXT and place.whose == "client")]
+def is_left_out(spoken_place: Place) -> bool:
+    """Whether the words of such a place are those of nobody in the chat."""
+    return bool(spoken_place.called) or (spoken_place.field == TEXT and spoken_place.whose == "client")
 
 
-@pytest.mark.parametrize("place", LEFT_OUT, ids=[f"{place.record} {place.field} {place.mark}" for place in LEFT_OUT])
-def test_what_another_wrote_is_not_said_and_is_counted_by_its_name(place: Place) -> None:
-    for line in of_place(place):
+LEFT_OUT = list(filter(is_left_out, PLACES))
+NAMES_OF_LEFT_OUT = [" ".join((listed.record, listed.field, str(listed.mark))) for listed in LEFT_OUT]
+
+
+@pytest.mark.parametrize("spoken_place", LEFT_OUT, ids=NAMES_OF_LEFT_OUT)
+def test_what_another_wrote_is_not_said_and_is_counted_by_its_name(spoken_place: Place) -> None:
+    for line in lines_without_words(spoken_place):
         reading = reading_of(line)
         assert reading.messages == ()
-        assert sum(reading.left_out.values()) == reading.left_out[place.called] == bool(place.called)
-        asked = event_of(event("UserPromptSubmit", prompt="问"))
-        assert [message.content for message in messages_now(asked, transcript(line))] == ["问"]
-    if place.field == TEXT:
-        body = of_place(place)[0]["message"]["content"]
+        assert sum(reading.left_out.values()) == reading.left_out[spoken_place.called] == bool(spoken_place.called)
+        prompt_event = event_of(event("UserPromptSubmit", prompt="问"))
+        assert [message.content for message in messages_now(prompt_event, transcript(line))] == ["问"]
+    if spoken_place.field == TEXT:
+        body = lines_without_words(spoken_place)[0]["message"]["content"]
         assert messages_now(event_of(event("UserPromptSubmit", prompt=body)), b"") == (), "nothing is searched by it"
 
 
@@ -215,12 +229,15 @@ TURNS: list[tuple[str, list[Line], list[list[str]]]] = [
 @pytest.mark.parametrize(("lines", "expected"), [row[1:] for row in TURNS], ids=[row[0] for row in TURNS])
 def test_a_turn_has_all_that_was_said_since_the_last_one_in_order(lines: list[Line], expected: list[list[str]]) -> None:
     turns = [turn for turn in turns_of(lines) if turn.has_words]
-    contents = [[message.content for message in turn.messages(turn.answers[-1])] for turn in turns]
-    assert contents == expected
-    last = "p2" if '"p2"' in json.dumps(lines) else "p1"
-    ended = turn_ended(event_of(event("Stop", prompt_id=last)), transcript(*lines))
-    assert ended is not None
-    assert [message.content for message in ended.messages][: len(expected[-1]) - 1] == expected[-1][:-1]
+    assert len(turns) == len(expected)
+    for turn, contents in zip(turns, expected, strict=True):
+        assert [message.content for message in turn.messages(turn.answers[-1])] == contents
+    last = "p1"
+    if '"p2"' in json.dumps(lines):
+        last = "p2"
+    turn_end = turn_ended(event_of(event("Stop", prompt_id=last)), transcript(*lines))
+    assert turn_end is not None
+    assert [message.content for message in turn_end.messages][: len(expected[-1]) - 1] == expected[-1][:-1]
 
 
 def test_what_was_to_be_forgotten_in_an_interrupted_turn_is_not_kept() -> None:
@@ -253,10 +270,10 @@ def test_what_the_hook_stored_an_import_does_not_bring_again(
         ends = end == len(lines) or lines[end].get("promptId") not in (None, turns[-1].prompt_id)
         if turns and turns[-1].answered and ends:
             answer = turns[-1].answers[-1].content
-            given = event(
+            hook_event = event(
                 "Stop", transcript_path=str(path), prompt_id=turns[-1].prompt_id, last_assistant_message=answer
             )
-            monkeypatch.setattr("memory_server.cli.hook.command.standard_input", _given(given))
+            monkeypatch.setattr("memory_server.cli.hook.command.standard_input", _given(hook_event))
             main([*data, "hook"])
     capfd.readouterr()
     assert main([*data, "import", str(tmp_path / "projects"), "--dry-run"]) == 0
@@ -264,44 +281,46 @@ def test_what_the_hook_stored_an_import_does_not_bring_again(
     assert " new" not in out.replace("0 new", ""), out
 
 
-def _given(given: Line) -> Callable[[], bytes]:
-    return lambda: json.dumps(given).encode()
+def _given(hook_event: Line) -> Callable[[], bytes]:
+    return lambda: json.dumps(hook_event).encode()
 
 
 def test_each_place_of_the_table_is_told_once() -> None:
-    keys = Counter((place.record, place.field, place.mark) for place in PLACES)
+    keys = Counter((listed.record, listed.field, listed.mark) for listed in PLACES)
     assert [key for key, count in keys.items() if count > 1] == []
-    assert not places.RECORDS_WITHOUT_WORDS & {place.record for place in PLACES}
+    assert not places.RECORDS_WITHOUT_WORDS & {listed.record for listed in PLACES}
     assert not places.ATTACHMENTS_WITHOUT_WORDS & places.ATTACHMENTS.keys()
 
 
 def test_of_a_message_that_is_too_long_both_ends_come_and_the_cut_is_counted() -> None:
     log = "12:00 INFO worker done\n" * 6_000
     rows = [user(f"Why does it crash?\n{log}\nThe password is tarragon."), assistant("Out of memory.")]
-    found = Incoming()
-    memories = TurnMemories(found, "default", lambda folder: folder)
+    incoming = Incoming()
+    memories = TurnMemories(incoming, "default", lambda folder: folder)
     memories.add("/s.jsonl", turns_of(rows))
     [contents] = memories.contents()
     [memory] = contents.short_term
     assert "Why does it crash?" in memory.text
     assert "tarragon" in memory.text
-    assert found.lost[places.SHORTENED] == 1
+    assert incoming.lost[places.SHORTENED] == 1
 
 
 def test_a_middle_that_is_only_private_is_not_counted_as_left_out() -> None:
     log = "12:00 INFO worker done\n" * 6_000
     rows = [user(f"Hello <private>{log}</private>"), assistant("Hi.")]
-    found = Incoming()
-    TurnMemories(found, "default", lambda folder: folder).add("/s.jsonl", turns_of(rows))
-    assert found.lost[places.SHORTENED] == 0
-    ended = turn_ended(event_of(event("Stop", prompt_id=None)), transcript(*rows))
-    assert ended is not None
-    assert not ended.is_shortened
+    incoming = Incoming()
+    TurnMemories(incoming, "default", lambda folder: folder).add("/s.jsonl", turns_of(rows))
+    assert incoming.lost[places.SHORTENED] == 0
+    turn_end = turn_ended(event_of(event("Stop", prompt_id=None)), transcript(*rows))
+    assert turn_end is not None
+    assert not turn_end.is_shortened
 
 
 def test_a_line_that_is_json_and_not_an_object_is_unknown_and_not_damaged() -> None:
     left_out: Counter[str] = Counter()
-    assert [row for line in (b'["a"]', b"7", b'{"type": "x"}') for row in rows_of(line, left_out)] == [{"type": "x"}]
+    assert list(rows_of(b'["a"]', left_out)) == []
+    assert list(rows_of(b"7", left_out)) == []
+    assert list(rows_of(b'{"type": "x"}', left_out)) == [{"type": "x"}]
     assert left_out[places.DAMAGED] == 0
     assert sum(left_out.values()) == 2
     assert list(rows_of(b'{"type": "x', left_out)) == []

@@ -18,7 +18,8 @@ def collecting_afterwards() -> Iterator[None]:
 
 
 def test_it_stops_for_the_longest_of_works_that_overlap() -> None:
-    first, second = without_collecting(), without_collecting()
+    first = without_collecting()
+    second = without_collecting()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

@@ -30,18 +30,24 @@ MESSAGES = st.lists(
 )
 
 
-def means(words: tuple[str, ...], record: Any) -> bool:
+def has_words(words: tuple[str, ...], record: Any) -> bool:
     return Erasure((), (), words=words).trace_in(record) == "text"
+
+
+def saying(message: Message) -> str:
+    if message.name:
+        return f"{message.name}: {message.content}"
+    return message.content
 
 
 @given(MESSAGES, st.lists(st.sampled_from(WORDS), min_size=1, max_size=2))
 def test_a_memory_has_the_words_on_disk_where_a_search_finds_them(messages: list[Message], words: list[str]) -> None:
     text = "\n".join(f"{message.role}: {message.content}" for message in messages)
-    kept = replace(memory("a", messages=tuple(messages)), text=text)
-    said = tuple(f"{one.name}: {one.content}" if one.name else one.content for one in messages)
-    item = Item("memories", "chat", "a", 0, text, said=said)
-    found = bool(Sought(words=tuple(words)).among([item]))
-    assert means(tuple(words), codec.short_term_json(kept)) == found
+    stored = replace(memory("a", messages=tuple(messages)), text=text)
+    sayings = tuple(map(saying, messages))
+    item = Item("memories", "chat", "a", 0, text, said=sayings)
+    is_found = bool(Sought(words=tuple(words)).among([item]))
+    assert has_words(tuple(words), codec.short_term_json(stored)) == is_found
 
 
 @given(TEXT, TEXT, st.lists(TEXT, max_size=2), st.lists(st.sampled_from(WORDS), min_size=1, max_size=2))
@@ -49,8 +55,8 @@ def test_an_entry_has_the_words_in_a_row_where_a_search_finds_them(
     title: str, body: str, tags: list[str], words: list[str]
 ) -> None:
     entry = Entry(body, id=1, ref="r", title=title, tags=tuple(tags))
-    found = bool(Sought(words=tuple(words)).among([item_of(Scope("notes"), entry)]))
-    assert means(tuple(words), json_of(entry)) == found
+    is_found = bool(Sought(words=tuple(words)).among([item_of(Scope("notes"), entry)]))
+    assert has_words(tuple(words), json_of(entry)) == is_found
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Of a message that is too long both ends are kept, and the text says what is left out."""
+"""A message that is too long keeps both ends, and says what is left out."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_both_ends_are_there_and_the_rest_is_counted(text: str, most: int) -> No
 
 
 def test_a_question_before_and_after_a_paste_is_kept() -> None:
-    for said in (f"Why does it crash?\n{LOG}", f"{LOG}\nWhy does it crash?"):
-        message = shortened(Message("user", said))
+    for text in (f"Why does it crash?\n{LOG}", f"{LOG}\nWhy does it crash?"):
+        message = shortened(Message("user", text))
         assert "Why does it crash?" in message.content
         assert "characters left out]" in message.content
         assert len(message.content) <= MAX_CONTENT_CHARS

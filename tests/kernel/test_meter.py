@@ -27,16 +27,16 @@ HELLO = [{"role": "user", "content": "你好，今天吃披萨"}]
 
 
 @given(st.lists(st.floats(0, 20_000), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99, 1.0]))
-def test_a_quantile_is_in_the_bucket_of_the_real_one(taken: list[float], share: float) -> None:
+def test_a_quantile_is_in_the_bucket_of_the_real_one(times: list[float], share: float) -> None:
     durations = Calls()
-    for milliseconds in taken:
+    for milliseconds in times:
         durations.note(milliseconds)
-    rank = max(1, -(-share * len(taken) // 1))  # the smallest number of calls that is that share
-    real = sorted(taken)[int(rank) - 1]
+    rank = max(1, -(-share * len(times) // 1))  # the smallest number of calls that is that share
+    expected = sorted(times)[int(rank) - 1]
     bounds = [0.0, *BOUNDS_MS, float("inf")]
-    lower, upper = next((a, b) for a, b in pairwise(bounds) if real <= b)
+    lower, upper = next((start, end) for start, end in pairwise(bounds) if expected <= end)
     assert lower <= durations.quantile(share) <= upper
-    assert durations.quantile(share) <= max(taken)
+    assert durations.quantile(share) <= max(times)
 
 
 def test_nothing_was_called_takes_no_time() -> None:
@@ -51,7 +51,8 @@ def test_a_call_is_counted_with_its_time_and_its_error() -> None:
     with pytest.raises(ValueError, match="no"), meter.call("a"):
         raise ValueError("no")
     calls = meter.calls["a"]
-    assert (calls.count, calls.errors) == (2, 1)
+    assert calls.count == 2
+    assert calls.errors == 1
     assert calls.longest_ms == pytest.approx(30)
     assert meter.seconds == 9.0
 
@@ -65,26 +66,26 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
             "throws": "match_keys(context.messages, ['披萨']) > 0 && context.participants.nobody.name",
         }
         for name, trigger in triggers.items():
-            kept = {"name": name, "prompt": "p", "trigger": trigger}
-            await call(TOOLS["add_long_term_memory"], app.call, kept)
+            long_term = {"name": name, "prompt": "p", "trigger": trigger}
+            await call(TOOLS["add_long_term_memory"], app.call, long_term)
         await call(TOOLS["search_long_term_memories"], app.call, {"messages": HELLO})
         with pytest.raises(ToolFailed):
             await call(TOOLS["add_short_term_memory"], app.call, {"message": HELLO})
-        told = await call(TOOLS["get_metrics"], app.call, {})
-        tools = {row["name"]: (row["calls"], row["errors"]) for row in told.structured["tools"]}
+        answer = await call(TOOLS["get_metrics"], app.call, {})
+        tools = {row["name"]: (row["calls"], row["errors"]) for row in answer.structured["tools"]}
         assert tools == {
             "add_long_term_memory": (3, 0),
             "search_long_term_memories": (1, 0),
             "add_short_term_memory": (1, 1),
         }
-        assert told.structured["tools"][0]["p50Ms"] > 0
-        counters = told.structured["counters"]
-        ran = {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
-        assert counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | ran
+        assert answer.structured["tools"][0]["p50Ms"] > 0
+        counters = answer.structured["counters"]
+        outcomes = {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
+        assert counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | outcomes
         waits = dict.fromkeys(("compactions", "lock_waits", "lock_timeouts", "failed_reads", "failed_writes"), 0)
         assert counters["storage"] == {"commits": 3, "open_conversations": 1, **waits}
         assert counters["workers"]["started"] >= counters["workers"]["running"] >= 1
-        assert "add_long_term_memory: 3 calls, 0 errors, p50" in told.text
+        assert "add_long_term_memory: 3 calls, 0 errors, p50" in answer.text
         await app.store.compact("default")
         assert app.meter.figures()["storage"]["compactions"] == 1
 
@@ -130,9 +131,10 @@ async def test_the_figures_have_files_the_process_and_what_failed(tmp_path: Path
         assert figures["process"]["threads"] >= 1
         assert figures["knowledge"]["commit_us"] >= figures["knowledge"]["commits"] >= 1
         assert figures["knowledge"]["read_us"] >= figures["knowledge"]["reads"] >= 1
-        assert (figures["storage"]["failed_reads"], figures["storage"]["failed_writes"]) == (0, 0)
+        assert figures["storage"]["failed_reads"] == 0
+        assert figures["storage"]["failed_writes"] == 0
 
-        async def fails(*given: object) -> None:
+        async def fails(*arguments: object) -> None:
             raise StorageError("the disk is gone")
 
         for tool, arguments in (("recall", {"query": "x"}), ("delete_note", {"memory_id": "x"})):
@@ -142,26 +144,28 @@ async def test_the_figures_have_files_the_process_and_what_failed(tmp_path: Path
                 with pytest.raises(ToolFailed, match="the disk is gone"):
                     await call(TOOLS[tool], app.call, arguments)
         storage = app.meter.family("storage")
-        assert (storage["failed_reads"], storage["failed_writes"]) == (1, 1)
+        assert storage["failed_reads"] == 1
+        assert storage["failed_writes"] == 1
 
 
 def test_files_are_counted_once_a_minute_and_less_often_where_that_takes_long() -> None:
     moments = [0.0]
-    looked: list[float] = []
+    looked_at: list[float] = []
 
     def look() -> FolderSize:
-        looked.append(moments[0])
-        moments[0] += len(looked)
-        return FolderSize(len(looked), 7)
+        looked_at.append(moments[0])
+        moments[0] += len(looked_at)
+        return FolderSize(len(looked_at), 7)
 
     meter = Meter()
     gauge_files(meter, look, lambda: moments[0])
-    assert (meter.number("files", "count"), meter.number("files", "bytes")) == (1, 7)
+    assert meter.number("files", "count") == 1
+    assert meter.number("files", "bytes") == 7
     moments[0] = 99.0
     assert meter.number("files", "count") == 1, "it took a second, so it counts for a hundred"
     moments[0] = 100.0
     assert meter.number("files", "count") == 2
-    assert looked == [0.0, 100.0]
+    assert looked_at == [0.0, 100.0]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
@@ -172,8 +176,8 @@ async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> Non
         before = app.meter.figures()["workers"]["started"]
         assert app.meter.figures()["workers"]["replaced"] == 0
         loops = "match_keys(context.messages, ['披萨']) > 0 && (() => { const a = []; for (;;) a.push(a.concat(a)) })()"
-        kept = {"name": "a", "prompt": "p", "trigger": loops}
-        await call(TOOLS["add_long_term_memory"], app.call, kept)
+        long_term = {"name": "a", "prompt": "p", "trigger": loops}
+        await call(TOOLS["add_long_term_memory"], app.call, long_term)
         for pid in app.sandbox.pids:
             os.kill(pid, signal.SIGKILL)
         async with asyncio.timeout(30):
@@ -185,11 +189,11 @@ async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> Non
 @pytest.mark.anyio
 async def test_health_is_what_doctor_says_of_folder_and_sandbox(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        told = await call(TOOLS["health_check"], app.call, {})
-        assert told.structured["healthy"] is True
-        assert {"disk", "clock", "triggers"} <= {check["about"] for check in told.structured["checks"]}
+        answer = await call(TOOLS["health_check"], app.call, {})
+        assert answer.structured["healthy"] is True
+        assert {"disk", "clock", "triggers"} <= {check["about"] for check in answer.structured["checks"]}
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
     async with open_memory(tmp_path / "file") as app:
-        told = await call(TOOLS["health_check"], app.call, {})
-        assert told.structured["healthy"] is False
-        assert told.text.startswith("Not healthy.\n")
+        answer = await call(TOOLS["health_check"], app.call, {})
+        assert answer.structured["healthy"] is False
+        assert answer.text.startswith("Not healthy.\n")

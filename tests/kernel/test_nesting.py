@@ -18,7 +18,9 @@ def count(value: Any) -> int:
     """Its values, names included."""
     if isinstance(value, dict):
         return 1 + len(value) + sum(map(count, value.values()))
-    return 1 + (sum(map(count, value)) if isinstance(value, list) else 0)
+    if isinstance(value, list):
+        return 1 + sum(map(count, value))
+    return 1
 
 
 _LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a"\\,:[{\n文', max_size=8)
@@ -28,8 +30,11 @@ _VALUES = st.recursive(
 
 
 @given(_VALUES, st.booleans())
-def test_it_counts_as_reading_would(value: Any, spaced: bool) -> None:
-    text = json.dumps(value, indent=1).encode() if spaced else orjson.dumps(value)
+def test_it_counts_as_reading_would(value: Any, is_spaced: bool) -> None:
+    if is_spaced:
+        text = json.dumps(value, indent=1).encode()
+    else:
+        text = orjson.dumps(value)
     with pytest.MonkeyPatch.context() as patch:
         for most, beyond in ((count(value) * 2 + 1, False), (count(value) // 3 - 2, True)):
             patch.setattr(nesting, "MOST_VALUES", most)

@@ -18,7 +18,7 @@ from memory_server.tools.base.tool import ToolFailed, call
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "public_text"),
     [
         ("我喜欢披萨", "我喜欢披萨"),
         ("  as it is \n", "  as it is \n"),
@@ -40,8 +40,8 @@ from memory_server.tools.base.tool import ToolFailed, call
         ),
     ],
 )
-def test_what_stands_between_the_tags_is_left_out(text: str, kept: str) -> None:
-    assert without_private(text) == kept
+def test_what_stands_between_the_tags_is_left_out(text: str, public_text: str) -> None:
+    assert without_private(text) == public_text
 
 
 PIECES = st.lists(st.sampled_from(["public", "<private>", "</private>", "<PRIVATE >", "\n", "<", ">"]), max_size=12)
@@ -49,26 +49,27 @@ PIECES = st.lists(st.sampled_from(["public", "<private>", "</private>", "<PRIVAT
 
 @given(PIECES)
 def test_no_tag_and_nothing_behind_one_survives(pieces: list[str]) -> None:
-    text, depth = "", 0
+    text = ""
+    depth = 0
     for number, piece in enumerate(pieces):
         if piece == "public" and depth:
             piece = f"secret{number}"
         text += piece
         depth = max(0, depth + {"<private>": 1, "<PRIVATE >": 1, "</private>": -1}.get(piece, 0))
-    kept = without_private(text)
-    assert "secret" not in kept
-    assert "private" not in kept.lower()
+    public_text = without_private(text)
+    assert "secret" not in public_text
+    assert "private" not in public_text.lower()
 
 
 def test_an_answer_to_what_was_private_is_private_too() -> None:
-    said = [
+    messages = [
         Message("user", "<private>我的密码是 1234，够安全吗？</private>"),
         Message("assistant", "1234 太短了。"),
         Message("system", "它下雨了"),
         Message("user", "那 <private>5678</private> 呢？"),
         Message("assistant", "也太短。<private>5678</private>"),
     ]
-    assert [message.content for message in to_keep(said)] == ["它下雨了", "那  呢？", "也太短。"]
+    assert [message.content for message in to_keep(messages)] == ["它下雨了", "那  呢？", "也太短。"]
 
 
 def everything_in(folder: Path) -> str:
@@ -91,10 +92,12 @@ async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path:
             await chat.short_term.add([Message("user", WHOLE[0]["content"])])
         with pytest.raises(ToolFailed, match="All of the text is marked as private, so nothing"):
             await call(TOOLS["add_short_term_memory"], memory.call, {"messages": WHOLE})
-        done = await call(TOOLS["remember_turn"], memory.call, {"messages": WHOLE})
-        assert done.structured == {"success": True, "stored": False, "note": done.text}
-        assert done.text == "All of the text is marked as private, so nothing was stored."
-        assert {kept.text for kept in await chat.short_term.memories()} == {"user: 我的猫叫芝麻。\nassistant: 好可爱"}
+        answer = await call(TOOLS["remember_turn"], memory.call, {"messages": WHOLE})
+        assert answer.structured == {"success": True, "stored": False, "note": answer.text}
+        assert answer.text == "All of the text is marked as private, so nothing was stored."
+        assert {stored.text for stored in await chat.short_term.memories()} == {
+            "user: 我的猫叫芝麻。\nassistant: 好可爱"
+        }
     assert "芝麻" in everything_in(tmp_path)
     assert "1234" not in everything_in(tmp_path)
 
@@ -102,6 +105,6 @@ async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path:
 async def test_what_was_recalled_hides_nothing_of_what_is_said(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as memory:
         block = marked("user: <private>")
-        kept = (await memory.conversation().short_term.add([Message("user", f"{block}\n我喜欢披萨")])).memory
-        assert kept.text == "user: 我喜欢披萨"
-        assert "private" not in json.dumps([message.content for message in kept.messages])
+        stored = (await memory.conversation().short_term.add([Message("user", f"{block}\n我喜欢披萨")])).memory
+        assert stored.text == "user: 我喜欢披萨"
+        assert "private" not in json.dumps([message.content for message in stored.messages])

@@ -54,14 +54,15 @@ def test_every_line_has_every_field_with_its_type(line: dict[str, Any]) -> None:
 )
 def test_what_a_line_is_about(fields: dict[str, Any], begins: bool, in_context: bool) -> None:
     recall = recorded_recall({"at": "2026-06-20T12:00:00.000Z", **fields})
-    assert (recall.begins_session, recall.was_in_context) == (begins, in_context)
+    assert recall.begins_session == begins
+    assert recall.was_in_context == in_context
 
 
 def test_a_line_that_was_broken_by_hand_takes_no_other_with_it() -> None:
     at = "2026-06-20T12:00:00.000Z"
-    kept = PassingRecalls()
-    kept.append({"at": at, "conversation": "a", "id": "1", "turn": ["x"], "came": 3, "session": {}})
-    kept.append({"at": at, "conversation": "a", "used": 7}, {"at": at, "conversation": "a"})
-    kept.append({"at": at, "conversation": "a", "id": "2", "came": [{"id": "m", "tier": "top"}]})
-    recalls = Recalls(kept, lambda: 1_781_956_800_000, 30, lambda: True, 0.01)
+    recall_log = PassingRecalls()
+    recall_log.append({"at": at, "conversation": "a", "id": "1", "turn": ["x"], "came": 3, "session": {}})
+    recall_log.append({"at": at, "conversation": "a", "used": 7}, {"at": at, "conversation": "a"})
+    recall_log.append({"at": at, "conversation": "a", "id": "2", "came": [{"id": "m", "tier": "top"}]})
+    recalls = Recalls(recall_log, lambda: 1_781_956_800_000, 30, lambda: True, 0.01)
     assert [recall.id for recall in recalls.found()] == ["1", "2"]

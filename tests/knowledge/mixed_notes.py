@@ -38,19 +38,22 @@ def mixed_text(rng: Random, chars: int = 300) -> str:
     text = ""
     first, second = rng.sample(["zh", "en", "zh", "en", "ja", "ko", "ru"], 2)
     while len(text) < chars:
-        who, does, what, end = _PARTS[first if rng.random() < 0.8 else second]
-        text += f"{rng.choice(who)} {rng.choice(does)} {rng.choice(what)} {rng.randrange(1000)}{rng.choice(end)} "
+        language = first if rng.random() < 0.8 else second
+        subjects, verbs, objects, ends = _PARTS[language]
+        text += (
+            f"{rng.choice(subjects)} {rng.choice(verbs)} {rng.choice(objects)} {rng.randrange(1000)}{rng.choice(ends)} "
+        )
     return text
 
 
 def mixed_notes(count: int, seed: int = 7) -> list[Entry]:
     """Notes to store, with topics that differ."""
     rng = Random(seed)
-    made = []
+    notes = []
     for number in range(count):
         text = mixed_text(rng)
         title = f"{text[:20].strip()} {number}"
-        made.append(
+        notes.append(
             Entry(
                 text,
                 kind=rng.choice(["tech", "project-tech", "domain"]),
@@ -62,4 +65,4 @@ def mixed_notes(count: int, seed: int = 7) -> list[Entry]:
                 updated_ms=NOW + number,
             )
         )
-    return made
+    return notes

@@ -149,18 +149,13 @@ SAME = [
 ]
 
 
-def test_the_tables_have_the_sizes_that_they_promise() -> None:
-    assert len(APART_ENGLISH) + len(APART_CHINESE) >= 60
-    assert len(SAME) >= 25
-
-
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("pair", APART_ENGLISH + APART_CHINESE)
 def test_what_says_something_else_is_kept_apart_in_any_sentence(pair: tuple[str, str], frame: str) -> None:
-    one, other = map(frame.format, pair)
-    assert difference(one, other)
-    assert difference(other, one)
-    assert not same_words(one, other)
+    first, second = map(frame.format, pair)
+    assert difference(first, second)
+    assert difference(second, first)
+    assert not same_words(first, second)
 
 
 @pytest.mark.parametrize("pair", APART_ENGLISH + APART_CHINESE)
@@ -170,10 +165,10 @@ def test_topics_that_say_something_else_are_kept_apart(pair: tuple[str, str]) ->
 
 @pytest.mark.parametrize("pair", SAME)
 def test_what_differs_in_nothing_or_says_a_sentence_more_is_the_same(pair: tuple[str, str]) -> None:
-    one, other = pair
-    assert dice(one, other) >= ALIKE
-    assert difference(one, other) == ""
-    assert difference(other, one) == ""
+    first, second = pair
+    assert dice(first, second) >= ALIKE
+    assert difference(first, second) == ""
+    assert difference(second, first) == ""
 
 
 @pytest.mark.parametrize(
@@ -203,7 +198,7 @@ def test_a_whole_sentence_or_line_more_is_no_difference_wherever_it_stands() -> 
 
 def test_the_difference_is_told_in_the_words_of_the_texts() -> None:
     assert difference("use plan A", "use plan B") == "A against B"
-    assert difference("release 1.0 is out", "release 1.0 beta is out") == "nothing against beta"
+    assert difference("release 1.0 is out", "release 1.0 beta is out") == "(no words) against beta"
     assert difference("先测试后部署", "先部署后测试") == "another order of the words"
 
 
@@ -230,23 +225,23 @@ WORDS = (
 
 @given(st.lists(st.sampled_from(WORDS), min_size=3, max_size=5))
 def test_another_order_of_words_is_another_meaning(words: list[str]) -> None:
-    for other in permutations(words):
-        assert bool(difference(f"x {' '.join(words)} y", f"x {' '.join(other)} y")) == (list(other) != words)
+    for reordered in permutations(words):
+        assert bool(difference(f"x {' '.join(words)} y", f"x {' '.join(reordered)} y")) == (list(reordered) != words)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=2, max_size=8), st.data())
 def test_another_word_in_its_place_is_another_meaning(words: list[str], data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(words) - 1))
-    other = data.draw(st.sampled_from(WORDS))
-    assume(other != words[place])
-    changed = [*words[:place], other, *words[place + 1 :]]
+    position = data.draw(st.integers(0, len(words) - 1))
+    new_word = data.draw(st.sampled_from(WORDS))
+    assume(new_word != words[position])
+    changed = [*words[:position], new_word, *words[position + 1 :]]
     assert difference(f"x {' '.join(words)} y", f"x {' '.join(changed)} y")
 
 
 @given(st.lists(st.sampled_from((*WORDS, "the", "of", "only", ".", ",", "\n", "20")), max_size=12), st.data())
 def test_a_difference_is_one_from_both_sides(words: list[str], data: st.DataObject) -> None:
-    kept = [word for word in words if data.draw(st.booleans())]
-    one = " ".join(words)
-    other = " ".join(kept)
-    assert bool(difference(one, other)) == bool(difference(other, one))
-    assert difference(one, one) == ""
+    remaining = [word for word in words if data.draw(st.booleans())]
+    text = " ".join(words)
+    shorter_text = " ".join(remaining)
+    assert bool(difference(text, shorter_text)) == bool(difference(shorter_text, text))
+    assert difference(text, text) == ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from knowledge.test_sessions import contents, said
+from knowledge.test_sessions import answer_of, contents
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 from users_apart import World
 
@@ -36,8 +36,8 @@ DEFAULT = Scope("sessions", "default_user")
 @asynccontextmanager
 async def with_meaning(folder: Path, act: Act = embedded, **llm: Any) -> AsyncIterator[tuple[App, Fake]]:
     async with provider(act) as fake:
-        given = {"embeddings": {"model": "m", "base_url": fake.url, "input_price": 1.0}} | llm
-        async with App(Settings.model_validate({"data_dir": folder, "llm": given})) as app:
+        settings = {"embeddings": {"model": "m", "base_url": fake.url, "input_price": 1.0}} | llm
+        async with App(Settings.model_validate({"data_dir": folder, "llm": settings})) as app:
             yield app, fake
 
 
@@ -46,22 +46,25 @@ async def make_missing(app: App) -> tuple[int, int, str]:
 
 
 async def search(app: App, query: str, kind: str, **more: Any) -> dict[str, Any]:
-    return await said(app.call, "memory_search", query=query, search_type=kind, **more)
+    return await answer_of(app.call, "memory_search", query=query, search_type=kind, **more)
 
 
 async def test_a_memory_is_found_that_shares_no_word_with_the_query(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
         for text in ("对花生过敏", "有一只狗", "住在波恩"):
-            await said(app.call, "memory_add", messages=text)
+            await answer_of(app.call, "memory_add", messages=text)
         assert contents(await search(app, "坚果", "text")) == []
-        found = await search(app, "坚果", "vector")
-        assert (contents(found), found["search_type_used"], found["total"]) == (["对花生过敏"], "vector", 1)
-        assert found["memories"][0]["why"] == f"meaning {found['memories'][0]['score']:.2f}"
-        assert "reason" not in found
+        answer = await search(app, "坚果", "vector")
+        assert contents(answer) == ["对花生过敏"]
+        assert answer["search_type_used"] == "vector"
+        assert answer["total"] == 1
+        assert answer["memories"][0]["why"] == f"meaning {answer['memories'][0]['score']:.2f}"
+        assert "reason" not in answer
         both = await search(app, "坚果和波恩", "hybrid")
         assert set(contents(both)) == {"对花生过敏", "住在波恩"}
         first = (await search(app, "花生", "hybrid"))["memories"][0]
-        assert (first["content"], first["score"]) == ("对花生过敏", 1.0)
+        assert first["content"] == "对花生过敏"
+        assert first["score"] == 1.0
         assert "花生 in content, relevance 1.00, rank 1; meaning " in first["why"]
         assert first["why"].endswith(", rank 1")
     assert fake.paths == ["/v1/embeddings"] * len(fake.paths)
@@ -72,19 +75,20 @@ async def test_agent_and_limit_hold_for_meaning(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, _):
         for number in range(6):
             ids = {"user_id": "ann", "agent_id": f"a{number % 2}"}
-            await said(app.call, "memory_add", messages=f"有一只狗 {number}", **ids)
+            await answer_of(app.call, "memory_add", messages=f"有一只狗 {number}", **ids)
         for kind in ("vector", "hybrid"):
-            found = await search(app, "宠物", kind, user_id="ann", agent_id="a1", limit=2)
-            assert ({each["agent_id"] for each in found["memories"]}, found["total"]) == ({"a1"}, 3)
-            assert len(found["memories"]) == 2
+            answer = await search(app, "宠物", kind, user_id="ann", agent_id="a1", limit=2)
+            assert {row["agent_id"] for row in answer["memories"]} == {"a1"}
+            assert answer["total"] == 3
+            assert len(answer["memories"]) == 2
             assert (await search(app, "宠物", kind, user_id="bob"))["memories"] == []
 
 
 async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        added = await said(app.call, "memory_add", messages="对花生过敏")
+        added = await answer_of(app.call, "memory_add", messages="对花生过敏")
         number = added["memories"][0]["id"]
-        changed = await said(app.call, "memory_update", memory_id=number, data="有一只狗")
+        changed = await answer_of(app.call, "memory_update", memory_id=number, data="有一只狗")
         for _ in range(3):
             assert contents(await search(app, "宠物", "vector")) == ["有一只狗"]
         assert len(fake.bodies) == 3, "two texts and a query"
@@ -92,8 +96,9 @@ async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
         assert contents(await search(app, "宠物", "vector")) == []
         assert contents(await search(app, "花生", "vector")) == ["对花生过敏"]
         assert len(fake.bodies) == 4, "only the new query"
-        figures = await said(app.call, "memory_get_stats")
-        assert (figures["vectors"], figures["models"]["model_calls"]) == (1, 4)
+        figures = await answer_of(app.call, "memory_get_stats")
+        assert figures["vectors"] == 1
+        assert figures["models"]["model_calls"] == 4
         assert figures["models"]["cost"] == pytest.approx(4 * 7 / 1e6)
 
 
@@ -117,29 +122,40 @@ FAULTS: dict[str, tuple[Act, str]] = {
 }
 
 
+SILENT = ("hang", "trickle")
+"""Faults in which no answer comes."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_without_an_answer_it_is_stored_and_found_by_words(tmp_path: Path, fault: str) -> None:
+async def test_without_an_answer_it_is_stored_and_found_by_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     act, reason = FAULTS[fault]
+    seconds = VECTOR_SECONDS
+    if fault in SILENT:  # nobody need wait for long to see that one does not wait for ever
+        seconds = 0.3
+        monkeypatch.setattr(models, "VECTOR_SECONDS", seconds)
     async with with_meaning(tmp_path, act) as (app, _):
         began = time.monotonic()
-        added = await said(app.call, "memory_add", messages="对花生过敏", mode="direct")
-        found = await search(app, "花生", "hybrid")
-        assert time.monotonic() - began < 2 * VECTOR_SECONDS + 2
-        assert (contents(added), contents(found)) == (["对花生过敏"], ["对花生过敏"])
+        added = await answer_of(app.call, "memory_add", messages="对花生过敏", mode="direct")
+        answer = await search(app, "花生", "hybrid")
+        assert time.monotonic() - began < 2 * seconds + 2
+        assert contents(added) == ["对花生过敏"]
+        assert contents(answer) == ["对花生过敏"]
         assert "reason" not in added
-        assert found["search_type_used"] == "text"
-        assert reason in found["reason"] or found["reason"].endswith("passed over after failures")
+        assert answer["search_type_used"] == "text"
+        assert reason in answer["reason"] or answer["reason"].endswith("passed over after failures")
         text = (await call(TOOLS["memory_search"], app.call, {"query": "花生"})).text
         assert "1 of 1 memory. (" in text, "the reason is part of the text"
         if fault == "429":
-            assert found["reason"] == "openai/m is passed over after failures"
+            assert answer["reason"] == "openai/m is passed over after failures"
 
 
 async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
-    async with App(Settings.model_validate({"data_dir": tmp_path})) as plain:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as without_model:
         for number in range(AT_ONCE + 5):
-            await said(plain.call, "memory_add", messages=f"有一只狗 {number}", user_id=f"u{number % 3}")
-        assert (await search(plain, "狗", "hybrid", user_id="u1"))["reason"] == NO_EMBEDDINGS
+            await answer_of(without_model.call, "memory_add", messages=f"有一只狗 {number}", user_id=f"u{number % 3}")
+        assert (await search(without_model, "狗", "hybrid", user_id="u1"))["reason"] == NO_EMBEDDINGS
     async with with_meaning(tmp_path) as (app, fake):
         before = await search(app, "宠物", "vector", user_id="u1")
         assert before["memories"] == []
@@ -147,7 +163,8 @@ async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
         assert await make_missing(app) == (AT_ONCE + 5, 0, "")
         assert [len(body["input"]) for body in fake.bodies] == [1, AT_ONCE, 5]
         after = await search(app, "宠物", "vector", user_id="u1")
-        assert (len(after["memories"]), after.get("reason")) == (12, None)
+        assert len(after["memories"]) == 12
+        assert after.get("reason") is None
         assert await make_missing(app) == (0, 0, "")
         assert len(fake.bodies) == 3, "nothing is left to make"
     async with with_meaning(tmp_path) as (app, fake):
@@ -163,7 +180,7 @@ async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
 async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(tmp_path: Path) -> None:
     now = 1_750_000_000_000
     async with with_meaning(tmp_path) as (app, _):
-        await said(app.call, "memory_add", messages="有一只狗")
+        await answer_of(app.call, "memory_add", messages="有一只狗")
         await search(app, "宠物", "vector")
     store = SqliteStore(tmp_path / ".memory-server" / "knowledge.sqlite3", lambda: now, embeds="m")
     store.clock = lambda: int(time.time() * 1000) + 2 * DAY_MS
@@ -175,82 +192,93 @@ async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(t
 async def test_the_tokens_of_a_day_count_for_meaning_too(tmp_path: Path) -> None:
     async with with_meaning(tmp_path, tokens_per_day=14) as (app, fake):
         for number in range(3):
-            await said(app.call, "memory_add", messages=f"狗 {number}")
-        found = await search(app, "宠物", "hybrid")
-        assert found["reason"] == "the 14 tokens of llm.tokens_per_day are used up"
+            await answer_of(app.call, "memory_add", messages=f"狗 {number}")
+        answer = await search(app, "宠物", "hybrid")
+        assert answer["reason"] == "the 14 tokens of llm.tokens_per_day are used up"
         assert len(fake.bodies) == 2
 
 
 async def test_private_parts_are_not_sent_and_a_long_text_is_cut(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        await said(app.call, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000)
+        await answer_of(app.call, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000)
     (text,) = fake.bodies[0]["input"]
     assert "Rex" not in text
     assert len(text) == 8_000
 
 
 async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
-    asked = asyncio.Event()
+    is_asked = asyncio.Event()
 
     def hang(_: dict[str, Any]) -> str:
-        asked.set()
+        is_asked.set()
         return "hang"
 
     async with with_meaning(tmp_path, hang) as (app, _):
-        adding = asyncio.create_task(said(app.call, "memory_add", messages="有一只狗", mode="direct"))
-        await asked.wait()
+        adding = asyncio.create_task(answer_of(app.call, "memory_add", messages="有一只狗", mode="direct"))
+        await is_asked.wait()
         adding.cancel()
         await asyncio.gather(adding, return_exceptions=True)
         assert adding.cancelled()
-        assert (await said(app.call, "memory_get_all"))["total"] == 0
+        assert (await answer_of(app.call, "memory_get_all"))["total"] == 0
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
-        rows = await store._read(lambda c: [tuple(row) for row in c.execute("SELECT outcome FROM model_calls")])
+        rows = await store._read(
+            lambda connection: [tuple(row) for row in connection.execute("SELECT outcome FROM model_calls")]
+        )
         assert rows == [("cancelled",)]
 
 
 async def test_a_known_vector_does_not_tell_what_others_have_said(tmp_path: Path) -> None:
     """The vectors of a user are made for this user, also where somebody else has said the very same."""
     async with with_meaning(tmp_path) as (app, _):
-        await said(app.call, "memory_add", messages="有一只狗", user_id="bob")
-        await said(app.call, "memory_add", messages="x", user_id="alice")
+        await answer_of(app.call, "memory_add", messages="有一只狗", user_id="bob")
+        await answer_of(app.call, "memory_add", messages="x", user_id="alice")
         for query in ("有一只狗", "没有狗"):
             await search(app, query, "vector", user_id="alice")
-        figures = await said(app.call, "memory_get_stats", user_id="alice")
+        figures = await answer_of(app.call, "memory_get_stats", user_id="alice")
         assert figures["models"]["model_calls"] == 3
 
 
 async def test_a_hundred_at_once_are_found_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
     async with with_meaning(tmp_path) as (app, _):
-        adds = [said(app.call, "memory_add", messages=f"狗 {n}", user_id=f"u{n % 10}") for n in range(100)]
+        adds = [
+            answer_of(app.call, "memory_add", messages=f"狗 {number}", user_id=f"u{number % 10}")
+            for number in range(100)
+        ]
         await asyncio.gather(*adds)
-        found = await asyncio.gather(*(search(app, f"宠物 {n}", "hybrid", user_id=f"u{n % 10}") for n in range(100)))
-        assert {(each["search_type_used"], each["total"], each.get("reason")) for each in found} == {
-            ("hybrid", 10, None)
-        }
+        answers = await asyncio.gather(
+            *(search(app, f"宠物 {number}", "hybrid", user_id=f"u{number % 10}") for number in range(100))
+        )
+        for answer in answers:
+            assert answer["search_type_used"] == "hybrid"
+            assert answer["total"] == 10
+            assert "reason" not in answer
 
 
 async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path: Path) -> None:
     def act(body: dict[str, Any]) -> Any:
-        return failure(400) if any(len(text) > 2_000 for text in body["input"]) else embedded(body)
+        if any(len(text) > 2_000 for text in body["input"]):
+            return failure(400)
+        return embedded(body)
 
     async with with_meaning(tmp_path, act) as (app, fake):
-        app.knowledge.sessions.meaning.embeddings, model = None, app.knowledge.sessions.meaning.embeddings
+        model = app.knowledge.sessions.meaning.embeddings
+        app.knowledge.sessions.meaning.embeddings = None
         for number in range(20):
-            await said(app.call, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7))
+            await answer_of(app.call, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7))
         app.knowledge.sessions.meaning.embeddings = model
         assert await make_missing(app) == (20, 0, "")
         assert (await search(app, "宠物", "vector"))["total"] == 19
         assert "reason" not in await search(app, "宠物", "vector")
-        asked = len(fake.bodies)
+        requests = len(fake.bodies)
         assert await make_missing(app) == (0, 0, "")
-        assert len(fake.bodies) == asked
+        assert len(fake.bodies) == requests
         for _ in range(4):  # refusals of texts do not count as failures of the provider
             assert "does not take this query" in (await search(app, "x" * 2_500, "vector"))["reason"]
         assert (await search(app, "宠物 2", "vector"))["search_type_used"] == "vector"
         fake.act = lambda _: failure(400)
-        await said(app.call, "memory_add", messages="新的狗")
+        await answer_of(app.call, "memory_add", messages="新的狗")
         assert await make_missing(app) == (0, 1, "the model does not take these texts")
         fake.act = embedded
         assert await make_missing(app) == (1, 0, "")
@@ -258,14 +286,15 @@ async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path:
 
 async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
     def longer(body: dict[str, Any]) -> Any:
-        rows = [{"index": n, "embedding": [*meaning(text), 0.1, 0.2]} for n, text in enumerate(body["input"])]
+        rows = [{"index": number, "embedding": [*meaning(text), 0.1, 0.2]} for number, text in enumerate(body["input"])]
         return 200, {}, json.dumps({"data": rows}).encode()
 
     async with with_meaning(tmp_path) as (app, fake):
-        await said(app.call, "memory_add", messages="有一只狗")
+        await answer_of(app.call, "memory_add", messages="有一只狗")
         fake.act = longer
-        found = await search(app, "宠物", "vector")
-        assert (found["memories"], found["reason"][:24]) == ([], "no vector yet for 1 memo")
+        answer = await search(app, "宠物", "vector")
+        assert answer["memories"] == []
+        assert answer["reason"][:24] == "no vector yet for 1 memo"
         assert await make_missing(app) == (1, 0, "")
         assert contents(await search(app, "宠物", "vector")) == ["有一只狗"]
 
@@ -274,21 +303,24 @@ async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
         assert (await search(app, "宠物", "vector"))["memories"] == []
         assert fake.bodies == [], "with nothing to compare, nothing is sent"
-        await said(app.call, "memory_add", messages="有一只狗")
+        await answer_of(app.call, "memory_add", messages="有一只狗")
         await search(app, "<private>pin 1234</private> 宠物", "vector")
         assert "1234" not in json.dumps(fake.bodies)
         only = await search(app, "<private>狗</private>", "hybrid")
-        assert (only["search_type_used"], contents(only)) == ("text", ["有一只狗"])
+        assert only["search_type_used"] == "text"
+        assert contents(only) == ["有一只狗"]
         assert "private" in only["reason"]
 
 
 async def test_a_read_only_server_asks_no_model(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        await said(app.call, "memory_add", messages="有一只狗")
+        await answer_of(app.call, "memory_add", messages="有一只狗")
         settings = app.settings.model_copy(update={"read_only": True})
         async with App(settings) as reader:
-            found = await search(reader, "狗", "hybrid")
-        assert (contents(found), found["reason"], len(fake.bodies)) == (["有一只狗"], NO_EMBEDDINGS, 1)
+            answer = await search(reader, "狗", "hybrid")
+        assert contents(answer) == ["有一只狗"]
+        assert answer["reason"] == NO_EMBEDDINGS
+        assert len(fake.bodies) == 1
 
 
 class Fixed:
@@ -306,9 +338,13 @@ async def test_no_vector_shows_anything_of_another_user(tmp_path: Path, calls: i
     async with App(Settings.model_validate({"data_dir": tmp_path, "knowledge": {"durability": "normal"}})) as app:
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
-        store.embeds, app.knowledge.sessions.meaning.embeddings = "fixed", Fixed("fixed")
-        world = World(partial(said, app.call), 7)
+        store.embeds = "fixed"
+        app.knowledge.sessions.meaning.embeddings = Fixed("fixed")
+        world = World(partial(answer_of, app.call), 7)
         while world.calls < calls:
             await world.step()
         assert world.leaks == []
-        assert await store._read(lambda c: c.execute("SELECT count(*) FROM vectors").fetchone()[0]) > calls // 20
+        assert (
+            await store._read(lambda connection: connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
+            > calls // 20
+        )

@@ -15,11 +15,13 @@ from knowledge.conftest import NOW, Clock
 from knowledge_past import cleaned
 
 from memory_server import open_memory
+from memory_server.app import App
 from memory_server.config import Settings, load
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
 from memory_server.kernel.times import DAY_MS, iso
+from memory_server.knowledge import layers as layers_module
 from memory_server.knowledge.entry import Hits
 from memory_server.knowledge.layers import Layer, LayerOptions
 from memory_server.knowledge.options import PATTERNS, ROLES
@@ -45,9 +47,9 @@ def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> 
 
 @pytest.fixture
 async def knowledge(tmp_path: Path, clock: Clock) -> AsyncIterator[Knowledge]:
-    made = family(tmp_path, clock)
-    yield made
-    await made.aclose()
+    family_of_layers = family(tmp_path, clock)
+    yield family_of_layers
+    await family_of_layers.aclose()
 
 
 @pytest.fixture
@@ -56,16 +58,29 @@ def project(knowledge: Knowledge) -> Layer:
 
 
 async def keys(layer: Layer, *, archive: bool = False) -> list[str]:
-    return sorted(each.key or "" for each in (await layer.page(archive=archive))[0])
+    entries, _ = await layer.page(archive=archive)
+    return sorted(entry.key or "" for entry in entries)
+
+
+async def keys_found(layer: Layer, query: str, **options: Any) -> list[str]:
+    hits = await layer.retrieve(query, **options)
+    return [hit.entry.key or "" for hit in hits.hits]
+
+
+async def block_for(app: App, messages: list[Message]) -> str:
+    block, _ = await noted_block(app.memories, messages)
+    return block
 
 
 async def test_the_same_key_is_updated_and_its_tags_stay_unless_given(project: Layer, clock: Clock) -> None:
     first = await project.save("api-auth", "JWT", ["api", "auth"])
     clock.now += DAY_MS
-    again = await project.save("api-auth", "OAuth")
-    assert (first.result, again.result) == (True, False)
-    assert (again.entry.body, again.entry.tags) == ("OAuth", ("api", "auth"))
-    assert again.entry.updated_ms - again.entry.created_ms == DAY_MS
+    second = await project.save("api-auth", "OAuth")
+    assert first.result is True
+    assert second.result is False
+    assert second.entry.body == "OAuth"
+    assert second.entry.tags == ("api", "auth")
+    assert second.entry.updated_ms - second.entry.created_ms == DAY_MS
     assert (await project.save("api-auth", "OAuth", [])).entry.tags == ()
     assert (await project.save("api-auth", "OAuth", [])).result is False
     assert await keys(project) == ["api-auth"]
@@ -74,31 +89,32 @@ async def test_the_same_key_is_updated_and_its_tags_stay_unless_given(project: L
 async def test_found_by_words_and_tags_with_the_reason(project: Layer) -> None:
     await project.save("api-auth", "認証方式は JWT を採用", ["decision"])
     await project.save("pool", "数据库连接池最多 20", ["db"])
-    found = await project.retrieve("認証")
-    (hit,) = found.hits
-    assert (hit.entry.key, found.total) == ("api-auth", 1)
+    matches = await project.retrieve("認証")
+    (hit,) = matches.hits
+    assert hit.entry.key == "api-auth"
+    assert matches.total == 1
     assert hit.why.startswith("认证 in content") or hit.why.startswith("認証 in content")
     assert (await project.retrieve("認証", tags=["DB"])) == Hits()
-    assert [each.entry.key for each in (await project.retrieve("api", tags=["decision", "x"])).hits] == ["api-auth"]
+    assert await keys_found(project, "api", tags=["decision", "x"]) == ["api-auth"]
 
 
 async def test_a_part_of_a_word_is_found_after_whole_words(project: Layer) -> None:
     await project.save("api-auth-decision", "tokens are in a header")
     await project.save("gateway", "Authentication is done by the gateway")
     await project.save("pool", "The pool has 20 connections")
-    found = await project.retrieve("auth")
-    assert [each.entry.key for each in found.hits] == ["api-auth-decision", "gateway"]
-    assert found.total == 2
-    assert found.hits[1].why.startswith("its text holds the query as it is")
-    assert [each.entry.key for each in (await project.retrieve("auth", limit=1)).hits] == ["api-auth-decision"]
-    assert [each.entry.key for each in (await project.retrieve("thenticat")).hits] == ["gateway"]
-    assert [each.entry.key for each in (await project.retrieve("auth", tags=["x"])).hits] == []
+    matches = await project.retrieve("auth")
+    assert [hit.entry.key for hit in matches.hits] == ["api-auth-decision", "gateway"]
+    assert matches.total == 2
+    assert matches.hits[1].why.startswith("its text holds the query as it is")
+    assert await keys_found(project, "auth", limit=1) == ["api-auth-decision"]
+    assert await keys_found(project, "thenticat") == ["gateway"]
+    assert await keys_found(project, "auth", tags=["x"]) == []
 
 
 async def test_layers_do_not_see_each_other(knowledge: Knowledge, project: Layer) -> None:
     await project.save("k", "披萨")
     assert await knowledge.layers["global"].retrieve("披萨") == Hits()
-    assert [each.entry.key for each in (await knowledge.layers["project"].retrieve("披萨")).hits] == ["k"]
+    assert await keys_found(knowledge.layers["project"], "披萨") == ["k"]
 
 
 async def test_an_unknown_key_names_close_ones_and_the_archive(project: Layer, clock: Clock) -> None:
@@ -127,15 +143,16 @@ async def test_what_nobody_used_for_90_days_goes_into_the_archive_and_comes_back
     await project.retrieve("寿司")
     clock.now += 31 * DAY_MS
     await project.save("used", "now")
-    assert [(each.key, why) for each, why in await project.clean_up(dry_run=True)] == [("old", "expired")]
+    assert [(entry.key, reason) for entry, reason in await project.clean_up(dry_run=True)] == [("old", "expired")]
     assert await keys(project) == ["old", "read", "used"]
-    assert [each.key for each, _ in await project.clean_up()] == ["old"]
+    assert [entry.key for entry, _ in await project.clean_up()] == ["old"]
     assert await project.clean_up() == []
     assert await keys(project, archive=True) == ["old"]
     assert await project.retrieve("披萨") == Hits()
-    assert [each.entry.key for each in (await project.retrieve("披萨", archive=True)).hits] == ["old"]
-    back = await project.restore("old")
-    assert (back.body, back.archived_ms) == ("披萨", None)
+    assert await keys_found(project, "披萨", archive=True) == ["old"]
+    restored = await project.restore("old")
+    assert restored.body == "披萨"
+    assert restored.archived_ms is None
     assert await project.clean_up() == []
     assert await keys(project, archive=True) == []
 
@@ -147,8 +164,8 @@ async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(tmp_path: P
     clock.now += 400 * DAY_MS
     assert await first.layers["project"].clean_up() == []  # nobody was here
     await first.aclose()
-    other = family(tmp_path, clock, home="another machine")
-    layer = other.layers["project"]
+    on_another_machine = family(tmp_path, clock, home="another machine")
+    layer = on_another_machine.layers["project"]
     assert await layer.clean_up(dry_run=True) == []
     assert await layer.clean_up() == []
     clock.now += 89 * DAY_MS
@@ -157,7 +174,7 @@ async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(tmp_path: P
     clock.now += 2 * DAY_MS
     await layer.get("k0")
     assert len(await layer.clean_up()) == 4
-    await other.aclose()
+    await on_another_machine.aclose()
 
 
 async def test_too_many_entries_send_the_least_used_into_the_archive(tmp_path: Path, clock: Clock) -> None:
@@ -169,34 +186,40 @@ async def test_too_many_entries_send_the_least_used_into_the_archive(tmp_path: P
     clock.now += 1000
     await layer.get("a")
     clock.now += 1000
-    done = await layer.save("d", "text d")
-    assert len(done.entries) == 2
-    assert (await keys(layer), await keys(layer, archive=True)) == (["a", "c", "d"], ["b"])
+    receipt = await layer.save("d", "text d")
+    assert len(receipt.entries) == 2
+    assert await keys(layer) == ["a", "c", "d"]
+    assert await keys(layer, archive=True) == ["b"]
     clock.now += 1000
     await layer.restore("b")
-    assert (await keys(layer), await keys(layer, archive=True)) == (["a", "b", "d"], ["c"])
+    assert await keys(layer) == ["a", "b", "d"]
+    assert await keys(layer, archive=True) == ["c"]
     await layer.save("a", "again")
     assert await keys(layer, archive=True) == ["c"]
     # Files that people add are moved by the clean-up.
     for key in "xyz":
         (tmp_path / "project" / "memory" / f"{key}.md").write_text(f"---\nkey: {key}\n---\nx\n")
-    assert [why for _, why in await layer.clean_up()] == ["over_limit"] * 3
+    assert [reason for _, reason in await layer.clean_up()] == ["over_limit"] * 3
     assert len(await keys(layer)) == 3
     await knowledge.aclose()
 
 
-async def test_one_run_of_the_clean_up_moves_500_at_most(tmp_path: Path, clock: Clock) -> None:
+async def test_one_run_of_the_clean_up_moves_500_at_most(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert layers_module.MOST_AT_ONCE == 500
+    monkeypatch.setattr(layers_module, "MOST_AT_ONCE", 50)
     knowledge = family(tmp_path, clock)
     memory = tmp_path / "project" / "memory"
     memory.mkdir(parents=True)
-    for number in range(600):
+    for number in range(60):
         (memory / f"k{number}.md").write_text(f"---\nkey: k{number}\nupdated_at: 2020-01-01\n---\nx\n")
     layer = knowledge.layers["project"]
     assert await layer.clean_up() == []
     clock.now += 100 * DAY_MS
     await layer.save("used", "now")
-    assert len(await layer.clean_up()) == 500
-    assert len(await layer.clean_up()) == 100
+    assert len(await layer.clean_up()) == 50
+    assert len(await layer.clean_up()) == 10
     await knowledge.aclose()
 
 
@@ -260,7 +283,8 @@ async def test_a_worker_deletes_and_restores_nothing(tmp_path: Path, clock: Cloc
 async def test_promote_moves_an_entry_to_all_projects(knowledge: Knowledge, project: Layer, tmp_path: Path) -> None:
     await project.save("k", "text", ["a"])
     moved = await knowledge.layers.promote("k")
-    assert (moved.body, moved.tags) == ("text", ("a",))
+    assert moved.body == "text"
+    assert moved.tags == ("a",)
     assert await keys(project) == []
     assert await keys(knowledge.layers["global"]) == ["k"]
     await project.save("k", "other")
@@ -275,17 +299,18 @@ async def test_a_summary_tells_what_is_there(project: Layer, tmp_path: Path) -> 
     await project.save("a", "text", ["x", "y"])
     await project.save("b", "text", ["y"])
     (tmp_path / "project" / "memory" / "broken.md").write_text("---\nkey: [\n---\n")
-    found = await project.summary()
-    assert (found["total_entries"], found["unique_tags"], found["tag_count"]) == (2, ["x", "y"], 2)
-    assert (found["oldest_entry"], found["newest_entry"]) == (iso(NOW), iso(NOW))
-    assert found["storage_dir"] == str(tmp_path / "project" / "memory")
-    assert list(found["unreadable"]) == ["broken.md"]
+    summary = await project.summary()
+    assert summary["total_entries"] == 2
+    assert summary["unique_tags"] == ["x", "y"]
+    assert summary["tag_count"] == 2
+    assert summary["oldest_entry"] == iso(NOW)
+    assert summary["newest_entry"] == iso(NOW)
+    assert summary["storage_dir"] == str(tmp_path / "project" / "memory")
+    assert list(summary["unreadable"]) == ["broken.md"]
     archived = await project.summary(archive=True)
-    assert (archived["total_entries"], archived["archive_dir"], archived["unreadable"]) == (
-        0,
-        str(tmp_path / "project" / "memory" / "archive"),
-        None,
-    )
+    assert archived["total_entries"] == 0
+    assert archived["archive_dir"] == str(tmp_path / "project" / "memory" / "archive")
+    assert archived["unreadable"] is None
 
 
 BAD: list[tuple[str, str, str]] = [
@@ -298,9 +323,9 @@ BAD: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "content", "said"), BAD, ids=[said for *_, said in BAD])
-async def test_bad_input_changes_nothing(project: Layer, tmp_path: Path, key: str, content: str, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said) as failure:
+@pytest.mark.parametrize(("key", "content", "reason"), BAD, ids=[reason for *_, reason in BAD])
+async def test_bad_input_changes_nothing(project: Layer, tmp_path: Path, key: str, content: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason) as failure:
         await project.save(key, content)
     assert str(failure.value).endswith(".")
     assert not (tmp_path / "project").exists()
@@ -361,7 +386,7 @@ async def test_entries_come_unasked_where_the_toolset_is_on(tmp_path: Path, else
     for toolsets, comes in (("turn,layers", True), ("turn,notes", False), ("turn", False)):
         async with open_memory(tmp_path / "data", settings=Settings(toolsets=toolsets)) as app:
             await app.knowledge.layers["project"].save("pool", "支付服务的连接池最多二十个连接")
-            block = (await noted_block(app.memories, note))[0]
+            block = await block_for(app, note)
             assert ("最多二十个连接" in block) == comes
             assert block.startswith("<recalled-memories>") == comes
 
@@ -378,28 +403,30 @@ async def test_what_came_with_a_repository_comes_unasked_after_its_first_use_and
     (memory / "theirs.md").write_text(POOL, encoding="utf-8")
     settings = Settings(toolsets="turn,layers,notes")
     async with open_memory(tmp_path / "data", settings=settings) as app:
-        layers, notes = app.knowledge.layers, app.knowledge.notes
-        assert (await noted_block(app.memories, note))[0] == ""
+        layers = app.knowledge.layers
+        notes = app.knowledge.notes
+        assert await block_for(app, note) == ""
         await layers["project"].page()
         await layers["project"].save("pool-size", "another entry of this user, 连接池")
-        assert "二十个" not in (await noted_block(app.memories, note))[0]
+        assert "二十个" not in await block_for(app, note)
         await layers["project"].retrieve("二十个连接")
-        lines = (await noted_block(app.memories, note))[0].splitlines()
+        lines = (await block_for(app, note)).splitlines()
         assert any(line.startswith("project file .multi-agent-mcp/memory/theirs.md (") for line in lines)
         assert lines[2] == "And from files of this project, which others may have written:"
         await layers["global"].save("pool", "全局：连接池最多二十个连接")
         await notes.remember("tech", "连接池", "最多二十个连接")
-        lines = (await noted_block(app.memories, note))[0].splitlines()
+        lines = (await block_for(app, note)).splitlines()
         kinds = [line.split(" ")[0] for line in lines[2:-1]]
-        assert (set(kinds[:2]), kinds[2:]) == ({"global", "note"}, ["And", "project"])
+        assert set(kinds[:2]) == {"global", "note"}
+        assert kinds[2:] == ["And", "project"]
         (memory / "theirs.md").unlink()
         (memory / "theirs.md").symlink_to(tmp_path / "nowhere")
-        assert "note “连接池”" in (await noted_block(app.memories, note))[0]
+        assert "note “连接池”" in await block_for(app, note)
     # What was used is noted in the data folder, and nowhere in the repository.
     async with open_memory(tmp_path / "other data", settings=settings) as app:
         (memory / "theirs.md").unlink()
         (memory / "theirs.md").write_text(POOL, encoding="utf-8")
-        assert "project file" not in (await noted_block(app.memories, note))[0]
+        assert "project file" not in await block_for(app, note)
 
 
 async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
@@ -410,11 +437,11 @@ async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
     note = [Message("user", "连接池应该多大？")]
     async with open_memory(tmp_path / "data", settings=Settings(toolsets="turn,layers,notes")) as app:
         await app.knowledge.notes.remember("tech", "连接池", "最多二十个连接")
-        assert "note “连接池”" in (await noted_block(app.memories, note))[0]
+        assert "note “连接池”" in await block_for(app, note)
         monkeypatch.setattr("memory_server.knowledge.service.LAYERS_SECONDS", 0.05)
         monkeypatch.setattr(Layer, "unasked", lambda *_: asyncio.sleep(30))
         began = time.monotonic()
-        assert "note “连接池”" in (await noted_block(app.memories, note))[0]
+        assert "note “连接池”" in await block_for(app, note)
         assert time.monotonic() - began < 10
 
 
@@ -437,29 +464,28 @@ async def test_a_folder_of_another_user_is_no_project_unless_it_is_named(
         for path in paths:
             os.chown(path, user, -1)
 
-    async def found(**given: Any) -> str | list[str]:
-        async with open_memory(tmp_path / "data", settings=Settings(layers=given)) as app:  # type: ignore[arg-type]
+    async def keys_or_error(**layer_settings: Any) -> str | list[str]:
+        async with open_memory(tmp_path / "data", settings=Settings(layers=layer_settings)) as app:  # type: ignore[arg-type]
             try:
-                hits = (await app.knowledge.layers["project"].retrieve("连接池")).hits
-                return [each.entry.key or "" for each in hits]
+                return await keys_found(app.knowledge.layers["project"], "连接池")
             except (InvalidInput, StorageError) as error:
                 return str(error)
 
-    assert await found() == ["pool"]
+    assert await keys_or_error() == ["pool"]
     everything = (top, top / ".multi-agent-mcp", memory, memory / "pool.md", top / marker)
     give(65534, top / ".multi-agent-mcp", top / marker)
-    assert "No project is known here" in await found()
+    assert "No project is known here" in await keys_or_error()
     assert checkout_at(Path()) is None
     give(0, *everything)
     give(65534, memory / "pool.md")
-    assert await found() == []
+    assert await keys_or_error() == []
     give(65534, memory)
-    assert "memory belongs to another user" in await found()
+    assert "memory belongs to another user" in await keys_or_error()
     give(65534, *everything)
-    assert await found(project_dir=top) == ["pool"]
+    assert await keys_or_error(project_dir=top) == ["pool"]
     give(0, *everything)
     give(65534, memory)
-    assert "memory belongs to another user" in await found(project_dir=top)
+    assert "memory belongs to another user" in await keys_or_error(project_dir=top)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no owners")
@@ -479,7 +505,7 @@ def test_in_a_folder_that_everybody_may_write_only_the_owner_tells_whose_a_file_
 
 
 @pytest.mark.parametrize(
-    ("settings", "place"),
+    ("settings", "expected"),
     [
         ({}, "repository/.multi-agent-mcp/memory"),
         ({"session_id": "s-1"}, "repository/.multi-agent-mcp/s-1/memory"),
@@ -488,7 +514,7 @@ def test_in_a_folder_that_everybody_may_write_only_the_owner_tells_whose_a_file_
     ],
 )
 async def test_where_the_files_are(
-    settings: dict[str, Any], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "repository" / ".git").mkdir(parents=True)
     (tmp_path / "repository" / "src").mkdir()
@@ -497,7 +523,7 @@ async def test_where_the_files_are(
     if "project_dir" in settings:
         settings = settings | {"project_dir": tmp_path / "elsewhere"}
     async with open_memory(tmp_path / "data", settings=Settings(layers=settings)) as app:  # type: ignore[arg-type]
-        assert app.knowledge.layers["project"].folder.place == tmp_path / place
+        assert app.knowledge.layers["project"].folder.place == tmp_path / expected
         name = settings.get("folder", ".multi-agent-mcp")
         assert app.knowledge.layers["global"].folder.place == tmp_path / "home" / name / "memory"
 
@@ -513,22 +539,25 @@ async def test_the_home_folder_is_no_project(tmp_path: Path, monkeypatch: pytest
 
 
 def test_variables_of_the_original_count_where_ours_are_not_set(tmp_path: Path) -> None:
-    theirs = {"MCP_MEMORY_MAX_ENTRIES": "50", "MCP_MEMORY_TTL_DAYS": "7"}
-    none = tmp_path / "none.toml"
-    none.write_text("")
-    assert load(theirs, config_file=none).layers.max_entries == 50
-    assert load(theirs, config_file=none).layers.ttl_days == 7
-    assert load(theirs | {"MEMORY_SERVER_LAYERS__TTL_DAYS": "30"}, config_file=none).layers.ttl_days == 30
-    assert load({"MCP_MEMORY_TTL_DAYS": "30.5"}, config_file=none).layers.ttl_days == 30.5
-    assert load({"MCP_MEMORY_TTL_DAYS": ""}, config_file=none).layers.ttl_days == 90
+    of_the_original = {"MCP_MEMORY_MAX_ENTRIES": "50", "MCP_MEMORY_TTL_DAYS": "7"}
+    no_settings = tmp_path / "none.toml"
+    no_settings.write_text("")
+    assert load(of_the_original, config_file=no_settings).layers.max_entries == 50
+    assert load(of_the_original, config_file=no_settings).layers.ttl_days == 7
+    assert (
+        load(of_the_original | {"MEMORY_SERVER_LAYERS__TTL_DAYS": "30"}, config_file=no_settings).layers.ttl_days == 30
+    )
+    assert load({"MCP_MEMORY_TTL_DAYS": "30.5"}, config_file=no_settings).layers.ttl_days == 30.5
+    assert load({"MCP_MEMORY_TTL_DAYS": ""}, config_file=no_settings).layers.ttl_days == 90
 
 
 @pytest.mark.parametrize("variable", ["MCP_MEMORY_MAX_ENTRIES", "MCP_MEMORY_TTL_DAYS"])
 @pytest.mark.parametrize("text", ["abc", "0", "-3", "inf", "1,000", "many", "٣x"])
 def test_a_variable_of_the_original_that_cannot_be_used_is_named(tmp_path: Path, variable: str, text: str) -> None:
-    (none := tmp_path / "none.toml").write_text("")
+    no_settings = tmp_path / "none.toml"
+    no_settings.write_text("")
     with pytest.raises(InvalidInput) as refused:
-        load({variable: text}, config_file=none)
+        load({variable: text}, config_file=no_settings)
     assert f"(from {variable})" in str(refused.value)
     assert repr(text) in str(refused.value)
 

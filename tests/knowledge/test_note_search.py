@@ -47,11 +47,11 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=[1_000, pytest.param(10_000, id="10000")])
+@pytest.fixture(scope="module", params=[1_000, pytest.param(10_000, id="10000", marks=pytest.mark.full)])
 async def notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Notes]:
     store = SqliteStore(Path(tmp_path_factory.mktemp("search")) / "k.sqlite3", lambda: NOW)
     changes: list[Change] = list(mixed_notes(request.param))
-    await store.commit(NOTES, lambda held: (changes, None), Operation("plant"))
+    await store.commit(NOTES, lambda view: (changes, None), Operation("plant"))
     notes = Notes(store, lambda: NOW)
     for number, text in enumerate(CASES.values()):
         await notes.remember("domain", f"planted {number}", text)
@@ -61,5 +61,5 @@ async def notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.mark.parametrize("query", CASES)
 async def test_a_hard_query_finds_what_was_planted_first(notes: Notes, query: str) -> None:
-    found = await notes.recall(query, reinforce=False)
-    assert [each.entry.body for each in found.hits[:1]] == [CASES[query]]
+    matches = await notes.recall(query, reinforce=False)
+    assert [hit.entry.body for hit in matches.hits[:1]] == [CASES[query]]

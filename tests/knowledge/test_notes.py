@@ -42,9 +42,9 @@ class Clock:
 
 @pytest.fixture
 async def knowledge(tmp_path: Path) -> AsyncIterator[Knowledge]:
-    made = family(tmp_path)
-    yield made
-    await made.aclose()
+    opened_knowledge = family(tmp_path)
+    yield opened_knowledge
+    await opened_knowledge.aclose()
 
 
 def family(folder: Path, **options: Any) -> Knowledge:
@@ -62,10 +62,10 @@ async def test_other_words_find_notes_that_the_query_does_not(knowledge: Knowled
     await notes.remember("domain", "medicine", "曲唑酮 every evening")
     await notes.remember("domain", "evening", "安眠药 are in the drawer")
     assert await topics(notes, "安眠药", reinforce=False) == ["evening"]
-    found = await notes.recall("安眠药", other_words=["曲唑酮", "trazodone"], reinforce=False)
-    assert [hit.entry.title for hit in found.hits] == ["evening", "medicine"]
-    assert found.hits[0].why.startswith("安眠药 in content, relevance 1.00")
-    assert found.hits[1].why.startswith("曲唑酮 (given by the caller) in content, relevance ")
+    matches = await notes.recall("安眠药", other_words=["曲唑酮", "trazodone"], reinforce=False)
+    assert [hit.entry.title for hit in matches.hits] == ["evening", "medicine"]
+    assert matches.hits[0].why.startswith("安眠药 in content, relevance 1.00")
+    assert matches.hits[1].why.startswith("曲唑酮 (given by the caller) in content, relevance ")
     assert await topics(notes, "", other_words=["曲唑酮"], reinforce=False) == ["medicine"]
     assert len(await topics(notes, " ", reinforce=False)) == 2
 
@@ -81,47 +81,71 @@ async def test_other_words_of_a_search_are_few_and_short(knowledge: Knowledge, t
         await sessions.search(sessions.caller(named()), "pool", other_words=texts)
 
 
-async def topics(notes: Notes, query: str = "", **given: Any) -> list[str]:
-    return [each.entry.title for each in (await notes.recall(query, **given)).hits]
+async def topics(notes: Notes, query: str = "", **options: Any) -> list[str]:
+    matches = await notes.recall(query, **options)
+    return [hit.entry.title for hit in matches.hits]
+
+
+async def texts(notes: Notes, query: str = "", **options: Any) -> list[str]:
+    matches = await notes.recall(query, **options)
+    return [hit.entry.body for hit in matches.hits]
+
+
+async def uses(notes: Notes) -> list[int]:
+    matches = await notes.recall()
+    return [hit.entry.uses for hit in matches.hits]
+
+
+async def remembered(notes: Notes, topic: str, text: str) -> str:
+    """The id of the change."""
+    receipt = await notes.remember("tech", topic, text)
+    assert receipt.change_id is not None
+    return receipt.change_id
 
 
 async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes, knowledge: Knowledge) -> None:
     first = await notes.remember("tech", "Error Handling", "use anyhow", tags=["rust"], examples=["?"], source="a")
-    again = await notes.remember("tech", " ｅｒｒｏｒ  handling ", "use thiserror")
-    other = await notes.remember("domain", "Error Handling", "who to ask")
-    assert (first.result.action, again.result.action, other.result.action) == ("created", "updated", "created")
-    assert again.entry.ref == first.entry.ref != other.entry.ref
-    assert (again.entry.body, again.entry.tags, again.entry.examples, again.entry.uses) == ("use thiserror", (), (), 1)
+    second = await notes.remember("tech", " ｅｒｒｏｒ  handling ", "use thiserror")
+    of_another_type = await notes.remember("domain", "Error Handling", "who to ask")
+    assert first.result.action == "created"
+    assert second.result.action == "updated"
+    assert of_another_type.result.action == "created"
+    assert second.entry.ref == first.entry.ref != of_another_type.entry.ref
+    assert second.entry.body == "use thiserror"
+    assert second.entry.tags == ()
+    assert second.entry.examples == ()
+    assert second.entry.uses == 1
     assert await topics(notes, "anyhow") == []
-    await knowledge.lifecycle.undo(again.change_id or "")
+    await knowledge.lifecycle.undo(second.change_id or "")
     assert await topics(notes, "anyhow") == ["Error Handling"]
 
 
 async def test_similar_notes_of_the_type_are_counted(notes: Notes) -> None:
     await notes.remember("tech", "the pool", "Use a connection pool of twenty for the main database")
-    again = await notes.remember("tech", "pool", "Use a connection pool of twenty for the main database")
-    other = await notes.remember("domain", "pool", "Use a connection pool of twenty for the main database")
-    assert (again.result.similar, other.result.similar) == (1, 0)
+    second = await notes.remember("tech", "pool", "Use a connection pool of twenty for the main database")
+    of_another_type = await notes.remember("domain", "pool", "Use a connection pool of twenty for the main database")
+    assert second.result.similar == 1
+    assert of_another_type.result.similar == 0
 
 
 async def test_notes_about_things_with_other_names_are_not_similar(notes: Notes) -> None:
     text = "Customers in the northern region always get plan {} when the contract is renewed."
     await notes.remember("domain", "option", text.format("A"))
-    other = await notes.remember("domain", "the option", text.format("B"))
-    assert other.result.similar == 0
+    receipt = await notes.remember("domain", "the option", text.format("B"))
+    assert receipt.result.similar == 0
     assert (await notes.reindex(dry_run=True)).merged == ()
 
 
 async def test_recall_counts_a_reference_for_what_came_and_says_why(notes: Notes) -> None:
     for number in range(4):
         await notes.remember("tech", f"数据库 {number}", "数据库连接池")
-    found = await notes.recall("数据库连接", limit=2)
-    assert (len(found.hits), found.total) == (2, 4)
-    assert found.hits[0].why.startswith("数据库连接 in content; 数据库 in title") or "数据库" in found.hits[0].why
-    counts = sorted(each.entry.uses for each in (await notes.recall()).hits)
-    assert counts == [0, 0, 1, 1]
+    matches = await notes.recall("数据库连接", limit=2)
+    assert len(matches.hits) == 2
+    assert matches.total == 4
+    assert matches.hits[0].why.startswith("数据库连接 in content; 数据库 in title") or "数据库" in matches.hits[0].why
+    assert sorted(await uses(notes)) == [0, 0, 1, 1]
     await notes.recall("数据库", reinforce=False)
-    assert sorted(each.entry.uses for each in (await notes.recall()).hits) == counts
+    assert sorted(await uses(notes)) == [0, 0, 1, 1]
 
 
 async def test_a_note_that_is_used_often_rises(notes: Notes) -> None:
@@ -141,7 +165,7 @@ async def test_browsing_lists_all_by_confidence_and_use_and_counts_nothing(notes
     assert (await topics(notes))[0] == "n1"
     assert await topics(notes, "  ", kind="domain") == ["n0"]
     assert await topics(notes, tags=["even"]) == ["n2", "n0"]
-    assert [each.entry.uses for each in (await notes.recall()).hits] == [1, 0, 0]
+    assert await uses(notes) == [1, 0, 0]
     assert await topics(notes, limit=1, offset=1) == ["n2"]
 
 
@@ -151,16 +175,16 @@ async def test_notes_of_another_project_are_left_off_and_counted(tmp_path: Path)
     await shop.remember("project-tech", "errors", "errors become 400")
     await bank.remember("project-tech", "errors", "errors become 500")
     await bank.remember("tech", "general", "errors are values")
-    found = await shop.recall("errors", reinforce=False)
-    assert {each.entry.body for each in found.hits} == {"errors become 400", "errors are values"}
-    assert found.left_off == {"other project": 1}
+    matches = await shop.recall("errors", reinforce=False)
+    assert {hit.entry.body for hit in matches.hits} == {"errors become 400", "errors are values"}
+    assert matches.left_off == {"other project": 1}
     assert len((await nowhere.recall("errors")).hits) == 3
     assert "errors become 500" not in (await shop.pages())["project-tech"]
     await store.aclose()
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (("tool", "t", "c"), "use tech, project-tech or domain"),
         (("tech", " \n", "c"), "topic is empty"),
@@ -169,9 +193,11 @@ async def test_notes_of_another_project_are_left_off_and_counted(tmp_path: Path)
         (("tech", "t", "c" * 100_001), "at most 100,000"),
     ],
 )
-async def test_bad_input_is_refused_and_changes_nothing(notes: Notes, given: Any, message: str, tmp_path: Path) -> None:
+async def test_bad_input_is_refused_and_changes_nothing(
+    notes: Notes, arguments: Any, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidInput, match=message):
-        await notes.remember(*given)
+        await notes.remember(*arguments)
     assert not (tmp_path / "k.sqlite3").exists()
 
 
@@ -186,8 +212,9 @@ async def test_too_many_or_too_long_tags_are_refused(notes: Notes) -> None:
 async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Path) -> None:
     with pytest.raises(NothingToKeep):
         await notes.remember("tech", "t", "<private>password</private>")
-    done = await notes.remember("tech", "t", "open <private>password</private>", examples=["<private>x</private>"])
-    assert (done.entry.body, done.entry.examples) == ("open", ())
+    receipt = await notes.remember("tech", "t", "open <private>password</private>", examples=["<private>x</private>"])
+    assert receipt.entry.body == "open"
+    assert receipt.entry.examples == ()
 
     def refuse() -> None:
         raise MemoryPaused("paused")
@@ -199,8 +226,8 @@ async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Pat
 
 
 async def test_lone_surrogates_and_odd_characters_are_kept_as_far_as_they_can(notes: Notes) -> None:
-    done = await notes.remember("tech", "a\ud800b", "x\udfff\x00 🎂'; DROP TABLE entries; --", tags=["\ud800"])
-    assert (await notes.get(done.entry.ref)).body == "x\ufffd\x00 🎂'; DROP TABLE entries; --"
+    receipt = await notes.remember("tech", "a\ud800b", "x\udfff\x00 🎂'; DROP TABLE entries; --", tags=["\ud800"])
+    assert (await notes.get(receipt.entry.ref)).body == "x\ufffd\x00 🎂'; DROP TABLE entries; --"
     assert await topics(notes, "drop table") == ["a\ufffdb"]
     assert await topics(notes, '"') == []
     assert await topics(notes, 'NEAR( "x* OR -') == ["a\ufffdb"]
@@ -208,52 +235,53 @@ async def test_lone_surrogates_and_odd_characters_are_kept_as_far_as_they_can(no
 
 async def test_a_note_is_edited_in_one_place_and_added_to(notes: Notes, knowledge: Knowledge) -> None:
     ref = (await notes.remember("tech", "pool", "It has 20 connections.\nAsk Anna.")).entry.ref
-    done = await notes.edit(ref, find="20", replacement="30", append="Since May.\n<private>secret</private>")
-    assert done.entry.body == "It has 30 connections.\nAsk Anna.\nSince May."
+    receipt = await notes.edit(ref, find="20", replacement="30", append="Since May.\n<private>secret</private>")
+    assert receipt.entry.body == "It has 30 connections.\nAsk Anna.\nSince May."
     assert await topics(notes, "30") == ["pool"]
     assert (await notes.edit(ref, find="\nSince May.")).entry.body == "It has 30 connections.\nAsk Anna."
-    for given, said in (
+    for edit, reason in (
         ({}, "Nothing is to be changed"),
         ({"find": "20"}, "0 times in the note pool.*read the note"),
         ({"find": "n"}, "times in the note pool.*more of the text"),
         ({"find": "It has 30 connections.\nAsk Anna."}, "The content is empty"),
         ({"append": "x" * 100_001}, "too long"),
     ):
-        with pytest.raises(InvalidInput, match=said):
-            await notes.edit(ref, **given)
+        with pytest.raises(InvalidInput, match=reason):
+            await notes.edit(ref, **edit)
     assert (await notes.get(ref)).body == "It has 30 connections.\nAsk Anna."
     await knowledge.lifecycle.undo("k3")
     await knowledge.lifecycle.undo("k2")
     assert (await notes.get(ref)).body == "It has 20 connections.\nAsk Anna."
     await notes.delete(ref)
-    for gone in (ref, "nobody"):
+    for missing in (ref, "nobody"):
         with pytest.raises(MemoryNotFound):
-            await notes.edit(gone, append="x")
+            await notes.edit(missing, append="x")
 
 
 async def test_notes_are_listed_by_type_and_topic_and_counted(notes: Notes) -> None:
     for kind, topic in (("tech", "b"), ("domain", "c"), ("tech", "a")):
         await notes.remember(kind, topic, f"text {topic}", tags=[topic])  # type: ignore[arg-type]
     entries, total = await notes.listed(limit=2)
-    assert ([each.title for each in entries], total) == (["c", "a"], 3)
-    assert [each.title for each in (await notes.listed("tech", tags=["B"]))[0]] == ["b"]
-    assert {each.uses for each in entries} == {0}
+    assert [entry.title for entry in entries] == ["c", "a"]
+    assert total == 3
+    assert [entry.title for entry in (await notes.listed("tech", tags=["B"]))[0]] == ["b"]
+    assert {entry.uses for entry in entries} == {0}
 
 
 async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
-    one = (await notes.remember("tech", "one", "text one")).entry
-    await notes.delete(one.ref)
+    note = (await notes.remember("tech", "one", "text one")).entry
+    await notes.delete(note.ref)
     assert await topics(notes, "text") == []
     with pytest.raises(InvalidInput, match="already"):
-        await notes.delete(one.ref)
-    await notes.restore(one.id)
+        await notes.delete(note.ref)
+    await notes.restore(note.id)
     assert await topics(notes, "text") == ["one"]
     with pytest.raises(InvalidInput, match="not in the archive"):
-        await notes.restore(one.ref)
-    change = await notes.delete(one.ref)
+        await notes.restore(note.ref)
+    change = await notes.delete(note.ref)
     await notes.remember("tech", "one", "another")
     with pytest.raises(InvalidInput, match="has that name"):
-        await notes.restore(one.ref)
+        await notes.restore(note.ref)
     with pytest.raises(InvalidInput, match="has that name"):
         await knowledge.lifecycle.undo(change or "")
     with pytest.raises(MemoryNotFound):
@@ -267,8 +295,8 @@ async def test_an_unknown_change_is_refused(knowledge: Knowledge, change: str) -
 
 
 async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowledge: Knowledge) -> None:
-    one = (await knowledge.notes.remember("tech", "one", "x")).entry
-    assert (await knowledge.found(str(one.id)))[1] == (await knowledge.found(one.ref[:8]))[1] == one
+    note = (await knowledge.notes.remember("tech", "one", "x")).entry
+    assert (await knowledge.found(str(note.id)))[1] == (await knowledge.found(note.ref[:8]))[1] == note
     with pytest.raises(MemoryNotFound):
         await knowledge.found("zzz")
     await knowledge.notes.remember("tech", "two", "y")
@@ -289,10 +317,10 @@ async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge)
 
 
 async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: Knowledge) -> None:
-    first = (await knowledge.notes.remember("tech", "one", "x")).change_id or ""
-    edited = (await knowledge.notes.remember("tech", "one", "y")).change_id or ""
-    gone = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
-    await knowledge.notes.delete(gone)
+    first = await remembered(knowledge.notes, "one", "x")
+    edited = await remembered(knowledge.notes, "one", "y")
+    deleted_ref = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
+    await knowledge.notes.delete(deleted_ref)
     ref = (await knowledge.refs.add("a long output")).entry.ref
     now = knowledge.clock.now  # type: ignore[attr-defined]
     knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
@@ -300,27 +328,27 @@ async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: 
         assert await cleaned(knowledge) == []
     knowledge.clock.now = now  # type: ignore[attr-defined]
     assert (await knowledge.refs.get(ref))[1].body == "a long output"
-    await knowledge.notes.restore(gone)
+    await knowledge.notes.restore(deleted_ref)
     await knowledge.lifecycle.undo(edited)
     await knowledge.lifecycle.undo(first)
     assert await topics(knowledge.notes) == ["two"]
 
 
 async def test_one_upkeep_under_a_clock_years_ahead_costs_nothing_also_after_a_write(knowledge: Knowledge) -> None:
-    first = (await knowledge.notes.remember("tech", "one", "x")).change_id or ""
-    edited = (await knowledge.notes.remember("tech", "one", "y")).change_id or ""
-    gone = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
-    await knowledge.notes.delete(gone)
+    first = await remembered(knowledge.notes, "one", "x")
+    edited = await remembered(knowledge.notes, "one", "y")
+    deleted_ref = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
+    await knowledge.notes.delete(deleted_ref)
     ref = (await knowledge.refs.add("a long output")).entry.ref
     now = knowledge.clock.now  # type: ignore[attr-defined]
     knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
     await knowledge.notes.remember("tech", "three", "written under the wrong clock")
     assert await knowledge.lifecycle.keep_up(now) == 1
     knowledge.clock.now = now  # type: ignore[attr-defined]
-    [left] = [each for each in await knowledge.lifecycle.history("refs/short-term") if each.by == "upkeep"]
-    await knowledge.lifecycle.undo(left.id)
+    [by_upkeep] = [change for change in await knowledge.lifecycle.history("refs/short-term") if change.by == "upkeep"]
+    await knowledge.lifecycle.undo(by_upkeep.id)
     assert (await knowledge.refs.get(ref))[1].body == "a long output"
-    await knowledge.notes.restore(gone)
+    await knowledge.notes.restore(deleted_ref)
     await knowledge.lifecycle.undo(edited)
     await knowledge.lifecycle.undo(first)
     assert sorted(await topics(knowledge.notes)) == ["three", "two"]
@@ -347,17 +375,22 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     before = (tmp_path / "k.sqlite3").read_bytes()
     wal = (tmp_path / "k.sqlite3-wal").read_bytes()
     plan = await notes.reindex(dry_run=True)
-    assert ((tmp_path / "k.sqlite3").read_bytes(), (tmp_path / "k.sqlite3-wal").read_bytes()) == (before, wal)
+    assert (tmp_path / "k.sqlite3").read_bytes() == before
+    assert (tmp_path / "k.sqlite3-wal").read_bytes() == wal
     assert [(pair.older.title, pair.newer.title) for pair in plan.merged] == [("pool", "pool!")]
     assert {pair.differs for pair in plan.kept_apart} >= {"8080 against 8081"}
-    assert (plan.removed, plan.remaining, plan.change_id) == (1, 4, None)
-    done = await notes.reindex()
-    assert done.copy is not None
-    assert sqlite3.connect(done.copy).execute("SELECT count(*) FROM entries").fetchone() == (6,)
-    (whole,) = [each.entry for each in (await notes.recall("connection", tags=["sql"])).hits]
-    assert (whole.title, whole.tags, whole.examples) == ("pool!", ("sql", "db"), ("p",))
+    assert plan.removed == 1
+    assert plan.remaining == 4
+    assert plan.change_id is None
+    result = await notes.reindex()
+    assert result.copy is not None
+    assert sqlite3.connect(result.copy).execute("SELECT count(*) FROM entries").fetchone() == (6,)
+    (merged_note,) = [hit.entry for hit in (await notes.recall("connection", tags=["sql"])).hits]
+    assert merged_note.title == "pool!"
+    assert merged_note.tags == ("sql", "db")
+    assert merged_note.examples == ("p",)
     assert (await page(knowledge.store, NOTES, Filter(archived=True)))[1] == 1
-    await knowledge.lifecycle.undo(done.change_id or "")
+    await knowledge.lifecycle.undo(result.change_id or "")
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
 
@@ -365,21 +398,23 @@ async def test_what_is_taken_back_during_a_reindex_is_not_removed_for_good(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy that a reindex sets aside does not have it."""
-    notes, undo, set_aside = knowledge.notes, knowledge.lifecycle.undo, knowledge.store.set_aside
+    notes = knowledge.notes
+    undo = knowledge.lifecycle.undo
+    set_aside = knowledge.store.set_aside
     first = (await notes.remember("tech", "first", "an old text")).entry
     await notes.delete(first.ref)
 
     async def meanwhile() -> Path | None:
         copy = await set_aside()
-        await undo((await notes.remember("tech", "second", "an acknowledged text")).change_id or "")
+        await undo(await remembered(notes, "second", "an acknowledged text"))
         await notes.restore(first.ref)
         await notes.delete((await notes.edit(first.ref, append="and more")).entry.ref)
         return copy
 
     monkeypatch.setattr(knowledge.store, "set_aside", meanwhile)
     assert (await notes.reindex()).removed == 0
-    there = (await page(knowledge.store, NOTES, Filter(archived=True)))[0]
-    assert sorted(each.title for each in there) == ["first", "second"]
+    archive, _ = await page(knowledge.store, NOTES, Filter(archived=True))
+    assert sorted(entry.title for entry in archive) == ["first", "second"]
 
 
 async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(knowledge: Knowledge) -> None:
@@ -387,16 +422,17 @@ async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_cha
     for topic in ("pool", "pool!"):
         await notes.remember("tech", topic, "Use a connection pool of twenty.")
     merge = (await notes.reindex()).change_id or ""
-    again = await notes.reindex()
-    assert (again.removed, again.change_id) == (0, None)
-    later = (await notes.remember("tech", "pool!", "Ask Bert.")).change_id or ""
+    second = await notes.reindex()
+    assert second.removed == 0
+    assert second.change_id is None
+    later = await remembered(notes, "pool!", "Ask Bert.")
     with pytest.raises(InvalidInput, match=f"changed again after it, by {later}"):
         await knowledge.lifecycle.undo(merge)
     assert await topics(notes) == ["pool!"]
     await knowledge.lifecycle.undo(later)
-    back = await knowledge.lifecycle.undo(merge)
+    undoing = await knowledge.lifecycle.undo(merge)
     assert sorted(await topics(notes)) == ["pool", "pool!"]
-    await knowledge.lifecycle.undo(back.id)
+    await knowledge.lifecycle.undo(undoing.id)
     assert await topics(notes) == ["pool!"]
     await knowledge.lifecycle.undo(merge)
     assert sorted(await topics(notes)) == ["pool", "pool!"]
@@ -416,23 +452,24 @@ async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothin
 
 async def test_an_undo_of_an_earlier_change_counts_as_a_later_one(knowledge: Knowledge) -> None:
     notes = knowledge.notes
-    first, second = [(await notes.remember("tech", "pizza", text)).change_id or "" for text in ("one", "two")]
-    back = (await knowledge.lifecycle.undo(second)).id
-    gone = (await knowledge.lifecycle.undo(first)).id
-    with pytest.raises(InvalidInput, match=f"changed again after it, by {gone}"):
-        await knowledge.lifecycle.undo(back)
-    await knowledge.lifecycle.undo(gone)
-    await knowledge.lifecycle.undo(back)
+    first = await remembered(notes, "pizza", "one")
+    second = await remembered(notes, "pizza", "two")
+    later_undoing = (await knowledge.lifecycle.undo(second)).id
+    earlier_undoing = (await knowledge.lifecycle.undo(first)).id
+    with pytest.raises(InvalidInput, match=f"changed again after it, by {earlier_undoing}"):
+        await knowledge.lifecycle.undo(later_undoing)
+    await knowledge.lifecycle.undo(earlier_undoing)
+    await knowledge.lifecycle.undo(later_undoing)
     (note,) = (await notes.recall("pizza")).hits
     assert note.entry.body == "two"
 
 
 async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> None:
     notes = knowledge.notes
-    changes = [(await notes.remember("tech", "t", text)).change_id or "" for text in ("one", "two", "three")]
-    for change, left in zip(reversed(changes), (["two"], ["one"], []), strict=True):
+    changes = [await remembered(notes, "t", text) for text in ("one", "two", "three")]
+    for change, remaining in zip(reversed(changes), (["two"], ["one"], []), strict=True):
         await knowledge.lifecycle.undo(change)
-        assert [each.entry.body for each in (await notes.recall()).hits] == left
+        assert await texts(notes) == remaining
     with pytest.raises(InvalidInput):
         await knowledge.lifecycle.undo(changes[1])
 
@@ -470,21 +507,22 @@ def test_a_fence_is_longer_than_what_it_holds() -> None:
 
 
 def test_a_page_that_is_somebodys_own_is_not_replaced(tmp_path: Path) -> None:
-    own = tmp_path / "domain.md"
-    own.write_text("# mine\n", encoding="utf-8")
+    page_of_a_person = tmp_path / "domain.md"
+    page_of_a_person.write_text("# mine\n", encoding="utf-8")
     with pytest.raises(InvalidInput, match="No page was written"):
         write_pages(tmp_path, {"tech": MARK, "domain": MARK})
-    assert (own.read_text(encoding="utf-8"), (tmp_path / "tech.md").exists()) == ("# mine\n", False)
+    assert page_of_a_person.read_text(encoding="utf-8") == "# mine\n"
+    assert not (tmp_path / "tech.md").exists()
     write_pages(tmp_path, {"domain": MARK}, force=True)
-    stamp = own.stat().st_mtime_ns
+    stamp = page_of_a_person.stat().st_mtime_ns
     write_pages(tmp_path, {"domain": MARK})
-    assert own.stat().st_mtime_ns == stamp
+    assert page_of_a_person.stat().st_mtime_ns == stamp
 
 
 async def test_pages_are_kept_current_after_a_change_and_at_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.knowledge.notes.notes._PAGES_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.knowledge.notes.publishing._PAGES_SECONDS", 0.02)
     folder = tmp_path / "pages"
     knowledge = family(tmp_path, publish=lambda pages: write_pages(folder, pages))
     await knowledge.notes.remember("tech", "one", "first")
@@ -500,14 +538,16 @@ async def test_pages_are_kept_current_after_a_change_and_at_exit(
 
 async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Knowledge, tmp_path: Path) -> None:
     notes = knowledge.notes
-    kept, gone, edited = [(await notes.remember("tech", t, f"old {t}")).entry for t in ("kept", "gone", "edited")]
+    unchanged, deleted, edited = [
+        (await notes.remember("tech", topic, f"old {topic}")).entry for topic in ("kept", "gone", "edited")
+    ]
     await knowledge.store.copy_to(tmp_path / "copy.sqlite3")
-    await notes.delete(gone.ref)
+    await notes.delete(deleted.ref)
     await notes.remember("tech", "edited", "new text")
     copy = tmp_path / "copy.sqlite3"
     assert await restored(knowledge, copy, dry_run=True) == 1
     assert await restored(knowledge, copy) == 1
-    assert sorted(each.entry.body for each in (await notes.recall()).hits) == ["new text", "old gone", "old kept"]
+    assert sorted(await texts(notes)) == ["new text", "old gone", "old kept"]
     empty = family(tmp_path / "empty")
     assert await restored(empty, copy) == 3
     assert len(await topics(empty.notes, "old")) == 3
@@ -520,106 +560,112 @@ async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Know
             await restored(knowledge, copy, overwrite=True)
     assert len(await topics(notes)) == 3
     await empty.aclose()
-    assert kept.body == "old kept"
+    assert unchanged.body == "old kept"
     assert edited.uses == 0
 
 
 async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
-    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    notes = knowledge.notes
+    copy = tmp_path / "copy.sqlite3"
     await notes.remember("tech", "kept", "text")
     await knowledge.store.copy_to(copy)
     await notes.remember("tech", "later", "text")
     await restored(knowledge, copy, overwrite=True)
     assert await topics(notes) == ["kept"]
-    ((_, done),) = await knowledge.store.operations(limit=1)
-    assert done.op == "overwrite"
-    back = await knowledge.lifecycle.undo(change_id(done.seq))
+    ((_, overwriting),) = await knowledge.store.operations(limit=1)
+    assert overwriting.op == "overwrite"
+    undoing = await knowledge.lifecycle.undo(change_id(overwriting.seq))
     assert sorted(await topics(notes)) == ["kept", "later"]
-    await knowledge.lifecycle.undo(back.id)
+    await knowledge.lifecycle.undo(undoing.id)
     assert await topics(notes) == ["kept"]
-    for aside in (tmp_path / "archive").iterdir():
-        aside.unlink()
-    ((_, done),) = await knowledge.store.operations(limit=1)
+    for copy_set_aside in (tmp_path / "archive").iterdir():
+        copy_set_aside.unlink()
+    ((_, overwriting),) = await knowledge.store.operations(limit=1)
     with pytest.raises(InvalidInput, match="too long ago"):
-        await knowledge.lifecycle.undo(change_id(done.seq))
+        await knowledge.lifecycle.undo(change_id(overwriting.seq))
 
 
 async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(knowledge: Knowledge, tmp_path: Path) -> None:
-    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
-    there = {each: (await notes.remember("tech", each, f"old {each}")).entry for each in ("a", "b", "c", "d")}
+    notes = knowledge.notes
+    copy = tmp_path / "copy.sqlite3"
+    restorable = {topic: (await notes.remember("tech", topic, f"old {topic}")).entry for topic in ("a", "b", "c", "d")}
     await knowledge.store.copy_to(copy)
     await notes.remember("tech", "b", "of before")
     await notes.remember("tech", "before", "of before")
     await restored(knowledge, copy, overwrite=True)
-    ((_, done),) = await knowledge.store.operations(limit=1)
+    ((_, overwriting),) = await knowledge.store.operations(limit=1)
     knowledge.clock.now += 1_000  # type: ignore[attr-defined]
     await notes.remember("tech", "a", "edited after")
     await notes.remember("tech", "after", "of after")
     await notes.remember("tech", "before", "of after too")
-    await notes.delete(there["b"].ref)
-    await notes.delete(there["c"].ref)
+    await notes.delete(restorable["b"].ref)
+    await notes.delete(restorable["c"].ref)
     await notes.reindex()  # what was deleted is gone for good there
-    await notes.delete(there["d"].ref)
-    back = await knowledge.lifecycle.undo(change_id(done.seq))
+    await notes.delete(restorable["d"].ref)
+    undoing = await knowledge.lifecycle.undo(change_id(overwriting.seq))
 
-    async def texts() -> dict[str, str]:
-        return {each.entry.title: each.entry.body for each in (await notes.recall()).hits}
+    async def texts_by_topic() -> dict[str, str]:
+        matches = await notes.recall()
+        return {hit.entry.title: hit.entry.body for hit in matches.hits}
 
     after = {"a": "edited after", "after": "of after", "before": "of after too"}
-    assert await texts() == after
+    assert await texts_by_topic() == after
     assert (await notes.recall("edited")).total == 1
     knowledge.clock.now += 1_000  # type: ignore[attr-defined]
     await notes.delete((await notes.recall("edited")).hits[0].entry.ref)
-    await knowledge.lifecycle.undo(back.id)
-    assert await texts() == {each: after[each] for each in ("after", "before")}
+    await knowledge.lifecycle.undo(undoing.id)
+    assert await texts_by_topic() == {topic: after[topic] for topic in ("after", "before")}
 
 
 async def test_what_came_after_a_restore_stays_although_its_time_is_earlier(
     knowledge: Knowledge, tmp_path: Path
 ) -> None:
-    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    notes = knowledge.notes
+    copy = tmp_path / "copy.sqlite3"
     await notes.remember("tech", "a", "first")
     edited = await notes.remember("tech", "a", "second")
     await notes.remember("tech", "b", "first")
     await knowledge.store.copy_to(copy)
-    for each in ("a", "b"):
-        await notes.remember("tech", each, "before the restore")
+    for topic in ("a", "b"):
+        await notes.remember("tech", topic, "before the restore")
     await restored(knowledge, copy, overwrite=True)
-    ((_, done),) = await knowledge.store.operations(limit=1)
+    ((_, overwriting),) = await knowledge.store.operations(limit=1)
     assert edited.change_id is not None
     await knowledge.lifecycle.undo(edited.change_id)
     knowledge.clock.now -= 1_000_000  # type: ignore[attr-defined]
     await notes.remember("tech", "b", "by a clock set back")
-    await knowledge.lifecycle.undo(change_id(done.seq))
-    held = {each.entry.title: each.entry.body for each in (await notes.recall()).hits}
-    assert held == {"a": "first", "b": "by a clock set back"}
+    await knowledge.lifecycle.undo(change_id(overwriting.seq))
+    assert sorted(await texts(notes)) == ["by a clock set back", "first"]
+    assert await topics(notes, "first") == ["a"]
+    assert await topics(notes, "clock") == ["b"]
 
 
 @pytest.mark.parametrize("killed", [False, True])
 async def test_an_undo_of_a_restore_that_breaks_off_changes_nothing_and_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
 ) -> None:
-    knowledge, copy = family(tmp_path), tmp_path / "copy.sqlite3"
+    knowledge = family(tmp_path)
+    copy = tmp_path / "copy.sqlite3"
     await knowledge.notes.remember("tech", "kept", "text")
     await knowledge.store.copy_to(copy)
     await knowledge.notes.remember("tech", "before", "text")
     await restored(knowledge, copy, overwrite=True)
     await knowledge.notes.remember("tech", "after", "text")
-    (_, (_, done)) = await knowledge.store.operations(limit=2)
-    assert done.op == "overwrite"
+    (_, (_, overwriting)) = await knowledge.store.operations(limit=2)
+    assert overwriting.op == "overwrite"
     if killed:
         await knowledge.aclose()
-        undo = [sys.executable, "-c", UNDO_THAT_IS_KILLED, str(tmp_path), change_id(done.seq)]
+        undo = [sys.executable, "-c", UNDO_THAT_IS_KILLED, str(tmp_path), change_id(overwriting.seq)]
         assert (await asyncio.to_thread(subprocess.run, undo, timeout=60)).returncode == 9
         knowledge = family(tmp_path)
     else:
         with monkeypatch.context() as patched:
             patched.setattr(lifecycle, "as_later", full)
             with pytest.raises(StorageError, match="No space"):
-                await knowledge.lifecycle.undo(change_id(done.seq))
+                await knowledge.lifecycle.undo(change_id(overwriting.seq))
     assert sorted(await topics(knowledge.notes)) == ["after", "kept"]
-    assert "undo" not in [each.op for _, each in await knowledge.store.operations()]
-    await knowledge.lifecycle.undo(change_id(done.seq))
+    assert "undo" not in [operation.op for _, operation in await knowledge.store.operations()]
+    await knowledge.lifecycle.undo(change_id(overwriting.seq))
     assert sorted(await topics(knowledge.notes)) == ["after", "before", "kept"]
     await knowledge.aclose()
 
@@ -644,18 +690,19 @@ asyncio.run(knowledge.lifecycle.undo(sys.argv[2]))
 
 async def test_what_another_store_held_comes_back_beside_what_came_after(knowledge: Knowledge, tmp_path: Path) -> None:
     """Its numbers are those of other entries here."""
-    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
-    mine = [(await notes.remember("tech", each, f"my {each}")).entry for each in ("a", "b")]
-    other = family(tmp_path / "other")
-    theirs = (await other.notes.remember("tech", "theirs", "their text")).entry
-    await other.store.copy_to(copy)
-    await other.aclose()
+    notes = knowledge.notes
+    copy = tmp_path / "copy.sqlite3"
+    my_notes = [(await notes.remember("tech", topic, f"my {topic}")).entry for topic in ("a", "b")]
+    other_store = family(tmp_path / "other")
+    their_note = (await other_store.notes.remember("tech", "theirs", "their text")).entry
+    await other_store.store.copy_to(copy)
+    await other_store.aclose()
     await restored(knowledge, copy, overwrite=True)
-    ((_, done),) = await knowledge.store.operations(limit=1)
-    assert theirs.id == mine[0].id
-    await notes.delete(theirs.ref)
+    ((_, overwriting),) = await knowledge.store.operations(limit=1)
+    assert their_note.id == my_notes[0].id
+    await notes.delete(their_note.ref)
     await notes.reindex()
-    await knowledge.lifecycle.undo(change_id(done.seq))
+    await knowledge.lifecycle.undo(change_id(overwriting.seq))
     assert sorted(await topics(notes)) == ["a", "b"]
 
 

@@ -40,12 +40,12 @@ def clock() -> int:
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EntryStore]:
     if request.param == "sqlite":
-        made = SqliteStore(tmp_path / "k.sqlite3", clock)
-        yield made
-        await made.aclose()
+        sqlite_store = SqliteStore(tmp_path / "k.sqlite3", clock)
+        yield sqlite_store
+        await sqlite_store.aclose()
         return
-    with entries_of_its_own() as made_there:
-        yield made_there
+    with entries_of_its_own() as postgres_store:
+        yield postgres_store
 
 
 def at(store: EntryStore, project: Project | None, **more: Any) -> Notes:
@@ -63,8 +63,9 @@ async def texts(notes: Notes, query: str = "") -> set[str]:
 
 async def keys(store: EntryStore) -> dict[str, str]:
     """The project of each note, by its text."""
-    held = await store.read((await store.scopes())[0], lambda view: view.entries(Filter(archived=None), order="oldest"))
-    return {entry.body: entry.project for entry in held}
+    scope, *_ = await store.scopes()
+    entries = await store.read(scope, lambda view: view.entries(Filter(archived=None), order="oldest"))
+    return {entry.body: entry.project for entry in entries}
 
 
 async def said_elsewhere(_name: str, _project: Project) -> bool:
@@ -72,16 +73,18 @@ async def said_elsewhere(_name: str, _project: Project) -> bool:
 
 
 async def test_projects_of_one_name_meet_in_no_way(store: EntryStore) -> None:
-    acme, globex = at(store, ACME), at(store, GLOBEX)
+    acme = at(store, ACME)
+    globex = at(store, GLOBEX)
     assert (await acme.remember("project-tech", "vault", "acme rotates on Monday")).result.action == "created"
-    done = await globex.remember("project-tech", "vault", "globex rotates on Monday")
-    assert (done.result.action, done.result.similar) == ("created", 0)
-    for mine, other, word in ((acme, globex, "acme"), (globex, acme, "globex")):
-        assert await texts(mine, "rotates Monday") == {f"{word} rotates on Monday"}
-        assert await texts(mine) == {f"{word} rotates on Monday"}
-        assert [entry.body for entry in (await mine.listed())[0]] == [f"{word} rotates on Monday"]
-        assert f"{word} rotates" in (await mine.pages())["project-tech"]
-        assert f"{word} rotates" not in (await other.pages())["project-tech"]
+    receipt = await globex.remember("project-tech", "vault", "globex rotates on Monday")
+    assert receipt.result.action == "created"
+    assert receipt.result.similar == 0
+    for own, foreign, word in ((acme, globex, "acme"), (globex, acme, "globex")):
+        assert await texts(own, "rotates Monday") == {f"{word} rotates on Monday"}
+        assert await texts(own) == {f"{word} rotates on Monday"}
+        assert [entry.body for entry in (await own.listed())[0]] == [f"{word} rotates on Monday"]
+        assert f"{word} rotates" in (await own.pages())["project-tech"]
+        assert f"{word} rotates" not in (await foreign.pages())["project-tech"]
     assert (await acme.reindex()).merged == ()
 
 
@@ -104,17 +107,17 @@ async def test_without_a_project_all_are_found_if_asked_for_and_none_comes_unask
 
 
 async def test_notes_of_before_are_moved_once_and_the_move_is_in_the_history(store: EntryStore) -> None:
-    old = before(store, "backend")
-    await old.remember("project-tech", "vault", "old text")
-    gone = (await old.remember("project-tech", "gone", "deleted text")).entry
-    await old.delete(gone.id)
+    former_version = before(store, "backend")
+    await former_version.remember("project-tech", "vault", "old text")
+    deleted = (await former_version.remember("project-tech", "gone", "deleted text")).entry
+    await former_version.delete(deleted.id)
     acme = at(store, ACME)
     assert (await acme.remember("project-tech", "vault", "new text")).result.action == "updated"
     assert await keys(store) == {"new text": ACME.key, "deleted text": ACME.key}
-    assert [done.op for _scope, done in await store.operations()][:2] == ["remember", "assign"]
+    assert [operation.op for _scope, operation in await store.operations()][:2] == ["remember", "assign"]
     assert await texts(at(store, GLOBEX)) == set()
     await acme.recall("text")
-    assert [done.op for _scope, done in await store.operations()].count("assign") == 1
+    assert [operation.op for _scope, operation in await store.operations()].count("assign") == 1
 
 
 @pytest.mark.parametrize("known_by", ["a folder of a turn", "a note"])
@@ -155,7 +158,7 @@ async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(
     """A project of another program is not the repository of the same name."""
     await before(store, "backend").remember("project-tech", "vault", "of the folder")
     imported = Entry("of another program", kind="project-tech", project="backend", source="claude")
-    await store.commit(NOTES, lambda held: ([imported], None), Operation("import", "test"))
+    await store.commit(NOTES, lambda view: ([imported], None), Operation("import", "test"))
     acme = at(store, ACME)
     assert await texts(acme) == {"of the folder"}
     assert await keys(store) == {"of the folder": ACME.key, "of another program": "?backend"}
@@ -189,7 +192,7 @@ async def test_while_nothing_may_be_stored_notes_of_before_are_read_where_they_a
 
 async def test_that_the_name_is_of_one_project_only_does_not_count_for_another_project(store: EntryStore) -> None:
     ours = Project("/a/shop", (), ("shop",))
-    other = Project("/b/shop", (), ("shop",))
+    other_project = Project("/b/shop", (), ("shop",))
     is_paused = True
 
     def refuse() -> None:
@@ -197,37 +200,37 @@ async def test_that_the_name_is_of_one_project_only_does_not_count_for_another_p
             raise MemoryPaused("paused")
 
     async def elsewhere_for_the_other(_name: str, project: Project) -> bool:
-        return project == other
+        return project == other_project
 
     await before(store, "shop").remember("project-tech", "vault", "secret of a")
     server = at(store, None, refuse=refuse, is_elsewhere=elsewhere_for_the_other)
     for _ in range(2):
         assert {hit.entry.body for hit in (await server.recall("secret", project=ours)).hits} == {"secret of a"}
-        assert not (await server.recall("secret", project=other)).hits
+        assert not (await server.recall("secret", project=other_project)).hits
     is_paused = False
-    assert not (await server.recall("secret", project=other)).hits
+    assert not (await server.recall("secret", project=other_project)).hits
     assert (await keys(store))["secret of a"] == "?shop"
 
 
 async def test_a_folder_that_becomes_known_counts_in_the_same_process(store: EntryStore) -> None:
     now_ms = NOW
-    known: list[str] = []
-    asked = 0
+    known_folders: list[str] = []
+    times_asked = 0
 
     def refuse() -> None:
         raise MemoryPaused("paused")
 
     async def is_known(_name: str, _project: Project) -> bool:
-        nonlocal asked
-        asked += 1
-        return bool(known)
+        nonlocal times_asked
+        times_asked += 1
+        return bool(known_folders)
 
     await before(store, "backend").remember("project-tech", "vault", "old text")
     notes = Notes(store, lambda: now_ms, Options(here=ACME, refuse=refuse, is_elsewhere=is_known))
     assert await texts(notes) == {"old text"}
     assert await texts(notes) == {"old text"}
-    assert asked == 1
-    known.append("/home/ann/globex/backend")
+    assert times_asked == 1
+    known_folders.append("/home/ann/globex/backend")
     now_ms += 60_000
     assert await texts(notes) == set()
 
@@ -238,15 +241,16 @@ async def test_notes_are_assigned_and_one_that_is_in_the_way_stays(store: EntryS
     acme = at(store, ACME)
     await acme.remember("project-tech", "vault", "ours")
 
-    def of_globex(held: Any) -> Sequence[Entry]:
-        entries: list[Entry] = held.entries(Filter(projects=(GLOBEX.key,)))
+    def of_globex(view: Any) -> Sequence[Entry]:
+        entries: list[Entry] = view.entries(Filter(projects=(GLOBEX.key,)))
         return entries
 
-    tried = await acme.assign(of_globex, ACME.key, dry_run=True)
-    assert (len(tried.result.moved), tried.change_id) == (1, None)
-    done = await acme.assign(of_globex, ACME.key)
-    assert [note.title for note in done.result.moved] == ["port"]
-    assert [note.title for note in done.result.in_the_way] == ["vault"]
+    preview = await acme.assign(of_globex, ACME.key, dry_run=True)
+    assert len(preview.result.moved) == 1
+    assert preview.change_id is None
+    receipt = await acme.assign(of_globex, ACME.key)
+    assert [note.title for note in receipt.result.moved] == ["port"]
+    assert [note.title for note in receipt.result.in_the_way] == ["vault"]
     assert await texts(acme) == {"ours", "8080"}
     assert await acme.project_counts() == {ACME.key: 2, GLOBEX.key: 1}
 
@@ -263,10 +267,10 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "shown"), NAMES)
-def test_a_name_has_as_much_of_the_place_as_tells_it_from_others(given: list[str], shown: list[str]) -> None:
-    names = shown_names(given)
-    assert [names[key] for key in given if key] == shown
+@pytest.mark.parametrize(("keys_of_projects", "shown"), NAMES)
+def test_a_name_has_as_much_of_the_place_as_tells_it_from_others(keys_of_projects: list[str], shown: list[str]) -> None:
+    names = shown_names(keys_of_projects)
+    assert [names[key] for key in keys_of_projects if key] == shown
     assert len(set(names.values())) == len(names)
 
 
@@ -283,9 +287,9 @@ MEANT = [
 
 @pytest.mark.parametrize(("word", "meant"), MEANT)
 def test_a_person_names_a_project_by_its_ending(word: str, meant: list[str]) -> None:
-    known = ["github.com/acme/backend", "/globex/backend", "?backend", "backend", "/home/ann/shop"]
-    assert projects_meant(word, known) == meant
-    assert projects_meant("backend", [key for key in known if key != "backend"]) == [
+    known_keys = ["github.com/acme/backend", "/globex/backend", "?backend", "backend", "/home/ann/shop"]
+    assert projects_meant(word, known_keys) == meant
+    assert projects_meant("backend", [key for key in known_keys if key != "backend"]) == [
         "/globex/backend",
         "?backend",
         "github.com/acme/backend",
@@ -302,9 +306,9 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("word", "known", "taken"), TAKEN)
-def test_a_name_takes_only_notes_that_have_nothing_else(word: str, known: list[str], taken: list[str]) -> None:
-    assert projects_taken(word, known) == taken
+@pytest.mark.parametrize(("word", "known_keys", "taken"), TAKEN)
+def test_a_name_takes_only_notes_that_have_nothing_else(word: str, known_keys: list[str], taken: list[str]) -> None:
+    assert projects_taken(word, known_keys) == taken
 
 
 def test_a_bare_name_is_no_place() -> None:

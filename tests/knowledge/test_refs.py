@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import DAY_MS
-from memory_server.knowledge.entry import Filter, Operation, Share
+from memory_server.knowledge.entry import Entry, Filter, Operation, Share
 from memory_server.knowledge.options import Namespace
 from memory_server.knowledge.ranking import reference_parts
 from memory_server.knowledge.ref_ranking import ScoredRef, best_first
@@ -36,9 +37,9 @@ SHORT = Scope("refs", "short-term")
 
 @pytest.fixture
 async def knowledge(tmp_path: Path, clock: Clock) -> AsyncIterator[Knowledge]:
-    made = Knowledge(SqliteStore(tmp_path / "k.sqlite3", clock), clock)
-    yield made
-    await made.aclose()
+    opened_knowledge = Knowledge(SqliteStore(tmp_path / "k.sqlite3", clock), clock)
+    yield opened_knowledge
+    await opened_knowledge.aclose()
 
 
 @pytest.fixture
@@ -46,18 +47,20 @@ def refs(knowledge: Knowledge) -> Refs:
     return knowledge.refs
 
 
-async def ids(refs: Refs, query: str, **given: Any) -> list[str]:
-    return [each.entry.ref for each in (await refs.search(query, **given)).hits]
+async def ids(refs: Refs, query: str, **options: Any) -> list[str]:
+    matches = await refs.search(query, **options)
+    return [hit.entry.ref for hit in matches.hits]
 
 
 async def test_a_ref_has_16_digits_and_a_summary(refs: Refs) -> None:
-    done = await refs.add("API response " * 500, "long-term", tags=["api"], source="tool", importance=0.5)
-    assert len(done.entry.ref) == 16
-    assert set(done.entry.ref) <= set("0123456789abcdef")
-    assert len(done.entry.title) <= 1200
-    assert (done.result, done.change_id) == (0, "k1")
-    assert await refs.get(done.entry.ref) == ("long-term", done.entry)
-    assert done.entry.expires_ms == NOW + 3650 * DAY_MS
+    receipt = await refs.add("API response " * 500, "long-term", tags=["api"], source="tool", importance=0.5)
+    assert len(receipt.entry.ref) == 16
+    assert set(receipt.entry.ref) <= set("0123456789abcdef")
+    assert len(receipt.entry.title) <= 1200
+    assert receipt.result == 0
+    assert receipt.change_id == "k1"
+    assert await refs.get(receipt.entry.ref) == ("long-term", receipt.entry)
+    assert receipt.entry.expires_ms == NOW + 3650 * DAY_MS
 
 
 @pytest.mark.parametrize(
@@ -81,19 +84,20 @@ def test_a_summary_ends_where_a_sentence_or_word_does(text: str, most: int, summ
 async def test_a_ref_that_was_imported_without_a_summary_gets_one_when_it_is_read(refs: Refs) -> None:
     ref = (await refs.add("API response data of the gateway")).entry
     unlike = [replace(ref, title="")]
-    await refs.store.commit(SHORT, lambda held: (unlike, None), Operation("restore", "import"))
+    await refs.store.commit(SHORT, lambda view: (unlike, None), Operation("restore", "import"))
     _namespace, entry = await refs.get(ref.ref)
     assert entry.title == ref.title
     (hit,) = (await refs.search("gateway response")).hits
-    assert (hit.entry.title, round(hit.score, 2)) == (ref.title, 0.75)
-    assert not await refs.store.read(SHORT, lambda held: held.ids(Filter(untitled=True)))
+    assert hit.entry.title == ref.title
+    assert round(hit.score, 2) == 0.75
+    assert not await refs.store.read(SHORT, lambda view: view.ids(Filter(untitled=True)))
 
 
 async def test_a_clean_up_gives_each_ref_its_summary_and_ends_where_there_is_none(refs: Refs) -> None:
     entries = [replace((await refs.add(f"text {number}")).entry, title="") for number in range(45)]
-    await refs.store.commit(SHORT, lambda held: (entries, None), Operation("restore", "import"))
+    await refs.store.commit(SHORT, lambda view: (entries, None), Operation("restore", "import"))
     await refs.summarize()
-    titles = await refs.store.read(SHORT, lambda held: sorted(entry.title for entry in held.entries(Filter())))
+    titles = await refs.store.read(SHORT, lambda view: sorted(entry.title for entry in view.entries(Filter())))
     assert titles == sorted(entry.body for entry in entries)
 
 
@@ -123,7 +127,7 @@ WORDS = ["披萨", "数据库", "error", "C++", "猫", "cafe", "🎂", "连接",
 
 async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, clock: Clock) -> None:
     rng = random.Random(7)
-    made = []
+    added = []
     for _ in range(120):
         clock.now += rng.randrange(2 * HOUR_MS)
         words = rng.sample(WORDS, rng.randrange(1, 6))
@@ -131,35 +135,42 @@ async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, cl
         namespace: Namespace = rng.choice(("short-term", "long-term"))
         tags = rng.sample(WORDS, rng.randrange(3))
         importance = rng.choice([None, 0.0, 0.3, 1.0])
-        made.append((await refs.add(content, namespace, tags=tags, importance=importance)).entry)
+        added.append((await refs.add(content, namespace, tags=tags, importance=importance)).entry)
     clock.now += 5 * HOUR_MS
 
-    def begins(sought: IndexTerm) -> bool:
-        return sought.prefix or len(sought.term) > 2
-
     for query in ["披萨", "数据库 error", "C++ 猫 nothing", "cafe 🎂 连接 timeout", "errors of the gateway", "数"]:
-        sought = sought_in(query)
-        expected = {}
-        for entry in made:
-            counts = []
-            for text in (entry.title, entry.body, "\n".join(entry.tags)):
-                terms = terms_of(text)
-                counts.append(
-                    sum(any(t == s.term or (begins(s) and t.startswith(s.term)) for t in terms) for s in sought)
-                )
-            summary, content_count, tag_count = (count / len(sought) for count in counts)
-            hours = (clock.now - entry.created_ms) / HOUR_MS
-            score = 0.40 * summary + 0.25 * content_count + 0.20 * tag_count
-            if score:
-                score += max(0, 0.10 - 0.001 * hours) + 0.05 * (entry.importance or 0)
-                if score >= 0.15:
-                    expected[entry.ref] = min(1.0, score)
-        found = await refs.search(query, limit=100)
-        assert found.total == len(expected)
-        for each in found.hits:
-            assert abs(each.score - expected.pop(each.entry.ref)) < 1e-9
-        assert max(expected.values(), default=0) <= min((each.score for each in found.hits), default=1) + 1e-9
-        assert [each.score for each in found.hits] == sorted((each.score for each in found.hits), reverse=True)
+        expected = {entry.ref: expected_score(query, entry, clock.now) for entry in added}
+        expected = {ref: score for ref, score in expected.items() if score >= 0.15}
+        matches = await refs.search(query, limit=100)
+        assert matches.total == len(expected)
+        for hit in matches.hits:
+            assert abs(hit.score - expected.pop(hit.entry.ref)) < 1e-9
+        scores = [hit.score for hit in matches.hits]
+        assert max(expected.values(), default=0) <= min(scores, default=1) + 1e-9
+        assert scores == sorted(scores, reverse=True)
+
+
+def expected_score(query: str, entry: Entry, now: int) -> float:
+    """The score of an entry that is read whole."""
+    sought = sought_in(query)
+    score = 0.40 * share_of_terms(sought, entry.title)
+    score += 0.25 * share_of_terms(sought, entry.body)
+    score += 0.20 * share_of_terms(sought, "\n".join(entry.tags))
+    if score:
+        hours = (now - entry.created_ms) / HOUR_MS
+        score += max(0, 0.10 - 0.001 * hours) + 0.05 * (entry.importance or 0)
+    return min(1.0, score)
+
+
+def share_of_terms(sought: Sequence[IndexTerm], text: str) -> float:
+    terms = terms_of(text)
+    return sum(is_among(sought_term, terms) for sought_term in sought) / len(sought)
+
+
+def is_among(sought: IndexTerm, terms: Iterable[str]) -> bool:
+    if sought.prefix or len(sought.term) > 2:
+        return any(term.startswith(sought.term) for term in terms)
+    return sought.term in terms
 
 
 async def test_filters_and_limits(refs: Refs) -> None:
@@ -176,17 +187,18 @@ async def test_filters_and_limits(refs: Refs) -> None:
 
 
 async def test_an_id_or_its_beginning_names_one(refs: Refs, knowledge: Knowledge) -> None:
-    one, two = (await refs.add("text one")).entry, (await refs.add("text two", "long-term")).entry
-    assert await ids(refs, one.ref) == [one.ref]
-    assert await ids(refs, two.ref[:6]) == [two.ref]
-    assert (await refs.search(two.ref)).hits[0].score == 1.0
-    assert await ids(refs, two.ref, namespace="short-term") == []
-    assert await ids(refs, one.ref[:5]) == []
-    twin = replace(two, id=0, ref=one.ref[:8] + "0" * 8)
+    first = (await refs.add("text one")).entry
+    second = (await refs.add("text two", "long-term")).entry
+    assert await ids(refs, first.ref) == [first.ref]
+    assert await ids(refs, second.ref[:6]) == [second.ref]
+    assert (await refs.search(second.ref)).hits[0].score == 1.0
+    assert await ids(refs, second.ref, namespace="short-term") == []
+    assert await ids(refs, first.ref[:5]) == []
+    twin = replace(second, id=0, ref=first.ref[:8] + "0" * 8)
     await knowledge.store.commit(Scope("refs", "long-term"), lambda _: ([twin], None), Operation("x"))
-    assert await ids(refs, one.ref[:8]) == []
-    with pytest.raises(InvalidInput, match=f"Several ids begin with {one.ref[:8]}; write more digits"):
-        await refs.get(one.ref[:8])
+    assert await ids(refs, first.ref[:8]) == []
+    with pytest.raises(InvalidInput, match=f"Several ids begin with {first.ref[:8]}; write more digits"):
+        await refs.get(first.ref[:8])
     with pytest.raises(MemoryNotFound, match="memorySearch finds references by words"):
         await refs.get("abc")
     assert len(await ids(refs, "text")) == 3
@@ -198,13 +210,14 @@ async def test_what_is_over_is_hidden_at_once_and_archived_by_the_clean_up(
     short = (await refs.add("披萨 short")).entry
     long = (await refs.add("披萨 long", "long-term")).entry
     clock.now += 14 * DAY_MS - 1
-    assert await ids(refs, "披萨") == [long.ref, short.ref] or len(await ids(refs, "披萨")) == 2
+    assert sorted(await ids(refs, "披萨")) == sorted([long.ref, short.ref])
     clock.now += 1
     assert await ids(refs, "披萨") == [long.ref]
     assert await ids(refs, short.ref) == []
     with pytest.raises(MemoryNotFound):
         await refs.get(short.ref)
-    assert (await refs.count("short-term"), await refs.count("long-term")) == (0, 1)
+    assert await refs.count("short-term") == 0
+    assert await refs.count("long-term") == 1
     assert (await page(knowledge.store, SHORT, Filter()))[1] == 1
     assert await refs.clean_up("short-term") == (1, "k3")
     assert await refs.clean_up("short-term") == (0, None)
@@ -220,16 +233,20 @@ async def test_the_oldest_above_the_bound_go_into_the_archive_at_each_add(tmp_pa
         "long_term_entries": 5,
         "long_term_content_chars": 100,
     }
-    refs = Refs(store := SqliteStore(tmp_path / "k.sqlite3", clock), clock, RefOptions(**bounds))
+    store = SqliteStore(tmp_path / "k.sqlite3", clock)
+    refs = Refs(store, clock, RefOptions(**bounds))
     for number in range(10):
         clock.now += 1
         await refs.add(f"number {number}")
         assert await refs.count("short-term") == min(3, number + 1)
-    assert sorted(each.body for each in (await page(store, SHORT, Filter()))[0]) == ["number 7", "number 8", "number 9"]
+    live, _ = await page(store, SHORT, Filter())
+    assert sorted(entry.body for entry in live) == ["number 7", "number 8", "number 9"]
     archived, total = await page(store, SHORT, Filter(archived=True))
-    assert (total, {each.reason for each in archived}) == (7, {"over_limit"})
+    assert total == 7
+    assert {entry.reason for entry in archived} == {"over_limit"}
     long = await refs.add("x" * 130, "long-term")
-    assert (len(long.entry.body), long.result) == (100, 30)
+    assert len(long.entry.body) == 100
+    assert long.result == 30
     assert (await refs.add("x" * 50)).result == 0
     await store.aclose()
 
@@ -242,7 +259,8 @@ async def test_deleting_and_clearing_can_be_undone(refs: Refs, knowledge: Knowle
     await knowledge.lifecycle.undo(change)
     assert len(await ids(refs, "披萨")) == 3
     cleared, change = await refs.clear("short-term")
-    assert (cleared, await ids(refs, "披萨")) == (3, [])
+    assert cleared == 3
+    assert await ids(refs, "披萨") == []
     assert change is not None
     await knowledge.lifecycle.undo(change)
     assert len(await ids(refs, "披萨")) == 3
@@ -255,19 +273,22 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"content": "x", "namespace": "medium"}, "`medium` is not a namespace; use short-term or long-term"),
     ({"content": "x", "importance": 1.5}, "The importance is a number from 0 to 1, not 1.5"),
     ({"content": "x", "importance": float("nan")}, "from 0 to 1, not nan"),
-    ({"content": "x", "tags": ["t"] + [str(n) for n in range(50)]}, "too long: 51, and at most 50 tags"),
+    ({"content": "x", "tags": ["t"] + [str(number) for number in range(50)]}, "too long: 51, and at most 50 tags"),
     ({"content": "x", "tags": ["t" * 101]}, "longest tag is too long"),
     ({"content": "x", "metadata": {"a": "x" * 17_000}}, "The metadata is too long"),
     ({"content": "x", "source": "s" * 201}, "The source is too long"),
 ]
 
 
-@pytest.mark.parametrize(("given", "said"), BAD, ids=[said for _, said in BAD])
-async def test_bad_input_is_one_sentence_and_changes_nothing(refs: Refs, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said) as failure:
-        await refs.add(**given)
+@pytest.mark.parametrize(("arguments", "reason"), BAD, ids=[reason for _, reason in BAD])
+async def test_bad_input_is_one_sentence_and_changes_nothing(
+    refs: Refs, arguments: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidInput, match=reason) as failure:
+        await refs.add(**arguments)
     assert str(failure.value).endswith(".")
-    assert (await refs.count("short-term"), await refs.count("long-term")) == (0, 0)
+    assert await refs.count("short-term") == 0
+    assert await refs.count("long-term") == 0
 
 
 async def test_what_is_private_or_recalled_is_not_stored(refs: Refs) -> None:
@@ -278,8 +299,8 @@ async def test_what_is_private_or_recalled_is_not_stored(refs: Refs) -> None:
         await refs.search(" ")
 
 
-async def called(app: App, name: str, **given: Any) -> dict[str, Any]:
-    return (await call(TOOLS[name], app.call, given, max_bytes=app.settings.results.max_bytes)).structured
+async def called(app: App, name: str, **arguments: Any) -> dict[str, Any]:
+    return (await call(TOOLS[name], app.call, arguments, max_bytes=app.settings.results.max_bytes)).structured
 
 
 @pytest.mark.parametrize("max_bytes", [2_000, 40_000])
@@ -303,19 +324,24 @@ async def test_no_result_holds_a_whole_text_but_that_of_one_tool(tmp_path: Path,
         for result in results:
             assert "第200行" not in str(result)
             assert max(map(len, texts_in(result)), default=0) <= 1200
-        got, offset = "", 0
+        read_text = ""
+        offset = 0
         while offset is not None:
             data = (await called(app, "memoryGetContent", id=ref[:8], offset=offset))["data"]
             assert data["contentLength"] == len(text)
-            got, offset = got + data["content"], data.get("next")
-        assert got == text
+            read_text += data["content"]
+            offset = data.get("next")
+        assert read_text == text
 
 
 def texts_in(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for each in inner for text in texts_in(each)]
+    if isinstance(value, dict):
+        return list(chain.from_iterable(map(texts_in, value.values())))
+    if isinstance(value, list):
+        return list(chain.from_iterable(map(texts_in, value)))
+    return []
 
 
 async def test_a_score_is_at_most_100_percent(tmp_path: Path) -> None:
@@ -340,8 +366,8 @@ async def test_refs_in_memory_are_forgotten_and_have_no_change_ids(tmp_path: Pat
 async def test_parts_of_words_are_found_from_their_beginning(refs: Refs) -> None:
     long = (await refs.add("the configuration of the authentication service")).entry.ref
     await refs.add("the convention of the author's house")
-    assert [each.entry.ref for each in (await refs.search("config")).hits] == [long]
-    assert [each.entry.ref for each in (await refs.search("authent")).hits] == [long]
+    assert await ids(refs, "config") == [long]
+    assert await ids(refs, "authent") == [long]
     assert len((await refs.search("co")).hits) == 0
     hit = (await refs.search("config service")).hits[0]
     assert hit.why.startswith("config, service in summary and content")
@@ -356,21 +382,22 @@ async def test_words_of_one_character_count_only_alone(refs: Refs) -> None:
 async def test_other_words_find_refs_after_those_of_the_query(refs: Refs, clock: Clock) -> None:
     trazodone = (await refs.add("trazodone, 50 mg, for insomnia")).entry.ref
     pill = (await refs.add("the sleeping pill")).entry.ref
-    other = (await refs.add("filler " * 300 + "insomnia")).entry.ref
+    weak_ref = (await refs.add("filler " * 300 + "insomnia")).entry.ref
     clock.now += 200 * HOUR_MS  # so that nothing counts because it is new
     assert await ids(refs, "sleeping pill") == [pill]
     words = ["Trazodone", "insomnia", "pill"]
-    found = await refs.search("sleeping pill", other_words=words)
-    assert [hit.entry.ref for hit in found.hits] == [
+    matches = await refs.search("sleeping pill", other_words=words)
+    assert [hit.entry.ref for hit in matches.hits] == [
         pill,
         trazodone,
     ]  # one other word at the end of a text says too little
-    assert other not in await ids(refs, "sleeping pill", other_words=words)
-    assert found.total == 2
-    first, second = found.hits
+    assert weak_ref not in await ids(refs, "sleeping pill", other_words=words)
+    assert matches.total == 2
+    first, second = matches.hits
     assert first.score == (await refs.search("sleeping pill")).hits[0].score > second.score
     assert second.why.startswith("trazodone, insomnia (given by the caller) in summary and content; ")
-    assert (second.matched, second.by_other_words) == ({}, True)
+    assert second.matched == {}
+    assert second.by_other_words is True
 
 
 async def test_other_words_add_to_a_ref_that_the_query_finds(refs: Refs) -> None:
@@ -378,10 +405,12 @@ async def test_other_words_add_to_a_ref_that_the_query_finds(refs: Refs) -> None
     both = (await refs.add("gateway log with a timeout")).entry.ref
     await refs.add("gateway log of friday")
     assert (await ids(refs, "gateway log"))[0] != both
-    found = await refs.search("gateway log", other_words=["timeout"])
-    assert found.hits[0].entry.ref == both
-    assert found.hits[0].why.startswith("gateway, log in summary and content; timeout (given by the caller) in summary")
-    assert plain in [hit.entry.ref for hit in found.hits]
+    matches = await refs.search("gateway log", other_words=["timeout"])
+    assert matches.hits[0].entry.ref == both
+    assert matches.hits[0].why.startswith(
+        "gateway, log in summary and content; timeout (given by the caller) in summary"
+    )
+    assert plain in [hit.entry.ref for hit in matches.hits]
 
 
 async def test_other_words_beside_punctuation_or_an_id(refs: Refs) -> None:

@@ -25,7 +25,7 @@ from memory_server.knowledge.sessions.ids import (
 )
 
 NAMES: dict[Source, str] = {"argument": "a", "header": "h", "session": "s", "setting": "d"}
-MIXES = [mix for n in range(5) for mix in itertools.combinations(SOURCES, n)]
+MIXES = [*itertools.chain.from_iterable(itertools.combinations(SOURCES, count) for count in range(5))]
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -52,14 +52,18 @@ def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[So
     )
 )
 def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, Identity]) -> None:
-    if not any(each.user_id for each in sources.values()):
+    if not any(source_before.user_id for source_before in sources.values()):
         return
     caller = resolve(sources)
     for name, source in caller.sources.items():
         assert sources[source].user_id in (None, caller.user_id)
         assert getattr(caller, name) in (getattr(sources[source], name), None)
-        earlier = [each for each in SOURCES[: SOURCES.index(source)] if each in sources]
-        assert not any(getattr(sources[e], name) for e in earlier if sources[e].user_id in (None, caller.user_id))
+        earlier = [source_before for source_before in SOURCES[: SOURCES.index(source)] if source_before in sources]
+        assert not any(
+            getattr(sources[source_before], name)
+            for source_before in earlier
+            if sources[source_before].user_id in (None, caller.user_id)
+        )
 
 
 @given(*[st.builds(named, *(st.sampled_from([None, "alice", "bob"]) for _ in FIELDS)) for _ in range(2)])
@@ -128,17 +132,17 @@ def test_one_rule_holds_for_ids_of_all_sources(text: str) -> None:
     assert Settings.model_validate({"sessions": {"user_id": text}}).sessions.user_id == text
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG)
-def test_an_id_that_cannot_be_used_is_refused_by_all_sources(text: str, said: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
+@pytest.mark.parametrize(("text", "reason"), WRONG)
+def test_an_id_that_cannot_be_used_is_refused_by_all_sources(text: str, reason: str) -> None:
+    with pytest.raises(InvalidInput) as failure:
         named(text)
-    assert said in str(refused.value)
+    assert reason in str(failure.value)
     with pytest.raises(ValueError, match="user_id"):
         Settings.model_validate({"sessions": {"user_id": text}})
     if "\ud83d" not in text:
-        with pytest.raises(InvalidInput) as refused:
+        with pytest.raises(InvalidInput) as failure:
             from_headers([("x-memory-user-id", quote(text))])
-        assert said in str(refused.value)
+        assert reason in str(failure.value)
 
 
 def test_two_spellings_of_a_name_are_one_user() -> None:

@@ -29,8 +29,8 @@ from memory_server.storage.entries.sqlite_store import SqliteStore
 pytestmark = pytest.mark.anyio
 
 
-def opened(folder: Path, **given: object) -> SqliteStore:
-    return SqliteStore(folder / "k.sqlite3", lambda: 1_000, **given)  # type: ignore[arg-type]
+def opened(folder: Path, **options: object) -> SqliteStore:
+    return SqliteStore(folder / "k.sqlite3", lambda: 1_000, **options)  # type: ignore[arg-type]
 
 
 async def filled(folder: Path) -> Path:
@@ -40,8 +40,8 @@ async def filled(folder: Path) -> Path:
     return folder / "k.sqlite3"
 
 
-async def refused(folder: Path, error: type[StorageError], message: str, **given: object) -> None:
-    store = opened(folder, **given)
+async def refused(folder: Path, error: type[StorageError], message: str, **options: object) -> None:
+    store = opened(folder, **options)
     with pytest.raises(error, match=message):
         await Notes(store, lambda: 2).remember("tech", "pizza", "other")
     await store.aclose()
@@ -56,7 +56,8 @@ async def test_a_file_that_is_not_a_database_is_not_touched(tmp_path: Path) -> N
     with pytest.raises(StorageError, match="not a database"):
         await page(store, NOTES, Filter())
     (finding,) = await store.examine()
-    assert (finding.grade, "doctor" in finding.what) == ("error", True)
+    assert finding.grade == "error"
+    assert "doctor" in finding.what
     await store.aclose()
     assert path.read_bytes() == before
 
@@ -77,12 +78,13 @@ async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_
         await restored(knowledge, copy)
     assert path.read_bytes() == broken
     assert await restored(knowledge, copy, overwrite=True) == 1
-    assert [each.entry.body for each in (await knowledge.notes.recall("pizza")).hits] == ["披萨 pizza"]
+    assert [hit.entry.body for hit in (await knowledge.notes.recall("pizza")).hits] == ["披萨 pizza"]
     assert (await knowledge.notes.remember("tech", "later", "text")).result.action == "created"
-    assert [each.grade for look in await knowledge.lifecycle.examinations() for each in await look()] == ["ok"]
+    [look] = await knowledge.lifecycle.examinations()
+    assert [finding.grade for finding in await look()] == ["ok"]
     await knowledge.aclose()
-    (kept,) = [each for each in (tmp_path / "archive").iterdir() if each.suffix == ".sqlite3"]
-    assert kept.read_bytes() == broken
+    (kept_file,) = (tmp_path / "archive").glob("*.sqlite3")
+    assert kept_file.read_bytes() == broken
 
 
 async def notes_in_a_file(folder: Path) -> Path:
@@ -107,7 +109,7 @@ def without_a_pointer(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damage", "found", "listed"),
+    ("damage", "found_count", "listed_count"),
     [
         (lambda data: with_byte(data, data.rfind(b"the pool has 3")), 9, 9),
         (lambda data: with_byte(data, data.rfind(b'["tag3"]')), 9, 9),
@@ -118,8 +120,8 @@ def without_a_pointer(data: bytes) -> bytes:
 async def test_what_can_be_read_is_shown_and_nothing_is_written_where_a_byte_is_damaged(
     tmp_path: Path,
     damage: Callable[[bytes], bytes],
-    found: int,
-    listed: int,
+    found_count: int,
+    listed_count: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     path = await notes_in_a_file(tmp_path)
@@ -131,12 +133,17 @@ async def test_what_can_be_read_is_shown_and_nothing_is_written_where_a_byte_is_
     with pytest.raises(StorageError, match=r"damaged.*not touched"):
         await notes.remember("domain", "later", "text")
     hits = await notes.recall("pool connections", limit=20)
-    assert (len(hits.hits), hits.left_off) == (found, {"damaged": 9 - found} if found < 9 else {})
-    assert len((await notes.recall(limit=20)).hits) == listed
-    assert [each.entry.title for each in (await notes.recall("", tags=["tag7"])).hits] == ["topic 7"]
+    assert len(hits.hits) == found_count
+    if found_count < 9:
+        assert hits.left_off == {"damaged": 9 - found_count}
+    else:
+        assert hits.left_off == {}
+    assert len((await notes.recall(limit=20)).hits) == listed_count
+    assert [hit.entry.title for hit in (await notes.recall("", tags=["tag7"])).hits] == ["topic 7"]
     assert "only a part can be read" in caplog.text
     (finding,) = await store.examine()
-    assert (finding.grade, "is damaged" in finding.what) == ("error", True)
+    assert finding.grade == "error"
+    assert "is damaged" in finding.what
     with pytest.raises(StorageError, match="damaged"):
         await notes.reindex()
     await store.aclose()
@@ -161,50 +168,54 @@ async def test_damage_that_a_search_meets_ends_writing_until_it_is_mended(
         await notes.remember("domain", "later", "new")
     await store.replace_by(tmp_path / "copy.sqlite3", NOTES, Operation("overwrite", "test"))
     assert (await notes.remember("domain", "topic 3", "new")).result.action == "updated"
-    assert all(each.grade != "error" for each in await store.examine())
+    assert all(finding.grade != "error" for finding in await store.examine())
     await store.aclose()
 
 
 async def test_a_file_that_was_cut_is_refused_although_its_log_is_there(tmp_path: Path) -> None:
-    path, beside = await notes_in_a_file(tmp_path), tmp_path / "k.sqlite3-wal"
+    path = await notes_in_a_file(tmp_path)
+    log_file = tmp_path / "k.sqlite3-wal"
     store = opened(tmp_path)
     reader = sqlite3.connect(path)
     reader.execute("SELECT count(*) FROM entries").fetchone()
     await Notes(store, lambda: 2).remember("domain", "later", "text")
-    log = beside.read_bytes()
+    log = log_file.read_bytes()
     reader.close()
     await store.aclose()
     assert len(log) > 4096
-    beside.write_bytes(log)
+    log_file.write_bytes(log)
     for size in (20_000, 4_096):
         os.truncate(path, size)
         for _ in range(2):
-            cut = opened(tmp_path)
+            cut_store = opened(tmp_path)
             with pytest.raises(StorageError, match="pages are missing at its end"):
-                await Notes(cut, lambda: 2).recall("pool")
+                await Notes(cut_store, lambda: 2).recall("pool")
             with pytest.raises(StorageError, match="pages are missing at its end"):
-                await Notes(cut, lambda: 2).remember("domain", "t", "x")
-            (finding,) = await cut.examine()
-            assert (finding.grade, "pages are missing" in finding.what) == ("error", True)
-            await cut.aclose()
-        assert (path.stat().st_size, beside.read_bytes()) == (size, log)
+                await Notes(cut_store, lambda: 2).remember("domain", "t", "x")
+            (finding,) = await cut_store.examine()
+            assert finding.grade == "error"
+            assert "pages are missing" in finding.what
+            await cut_store.aclose()
+        assert path.stat().st_size == size
+        assert log_file.read_bytes() == log
 
 
 async def test_a_look_at_the_file_leaves_the_locks_of_this_process(tmp_path: Path) -> None:
     """POSIX drops all locks of a process on a file with the first descriptor of it that the process closes. Another
     process would then take itself for the last one, and delete the log that this one writes to."""
     await filled(tmp_path)
-    store, other = opened(tmp_path), opened(tmp_path)
+    store = opened(tmp_path)
+    other_store = opened(tmp_path)
     await Notes(store, lambda: 2).remember("domain", "later", "text")
-    assert len((await Notes(other, lambda: 2).recall("text")).hits) == 1
-    read = "SELECT count(*) FROM entries"
+    assert len((await Notes(other_store, lambda: 2).recall("text")).hits) == 1
+    query = "SELECT count(*) FROM entries"
     code = (
-        f"import sqlite3; c = sqlite3.connect({str(store.place)!r}); print(*c.execute({read!r}).fetchone()); c.close()"
+        f"import sqlite3; c = sqlite3.connect({str(store.place)!r}); print(*c.execute({query!r}).fetchone()); c.close()"
     )
     assert (await anyio.run_process([sys.executable, "-c", code])).stdout == b"2\n"
     assert (tmp_path / "k.sqlite3-wal").exists()
     await store.aclose()
-    await other.aclose()
+    await other_store.aclose()
 
 
 async def test_a_file_that_is_there_is_not_opened_to_be_made(tmp_path: Path) -> None:
@@ -221,14 +232,14 @@ async def test_a_file_that_is_there_is_not_opened_to_be_made(tmp_path: Path) -> 
 
 async def test_copies_that_are_set_aside_in_one_moment_are_all_kept(tmp_path: Path) -> None:
     store = opened(tmp_path)
-    kept = []
+    copies = []
     for number in range(3):
         await Notes(store, lambda: 2).remember("domain", f"topic {number}", "text")
-        kept.append(await store.set_aside())
-    assert len({*kept}) == 3
-    for number, each in enumerate(kept):
-        assert each is not None
-        with sqlite3.connect(each) as copy:
+        copies.append(await store.set_aside())
+    assert len({*copies}) == 3
+    for number, copy_path in enumerate(copies):
+        assert copy_path is not None
+        with sqlite3.connect(copy_path) as copy:
             assert copy.execute("SELECT count(*) FROM entries").fetchone() == (number + 1,)
         copy.close()
     (tmp_path / "archive" / "knowledge-of-another.sqlite3-journal").symlink_to("gone")  # as removed meanwhile
@@ -238,16 +249,17 @@ async def test_copies_that_are_set_aside_in_one_moment_are_all_kept(tmp_path: Pa
 
 async def test_a_file_whose_newest_pages_are_only_in_its_log_is_whole(tmp_path: Path) -> None:
     path = await filled(tmp_path)
-    store, reader = opened(tmp_path), sqlite3.connect(path)
+    store = opened(tmp_path)
+    reader = sqlite3.connect(path)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM entries").fetchone()
     await Notes(store, lambda: 2).remember("domain", "long", "many words " * 5_000)
     assert path.stat().st_size < 100_000 + 4096 * 4
-    other = opened(tmp_path)
-    assert len((await Notes(other, lambda: 2).recall("words")).hits) == 1
+    other_store = opened(tmp_path)
+    assert len((await Notes(other_store, lambda: 2).recall("words")).hits) == 1
     reader.close()
     await store.aclose()
-    await other.aclose()
+    await other_store.aclose()
 
 
 async def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
@@ -278,7 +290,7 @@ async def test_a_writer_that_holds_it_is_waited_for_and_then_told_of(tmp_path: P
     store = opened(tmp_path, wait_seconds=20)
     threading.Timer(0.3, lambda: holder.execute("COMMIT")).start()
     notes = Notes(store, lambda: 2)
-    assert [each.entry.title for each in (await notes.recall("pizza", reinforce=False)).hits] == ["pizza"]
+    assert [hit.entry.title for hit in (await notes.recall("pizza", reinforce=False)).hits] == ["pizza"]
     assert (await notes.remember("tech", "pizza", "other")).result.action == "updated"
     await store.aclose()
     holder.close()
@@ -303,7 +315,7 @@ async def test_a_full_disk_refuses_and_all_is_well_once_there_is_room(tmp_path: 
     notes = Notes(store, lambda: 2)
     await notes.remember("tech", "first", "text")
     # SQLite gives the error of a full disk also where a database may have no more pages.
-    await store._write(lambda c: None)
+    await store._write(lambda connection: None)
     await store._run(store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1").fetchall())
     with pytest.raises(StorageUnwritable, match="disk is full; make room"):
         await notes.remember("tech", "large", "word " * 20_000)
@@ -319,11 +331,11 @@ async def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path, monkeypat
     await filled(tmp_path)
     connect = schema.connect
 
-    def only_reading(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Connection:
+    def only_reading(path: Path | None, mode: str, wait_seconds: float) -> sqlite3.Connection:
         # As in a folder that may not be written: the log beside the file cannot be made.
-        if place is not None and mode != "immutable":
+        if path is not None and mode != "immutable":
             raise sqlite3.OperationalError("unable to open database file")
-        return connect(place, mode, wait_seconds)
+        return connect(path, mode, wait_seconds)
 
     monkeypatch.setattr(schema, "connect", only_reading)
     store = opened(tmp_path)
@@ -343,9 +355,9 @@ async def test_a_file_that_was_replaced_or_deleted_is_opened_anew(tmp_path: Path
     assert (await notes.recall("pizza")).hits == ()
     await notes.remember("tech", "new", "after the loss")
     assert path.exists()
-    other = opened(tmp_path)
-    assert [each.entry.title for each in (await Notes(other, lambda: 2).recall()).hits] == ["new"]
-    await other.aclose()
+    other_store = opened(tmp_path)
+    assert [hit.entry.title for hit in (await Notes(other_store, lambda: 2).recall()).hits] == ["new"]
+    await other_store.aclose()
     await store.aclose()
 
 
@@ -374,13 +386,13 @@ async def test_another_normal_form_of_words_is_told_and_not_changed_unasked(
 
 
 async def test_the_settings_reach_sqlite(tmp_path: Path) -> None:
-    given = {"data_dir": tmp_path / "elsewhere", "storage": {"wait_seconds": 3}}
+    settings = {"data_dir": tmp_path / "elsewhere", "storage": {"wait_seconds": 3}}
     knowledge = {"durability": "normal", "cache_mb": 5}
-    async with App(Settings.model_validate(given | {"knowledge": knowledge})) as app:
+    async with App(Settings.model_validate(settings | {"knowledge": knowledge})) as app:
         await app.knowledge.notes.remember("tech", "pizza", "披萨")
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
-        wanted = {
+        expected = {
             "journal_mode": "wal",
             "synchronous": 1,  # NORMAL
             "cache_size": -5 * 1024,
@@ -388,10 +400,11 @@ async def test_the_settings_reach_sqlite(tmp_path: Path) -> None:
             "foreign_keys": 1,
             "busy_timeout": 3_000,
         }
-        found = {
-            name: await store._write(lambda c, name=name: c.execute(f"PRAGMA {name}").fetchone()[0]) for name in wanted
+        pragmas = {
+            name: await store._write(lambda connection, name=name: connection.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in expected
         }
-        assert found == wanted
+        assert pragmas == expected
     assert (tmp_path / "elsewhere" / ".memory-server" / "knowledge.sqlite3").is_file()
 
 
@@ -413,7 +426,7 @@ async def test_a_read_only_store_changes_nothing(tmp_path: Path) -> None:
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     store = opened(tmp_path, read_only=True)
     notes = Notes(store, lambda: 2)
-    assert [each.entry.uses for each in (await notes.recall("pizza")).hits] == [0]
+    assert [hit.entry.uses for hit in (await notes.recall("pizza")).hits] == [0]
     with pytest.raises(StorageUnwritable, match="read_only"):
         await notes.remember("tech", "pizza", "other")
     await store.aclose()
@@ -424,11 +437,11 @@ async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tm
     store = SqliteStore(tmp_path / "k.sqlite3", lambda: 1)
     tries: list[int] = []
 
-    def read(held: ScopeView) -> int:
+    def read(view: ScopeView) -> int:
         tries.append(1)
         if len(tries) == 1:
             raise sqlite3.OperationalError("vtable constructor failed: terms")
-        return held.count(Filter())
+        return view.count(Filter())
 
     assert await store.read(NOTES, read) == 0
     assert len(tries) == 2
@@ -437,9 +450,9 @@ async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tm
 
 @pytest.mark.parametrize("read", [2, 3])
 async def test_a_file_that_another_process_makes_between_two_looks_is_ours(tmp_path: Path, read: int) -> None:
-    place = tmp_path / "k.sqlite3"
-    schema.make_file(place)
-    connection = schema.connect(place, "rw", 1)
+    path = tmp_path / "k.sqlite3"
+    schema.make_file(path)
+    connection = schema.connect(path, "rw", 1)
 
     class Slow:
         """The tables are made before one of its reads."""
@@ -449,12 +462,12 @@ async def test_a_file_that_another_process_makes_between_two_looks_is_ours(tmp_p
         def execute(self, statement: str) -> sqlite3.Cursor:
             self.reads += 1
             if self.reads == read:
-                other = schema.connect(place, "rw", 1)
-                schema.prepare(other, place, durability="full", cache_mb=1)
-                other.close()
+                other_connection = schema.connect(path, "rw", 1)
+                schema.prepare(other_connection, path, durability="full", cache_mb=1)
+                other_connection.close()
             return connection.execute(statement)
 
     slow = Slow()
-    assert schema.version_of(slow, place) in (0, schema.VERSION)  # type: ignore[arg-type]
+    assert schema.version_of(slow, path) in (0, schema.VERSION)  # type: ignore[arg-type]
     assert slow.reads == 3
     connection.close()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
 from hook_transcripts import assistant, event, transcript, user
 from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Server, in_process, serving
 from linked_machines import answering, certificate, link, linked, network, says, token_file
@@ -26,14 +27,15 @@ from memory_server.kernel.link import shared_name, url_of
 from memory_server.storage import link_files
 from memory_server.storage.link_files import LinkFile, Outbox
 
-BOUND, SLACK = 5.0, 1.0
+BOUND = 5.0
+SLACK = 1.0
 """Seconds that a hook may take; and by which a busy machine may make it longer."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("home") / "data", http__token=TOKEN) as made:
-        yield made
+    with serving(tmp_path_factory.mktemp("home") / "data", http__token=TOKEN) as server:
+        yield server
 
 
 @pytest.fixture
@@ -44,26 +46,27 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def run(machine: Path, *arguments: str) -> tuple[int, str, str]:
+def run(machine: Path, *arguments: str) -> Outcome:
     return in_process("--data-dir", str(machine), *arguments)
 
 
-def hook(machine: Path, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str]:
+def hook(machine: Path, hook_event: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str]:
     """The output of the hook, and what it complained about."""
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(hook_event).encode())))
     status, out, err = run(machine, "hook")
     assert status == 0
-    return (json.loads(out) if out.strip() else {}), err
+    output = json.loads(out) if out.strip() else {}
+    return output, err
 
 
-def ended(machine: Path, text: str, prompt: str, **fields: Any) -> dict[str, Any]:
+def turn_end(machine: Path, text: str, prompt: str, **fields: Any) -> dict[str, Any]:
     path = machine.parent / f"{prompt}.jsonl"
     path.write_bytes(transcript(user(text, prompt), assistant("Noted.")))
     return event("Stop", transcript_path=str(path), prompt_id=prompt, **fields)
 
 
-def waiting(machine: Path) -> int:
-    return int(json.loads(run(machine, "where", "--json")[1])["waiting"])
+def number_waiting(machine: Path) -> int:
+    return int(json.loads(run(machine, "where", "--json").out)["waiting"])
 
 
 # --- which memory --------------------------------------------------------------------------------------------
@@ -73,25 +76,47 @@ def test_commands_and_hooks_use_the_memory_of_the_server_until_the_link_is_taken
     machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     linked(machine, server.url)
-    other = linked(machine.parent / "other", server.url)
-    assert server.url in run(machine, "where")[1]
-    assert run(machine, "remember", "The ferry leaves at nine.", "-c", "trip")[0] == 0
-    hook(machine, ended(machine, "The red bicycle is in the cellar.", "p1", session_id="a"), monkeypatch)
-    asked = event("UserPromptSubmit", session_id="b", prompt="Where is the red bicycle?", prompt_id="q")
-    out, err = hook(other, asked, monkeypatch)
+    second_machine = linked(machine.parent / "other", server.url)
+    assert server.url in run(machine, "where").out
+    assert run(machine, "remember", "The ferry leaves at nine.", "-c", "trip").status == 0
+    hook(machine, turn_end(machine, "The red bicycle is in the cellar.", "p1", session_id="a"), monkeypatch)
+    prompt_event = event("UserPromptSubmit", session_id="b", prompt="Where is the red bicycle?", prompt_id="q")
+    out, err = hook(second_machine, prompt_event, monkeypatch)
     assert "cellar" in out["hookSpecificOutput"]["additionalContext"]
     assert err == ""
-    assert "nine" in run(other, "recall", "When does the ferry leave?", "-c", "trip")[1]
-    begun, _ = hook(other, event("SessionStart", session_id="c", source="startup"), monkeypatch)
+    assert "nine" in run(second_machine, "recall", "When does the ferry leave?", "-c", "trip").out
+    begun, _ = hook(second_machine, event("SessionStart", session_id="c", source="startup"), monkeypatch)
     assert "cellar" in begun["hookSpecificOutput"]["additionalContext"]
-    for asked_for in (["list"], ["search", "bicycle"], ["history"], ["recalls"], ["show", "zz"], ["list", "--json"]):
-        status, text, _ = run(other, *asked_for)
-        assert (status, bool(text)) == ((1, False) if asked_for[0] == "show" else (0, True))
+    for words in (["list"], ["search", "bicycle"], ["history"], ["recalls"], ["list", "--json"]):
+        status, text, _ = run(second_machine, *words)
+        assert (status, bool(text)) == (0, True)
+    assert run(second_machine, "show", "zz")[:2] == (1, "")
     assert not list(machine.glob("*/short-term-memory.json")), "nothing of it is here"
-    assert run(other, "call", "get_memory_stats", "{}")[0] == 0
-    assert run(machine, "unlink")[0] == 0
+    assert run(second_machine, "call", "get_memory_stats", "{}").status == 0
+    assert run(machine, "unlink").status == 0
     assert run(machine, "recall", "Where is the red bicycle?") == (0, "", "")
-    assert run(machine, "unlink")[0] == 2
+    assert run(machine, "unlink").status == 2
+
+
+def test_books_of_the_server_are_listed_switched_and_brought_back(machine: Path, tmp_path: Path) -> None:
+    book = {"name": "Venn", "entries": {"0": {"uid": 0, "comment": "Law", "constant": True, "content": "No lamps."}}}
+    (tmp_path / "venn.json").write_text(json.dumps(book), "utf-8")
+    home = tmp_path / "home"
+    with serving(home, http__token=TOKEN) as server:
+        linked(machine, server.url)
+        assert run(machine, "books") == (0, "No lorebooks; `memory-server import FILE` brings one in.\n", "")
+        assert in_process("--data-dir", str(home), "-c", "tale", "import", str(tmp_path / "venn.json")).status == 0
+        row = json.loads(run(machine, "books", "--json").out)
+        assert (row["name"], row["conversation_id"], row["on"]) == ("Venn", "tale", True)
+        assert "Law" in run(machine, "books", "show", "venn").out
+        assert (
+            "Law" in run(machine, "recall", "hello", "-c", "tale", "--messages", "3", "--other-words", "lamp, law").out
+        )
+        assert run(machine, "books", "off", "Venn").out.startswith("Venn is off: 1 entry.")
+        assert run(machine, "recall", "hello", "-c", "tale", "--messages", "4") == (0, "", "")
+        removed = run(machine, "books", "remove", "Venn").out
+        assert run(machine, "undo", removed.rpartition("Change ")[2].rstrip(".\n"), "--yes").status == 0
+        assert json.loads(run(machine, "books", "--json").out)["on"] is False
 
 
 def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +135,7 @@ def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monk
         warned: list[str] = []
         patched.setattr("memory_server.kernel.files.sync_folder", refuse)
         patched.setattr("memory_server.storage.small_files.log.warning", lambda text, *_: warned.append(text))
-        assert run(machine, "unlink")[0] == 0
+        assert run(machine, "unlink").status == 0
         assert LinkFile(machine).read() is None
         LinkFile(machine).write(link_files.Link(server.url, str(token_file(machine.parent))))
     assert LinkFile(machine).read() is not None
@@ -123,11 +148,11 @@ def test_what_only_the_server_can_do_is_said_in_a_sentence(machine: Path, server
         status, out, err = run(machine, *name.split())
         assert (status, out) == (2, "")
         assert err.count("\n") == 1
-        assert "done on the server" in err
+        assert "works only on the server" in err
     status, _, err = run(machine, "serve", "--http", "0")
     assert status == 2
     assert "unlink" in err
-    assert "done on the server" in run(machine, "forget", "x", "--for-good", "--yes")[2]
+    assert "works only on the server" in run(machine, "forget", "x", "--for-good", "--yes").err
 
 
 def test_forgetting_and_taking_back_reach_the_server(machine: Path, server: Server) -> None:
@@ -139,11 +164,12 @@ def test_forgetting_and_taking_back_reach_the_server(machine: Path, server: Serv
     status, out, _ = run(machine, "forget", "Halloran", "--yes")
     assert status == 0
     change = out.split("`memory-server undo ")[1].split("`")[0]
-    assert "Halloran" not in run(machine, "list", "-c", "teeth")[1]
-    assert run(machine, "undo", change)[0] == 0
-    assert "Halloran" in run(machine, "list", "-c", "teeth")[1]
+    assert "Halloran" not in run(machine, "list", "-c", "teeth").out
+    assert run(machine, "undo", change).status == 0
+    assert "Halloran" in run(machine, "list", "-c", "teeth").out
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_window_speaks_with_the_server(machine: Path, server: Server, era: str) -> None:
     linked(machine, server.url)
@@ -160,15 +186,15 @@ def test_a_window_speaks_with_the_server(machine: Path, server: Server, era: str
             assert MODERN in client.ask(0, "server/discover", **more)["result"]["supportedVersions"]
         tools = client.ask(1, "tools/list", **more)["result"]["tools"]
         assert "remember_turn" in {tool["name"] for tool in tools}
-        said = {"messages": [{"role": "user", "content": f"The boat is named Era {era}."}]}
-        for tool, given in (("remember_turn", said), ("get_memory_stats", {})):
-            answer = client.ask(tool, "tools/call", name=tool, arguments=given, **more)
+        turn = {"messages": [{"role": "user", "content": f"The boat is named Era {era}."}]}
+        for tool, arguments in (("remember_turn", turn), ("get_memory_stats", {})):
+            answer = client.ask(tool, "tools/call", name=tool, arguments=arguments, **more)
             assert not answer["result"].get("isError"), answer
         assert client.ask(3, "tools/call", name="no_tool", arguments={}, **more)["result"]["isError"]
         assert "error" in client.ask(4, "no/method", **more)
         client.stdin.close()
         assert client.ended() < BOUND
-    assert f"Era {era}" in run(machine, "search", "boat")[1]
+    assert f"Era {era}" in run(machine, "search", "boat").out
 
 
 # --- what is here is sent --------------------------------------------------------------------------------------
@@ -178,14 +204,14 @@ def test_what_was_remembered_here_is_sent_after_a_dry_run_and_twice_is_once(mach
     for number in range(3):
         run(machine, "remember", f"Letter {number} came from Norway.", "-c", "mail")
     linked(machine, server.url)
-    assert "3 new" in run(machine, "link", "--send", "--dry-run")[1]
+    assert "3 new" in run(machine, "link", "--send", "--dry-run").out
     status, _, _err = run(machine, "link", "--send")
     assert status == 2, "nobody is there to be asked"
-    assert "Norway" not in run(machine, "list", "-c", "mail")[1]
-    assert run(machine, "link", "--send", "--yes")[0] == 0
-    assert run(machine, "list", "-c", "mail")[1].count("Norway") == 3
-    assert "3 unchanged" in run(machine, "link", "--send", "--yes")[1]
-    assert run(machine, "list", "-c", "mail")[1].count("Norway") == 3
+    assert "Norway" not in run(machine, "list", "-c", "mail").out
+    assert run(machine, "link", "--send", "--yes").status == 0
+    assert run(machine, "list", "-c", "mail").out.count("Norway") == 3
+    assert "3 unchanged" in run(machine, "link", "--send", "--yes").out
+    assert run(machine, "list", "-c", "mail").out.count("Norway") == 3
 
 
 def test_the_longest_texts_are_sent_in_parts_that_a_request_holds_and_what_none_holds_is_named(
@@ -198,7 +224,7 @@ def test_the_longest_texts_are_sent_in_parts_that_a_request_holds_and_what_none_
         assert status == 0, err
 
     def refs(of: Path) -> list[tuple[str, str]]:
-        rows = [json.loads(line) for line in run(of, "list", "--family", "refs", "--json")[1].splitlines()]
+        rows = [json.loads(line) for line in run(of, "list", "--family", "refs", "--json").out.splitlines()]
         return sorted((row["id"], row["text"]) for row in rows)
 
     for number in range(4):
@@ -208,10 +234,10 @@ def test_the_longest_texts_are_sent_in_parts_that_a_request_holds_and_what_none_
     before = refs(machine)
     linked(machine, server.url)
     status, out, err = run(machine, "link", "--send", "--yes")
-    assert "Not sent, because a request cannot hold them: 1 memory" in err
+    assert "Not sent, because they are too long for one request: 1 memory" in err
     assert status == 1
     assert set(before) <= set(refs(machine)), out
-    assert "The short one of the long ones." in run(machine, "list", "-c", "default")[1]
+    assert "The short one of the long ones." in run(machine, "list", "-c", "default").out
 
 
 # --- bad days ------------------------------------------------------------------------------------------------
@@ -223,23 +249,23 @@ def test_offline_a_turn_waits_and_keeps_its_time_and_the_session_is_told_once(
     with network(server.port) as net:
         linked(machine, net.url)
         net.target = 1  # nobody listens there
-        asked = event("UserPromptSubmit", session_id="s", prompt="Where is the key?", prompt_id="q")
-        first, err = hook(machine, asked, monkeypatch)
-        assert "delivered later" in first["systemMessage"]
+        prompt_event = event("UserPromptSubmit", session_id="s", prompt="Where is the key?", prompt_id="q")
+        first_output, err = hook(machine, prompt_event, monkeypatch)
+        assert "delivered later" in first_output["systemMessage"]
         assert err.count("\n") == 1
-        assert hook(machine, asked | {"prompt_id": "r"}, monkeypatch) == ({}, "")
-        assert hook(machine, ended(machine, "The key is under the fern.", "p1", session_id="s"), monkeypatch)[1] == ""
+        assert hook(machine, prompt_event | {"prompt_id": "r"}, monkeypatch) == ({}, "")
+        _, err = hook(machine, turn_end(machine, "The key is under the fern.", "p1", session_id="s"), monkeypatch)
+        assert err == ""
         status, out, err = run(machine, "remember", "The lamp is on.", "-c", "default")
-        assert (status, out) == (0, "Kept here until the server answers: 2 waiting.\n")
-        assert run(machine, "recall", "lamp")[0] == 1
-        assert run(machine, "forget", "lamp", "--yes")[0] == 1, "forgetting does not wait"
-        assert waiting(machine) == 2
+        assert (status, out) == (0, "Kept on this machine until the server answers; turns waiting: 2.\n")
+        assert run(machine, "recall", "lamp").status == 1
+        assert run(machine, "forget", "lamp", "--yes").status == 1, "forgetting does not wait"
+        assert number_waiting(machine) == 2
         net.target = server.port
         status, out, _ = run(machine, "list", "-c", "default", "--json")
-    assert waiting(machine) == 0
-    rows = [
-        json.loads(line) for line in run(linked(machine, server.url), "list", "-c", "default", "--json")[1].splitlines()
-    ]
+    assert number_waiting(machine) == 0
+    listing = run(linked(machine, server.url), "list", "-c", "default", "--json").out
+    rows = [json.loads(line) for line in listing.splitlines()]
     fern = next(row for row in rows if "fern" in row["text"])
     assert fern["at"].startswith("2026-06-20T08:00:05"), "the time at which it was said"
 
@@ -247,10 +273,10 @@ def test_offline_a_turn_waits_and_keeps_its_time_and_the_session_is_told_once(
 def test_a_turn_that_two_machines_tell_is_kept_once(
     machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for each in (machine, machine.parent / "other"):
-        linked(each, server.url)
-        hook(each, ended(machine, "The gate code is 4711.", "twin", session_id="same"), monkeypatch)
-    assert run(machine, "search", "4711")[1].count("gate code") == 1
+    for computer in (machine, machine.parent / "other"):
+        linked(computer, server.url)
+        hook(computer, turn_end(machine, "The gate code is 4711.", "twin", session_id="same"), monkeypatch)
+    assert run(machine, "search", "4711").out.count("gate code") == 1
 
 
 PATH = b'{"error":{"kind":"path","message":"There is no such path, or it does not take this method."}}'
@@ -258,7 +284,7 @@ BAD = {
     "a sign-in page": (says(200, b"<html>Sign in</html>", content_type="text/html"), "sign-in page"),
     "a redirect": (says(302, b"", location="http://127.0.0.1:9/login"), "another address"),
     "an older server": (says(404, PATH), "older version"),
-    "another program": (says(200, b"[1]"), "something else"),
+    "another program": (says(200, b"[1]"), "does not answer as a memory server"),
     "a gateway": (says(502, b"bad gateway", content_type="text/plain"), "cannot answer now"),
     "a refusal": (says(401, b'{"error":{"kind":"token","message":"no"}}'), "does not accept the token"),
 }
@@ -278,11 +304,13 @@ def test_what_is_no_answer_of_a_server_is_said_and_a_turn_waits(machine: Path, s
         status, out, err = run(machine, "remember", f"Said before {kind}.")
         assert status == 0
         assert sentence in err
-        assert run(machine, "recall", "anything")[0] == 1
-        assert waiting(machine) == 1
+        assert run(machine, "recall", "anything").status == 1
+        assert number_waiting(machine) == 1
     LinkFile(machine).write(link_files.Link(server.url, str(token_file(machine.parent))))
-    assert f"Said before {kind}." in run(machine, "search", "said before")[1] + run(machine, "search", "said before")[1]
-    assert waiting(machine) == 0
+    # The first search delivers the turn.
+    results = run(machine, "search", "said before").out + run(machine, "search", "said before").out
+    assert f"Said before {kind}." in results
+    assert number_waiting(machine) == 0
 
 
 def test_a_wrong_token_and_one_that_others_may_read_are_refused_and_never_shown(machine: Path, server: Server) -> None:
@@ -297,7 +325,7 @@ def test_a_wrong_token_and_one_that_others_may_read_are_refused_and_never_shown(
     assert f"chmod 600 {wrong}" in err
     for text in ("", "two words"):
         token_file(machine.parent, text)
-        assert "one token" in run(machine, "link", server.url, "--token-file", str(wrong))[2]
+        assert "one token" in run(machine, "link", server.url, "--token-file", str(wrong)).err
 
 
 def test_certificates_are_verified(machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,8 +335,8 @@ def test_certificates_are_verified(machine: Path, server: Server, monkeypatch: p
         assert status == 1
         assert "--ca" in err
         linked(machine, net.url, "--ca", str(ca))
-        assert run(machine, "remember", "The kettle is blue.")[0] == 0
-        assert "blue" in run(machine, "search", "kettle")[1]
+        assert run(machine, "remember", "The kettle is blue.").status == 0
+        assert "blue" in run(machine, "search", "kettle").out
         run(machine, "unlink")
         monkeypatch.setenv("SSL_CERT_FILE", str(ca))
         linked(machine, net.url)
@@ -341,9 +369,9 @@ def test_a_clock_that_is_wrong_by_a_day_is_said(machine: Path) -> None:
 def test_only_a_server_of_this_machine_is_reached_without_tls() -> None:
     assert url_of("https://home.example/mcp") == "https://home.example"
     assert url_of("http://localhost:8460/") == "http://localhost:8460"
-    for given in ("http://home.example", "http://10.0.0.1", "ftp://x", "home.example", "https://u:p@x", "https://"):
+    for url in ("http://home.example", "http://10.0.0.1", "ftp://x", "home.example", "https://u:p@x", "https://"):
         with pytest.raises(InvalidInput):
-            url_of(given)
+            url_of(url)
 
 
 def test_a_folder_has_one_name_on_all_machines() -> None:
@@ -394,14 +422,14 @@ def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way
     linked(machine, server.url)
     box = Outbox(machine)
     box.add({"path": "/v1/remember_turn", "body": {"messages": "none"}, "headers": {}})
-    with box.turn() as mine, box.turn() as other:
-        assert (mine, other) == (True, False)
+    with box.turn() as has_turn, box.turn() as second_has_turn:
+        assert (has_turn, second_has_turn) == (True, False)
         status, out, _ = run(machine, "remember", "Somebody else delivers.")
-        assert (status, out) == (0, "Kept here until the server answers: 2 waiting.\n")
+        assert (status, out) == (0, "Kept on this machine until the server answers; turns waiting: 2.\n")
     _, _, err = run(machine, "list")
-    assert "does not take a turn" in err
-    assert (waiting(machine), len(box.refused())) == (0, 1)
-    assert "Somebody else delivers." in run(machine, "search", "delivers")[1]
+    assert "refused a turn" in err
+    assert (number_waiting(machine), len(box.refused())) == (0, 1)
+    assert "Somebody else delivers." in run(machine, "search", "delivers").out
 
 
 # --- time ----------------------------------------------------------------------------------------------------
@@ -417,12 +445,12 @@ def test_a_hook_is_within_its_bound_while_the_server_hangs(
         request.getfixturevalue("shared")
     (machine.parent / "hanging").mkdir()
 
-    def seconds(given: dict[str, Any]) -> float:
+    def seconds(hook_event: dict[str, Any]) -> float:
         began = time.monotonic()
-        done = subprocess.run(
-            command(machine, "hook"), input=json.dumps(given).encode(), capture_output=True, timeout=60
+        completed = subprocess.run(
+            command(machine, "hook"), input=json.dumps(hook_event).encode(), capture_output=True, timeout=60
         )
-        assert done.returncode == 0
+        assert completed.returncode == 0
         return time.monotonic() - began
 
     with serving(machine.parent / "hanging" / "data", http__token=TOKEN) as server:
@@ -435,7 +463,7 @@ def test_a_hook_is_within_its_bound_while_the_server_hangs(
             try:
                 # It gives up after a second; the rest is what a busy machine takes.
                 assert seconds(prompt) < 1.0 + 2 * usual + SLACK
-                assert seconds(ended(machine, "Here.", "p")) < 1.0 + 2 * usual + SLACK
+                assert seconds(turn_end(machine, "Here.", "p")) < 1.0 + 2 * usual + SLACK
             finally:
                 os.kill(server.process.pid, signal.SIGCONT)
-    assert waiting(machine) == 1
+    assert number_waiting(machine) == 1

@@ -31,7 +31,7 @@ MARK = "zanzibar"
 """A word that only others have: the user of the server, and another tenant."""
 
 
-class Place(NamedTuple):
+class House(NamedTuple):
     server: Server
     folder: Path
     mine: Asker
@@ -39,10 +39,11 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A server whose user has a layer of all projects, and two tenants."""
     home = tmp_path_factory.mktemp("home")
-    folder, layer = home / "data", home / ".multi-agent-mcp" / "memory"
+    folder = home / "data"
+    layer = home / ".multi-agent-mcp" / "memory"
     layer.mkdir(parents=True)
     (layer / f"{MARK}.md").write_text(f"---\nkey: {MARK}\n---\n\nThe {MARK} of the server's user.\n", "utf-8")
     tokens = [give(folder, name, "--tenant", name) for name in ("mine", f"{MARK}-other")]
@@ -50,10 +51,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         with serving(folder, "--toolsets=all,notes,layers", upkeep__enabled="false", **OFTEN) as server:
-            made = Place(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
+            house = House(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
             Asker(server.url, tokens[1]).done("remember_turn", **said(f"{MARK} is where I live"))
-            made.mine.done("remember_turn", **said("my cat is Miso"))
-            yield made
+            house.mine.done("remember_turn", **said("my cat is Miso"))
+            yield house
 
 
 def command(asker: Asker, *arguments: str, name: str | None = None, **more: Any) -> httpx2.Response:
@@ -82,17 +83,17 @@ def files(folder: Path) -> dict[str, bytes]:
         ["import", "-", "--format", "native", "--ask", f"where is {MARK}?"],
     ],
 )
-def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(place: Place, arguments: list[str]) -> None:
-    layer = files(place.folder.parent / ".multi-agent-mcp")
-    answer = command(place.mine, *arguments)
-    shown = answer.text.replace("conversation", "")
+def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(house: House, arguments: list[str]) -> None:
+    layer = files(house.folder.parent / ".multi-agent-mcp")
+    answer = command(house.mine, *arguments)
+    text = answer.text.replace("conversation", "")
     for word in arguments:
-        shown = shown.replace(f"`{word}`", "").replace(f"words of {word}", "")
-    assert f"the {MARK}" not in shown.lower()
-    assert f"{MARK} is" not in shown
-    assert f"{MARK}-other" not in shown
-    assert str(place.folder.parent) not in shown
-    assert files(place.folder.parent / ".multi-agent-mcp") == layer
+        text = text.replace(f"`{word}`", "").replace(f"words of {word}", "")
+    assert f"the {MARK}" not in text.lower()
+    assert f"{MARK} is" not in text
+    assert f"{MARK}-other" not in text
+    assert str(house.folder.parent) not in text
+    assert files(house.folder.parent / ".multi-agent-mcp") == layer
 
 
 @pytest.mark.parametrize(
@@ -121,20 +122,20 @@ def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(plac
         ["recalls", "-n", "1000000"],
     ],
 )
-def test_a_command_names_nothing_of_the_server(place: Place, arguments: list[str]) -> None:
-    before = command(place.mine, "history", "--json").text
-    name = next(each for each in arguments if each in ("list", "import", "forget", "search", "recalls", "doctor"))
-    answer = command(place.mine, *arguments, name=name)
+def test_a_command_names_nothing_of_the_server(house: House, arguments: list[str]) -> None:
+    before = command(house.mine, "history", "--json").text
+    name = next(word for word in arguments if word in ("list", "import", "forget", "search", "recalls", "doctor"))
+    answer = command(house.mine, *arguments, name=name)
     assert answer.status_code in (400, 404), answer.text
     assert answer.json()["error"]["message"].strip(" :.") != "The arguments cannot be used"
     assert "root:" not in answer.text
-    assert command(place.mine, "history", "--json").text == before
-    assert command(place.mine, *arguments, name="pin").status_code == 400
-    assert command(place.mine, "list").json()["status"] == 0
-    assert "usage:" not in place.server.said()
+    assert command(house.mine, "history", "--json").text == before
+    assert command(house.mine, *arguments, name="pin").status_code == 400
+    assert command(house.mine, "list").json()["status"] == 0
+    assert "usage:" not in house.server.said()
 
 
-def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
+def test_a_token_that_only_reads_changes_nothing(house: House) -> None:
     record = {"format": "memory-server", "version": 1, "conversation": "c"}
     commands: list[tuple[list[str], dict[str, Any]]] = [
         (["import", "-", "--format", "chat"], {"input": "user: hello\nassistant: hi\n"}),
@@ -143,20 +144,27 @@ def test_a_token_that_only_reads_changes_nothing(place: Place) -> None:
         (["undo", "--pattern", "cat"], {}),
         (["pin", "ab"], {}),
         (["mute", "ab"], {}),
+        (["books", "off", "ab"], {}),
+        (["books", "remove", "ab"], {}),
         (["edit", "ab", "x", "y"], {}),
         (["pause"], {}),
         (["resume"], {}),
     ]
-    before = command(place.reads, "history", "--json").text
+    before = command(house.reads, "history", "--json").text
     for arguments, more in commands:
-        assert command(place.reads, *arguments, **more).status_code in (400, 403), arguments
+        assert command(house.reads, *arguments, **more).status_code in (400, 403), arguments
     stop = {"event": "Stop", "turn": "t1", "messages": said("a dog")["messages"], "session": "s"}
-    refused = place.reads.call("commands/hook", stop)
+    refused = house.reads.call("commands/hook", stop)
     assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "scope")
-    asked = {"event": "UserPromptSubmit", "messages": said("my cat")["messages"], "session": "s", "prompt_id": "p"}
-    assert place.reads.call("commands/hook", asked).status_code == 200
-    assert command(place.reads, "history", "--json").text == before
-    assert json.loads(command(place.reads, "recalls", "--json").text)["output"] == ""
+    prompt_event = {
+        "event": "UserPromptSubmit",
+        "messages": said("my cat")["messages"],
+        "session": "s",
+        "prompt_id": "p",
+    }
+    assert house.reads.call("commands/hook", prompt_event).status_code == 200
+    assert command(house.reads, "history", "--json").text == before
+    assert json.loads(command(house.reads, "recalls", "--json").text)["output"] == ""
 
 
 def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path: Path) -> None:
@@ -175,7 +183,8 @@ def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path:
 
 
 def test_no_tenant_sees_where_the_database_is(tmp_path: Path) -> None:
-    url, tenant = postgres(), f"test-{token_hex(8)}"
+    url = postgres()
+    tenant = f"test-{token_hex(8)}"
     token = give(tmp_path / "data", "a", "--tenant", tenant)
     with serving(tmp_path / "data", "--toolsets=all", store=url) as server:
         asker = Asker(server.url, token)
@@ -200,7 +209,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def asked_of(url: str) -> dict[str, Any]:
+def answer_of(url: str) -> dict[str, Any]:
     async def ask() -> dict[str, Any]:
         asker = Remote(Link(url, "token"), "t")
         try:
@@ -238,13 +247,14 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
 def test_no_answer_of_a_server_harms_who_asked(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "MOST_BYTES", 1_000_000)
     with answering(answer) as url, pytest.raises(NotReached) as refused:
-        asked_of(url)
+        answer_of(url)
     assert url in str(refused.value)
     assert str(refused.value).count("\n") == 0
 
 
-ASKED = [
-    *([name] for name in ("list", "history", "recalls", "undo", "pause", "resume")),
+ASKING_COMMANDS = [
+    ["books", "remove", "x"],
+    *([name] for name in ("list", "books", "history", "recalls", "undo", "pause", "resume")),
     *([name, "x"] for name in ("search", "show", "explain", "pin", "mute", "forget")),
     ["forget", "x", "--yes"],
     ["edit", "x", "y", "z"],
@@ -256,13 +266,13 @@ ASKED = [
     ["link", "--send", "--yes"],
 ]
 """Each command that asks the server."""
-assert {words[0] for words in ASKED} > {
+assert {words[0] for words in ASKING_COMMANDS} > {
     name for name, command in COMMANDS.items() if command.linked in ("sent", "tool")
 }
 
 
-@pytest.mark.parametrize("words", ASKED, ids=" ".join)
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("words", ASKING_COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("stored", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_a_terminal_obeys_nothing_of_an_answer(machine: Path, words: list[str], stored: bool) -> None:
     names = ("name", "output", "errors", "prompt", "note", "text", "version")
     answer = dict.fromkeys(names, ESCAPES) | {"status": 0, "stored": stored, "scopes": ["write"], ESCAPES: [ESCAPES]}
@@ -282,11 +292,12 @@ def test_a_terminal_obeys_nothing_of_an_answer(machine: Path, words: list[str], 
 
 @pytest.mark.parametrize("status", [0, "x", [], None, {}, 1e400, -7, 10**30])
 def test_a_terminal_obeys_nothing_that_a_server_says(machine: Path, status: object) -> None:
-    said = {"name": ESCAPES, "scopes": 7, "version": "1", "output": ESCAPES, "errors": ESCAPES, "status": status}
-    with answering(says(200, json.dumps(said).encode())) as url:
+    answer = {"name": ESCAPES, "scopes": 7, "version": "1", "output": ESCAPES, "errors": ESCAPES, "status": status}
+    with answering(says(200, json.dumps(answer).encode())) as url:
         linked(machine, url)
-        done, out, err = in_process("--data-dir", str(machine), "list")
-    assert done == (0 if status == 0 else 1)
+        exit_status, out, err = in_process("--data-dir", str(machine), "list")
+    assert (exit_status == 0) == (status == 0)
+    assert exit_status in (0, 1)
     for text in (out, err):
         assert "\x1b[31mthis\x1b[0m" in text
         assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set("\x1b\x07\x08\x9b\r")
@@ -305,8 +316,8 @@ def test_a_terminal_obeys_nothing_that_somebody_said(machine: Path) -> None:
         return out + err
 
     run("remember", f"miso {ESCAPES}", "-c", "c")
-    shown = [run("list", "-c", "c"), run("show", ""), run("search", "miso"), run("forget", "miso", "--dry-run")]
-    for text in (*shown, run("history"), run("explain", "miso", "--ask", "miso")):
+    outputs = [run("list", "-c", "c"), run("show", ""), run("search", "miso"), run("forget", "miso", "--dry-run")]
+    for text in (*outputs, run("history"), run("explain", "miso", "--ask", "miso")):
         assert "miso" in text
         assert not set(text) & set("\x1b\x07\x08\x9b\r")
 
@@ -321,32 +332,32 @@ def test_an_id_that_all_memories_begin_with_shows_no_thousands(machine: Path, mo
 
 
 def test_a_turn_that_is_none_is_put_aside_and_the_token_goes_to_no_other_server(machine: Path) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     def elsewhere(handler: BaseHTTPRequestHandler) -> None:
-        asked.append(handler.path)
+        paths.append(handler.path)
         says(200, b"{}")(handler)
 
-    said = {"name": "a", "scopes": ["write"], "version": "1", "status": 0, "stored": True, "id": "1"}
-    with answering(says(200, json.dumps(said).encode())) as url, answering(elsewhere) as other:
+    answer = {"name": "a", "scopes": ["write"], "version": "1", "status": 0, "stored": True, "id": "1"}
+    with answering(says(200, json.dumps(answer).encode())) as url, answering(elsewhere) as other_url:
         outbox = linked(machine, url) / ".memory-server" / "outbox"
         outbox.mkdir()
         good = {"path": "/v1/remember_turn", "body": {}, "headers": {}}
-        bad = [{"path": f"{other}/x"}, {"path": 7}, {"path": None}, {"headers": []}, {"headers": {"a": 1}}]
-        turns = [*(good | each for each in bad), good | {"headers": {"a": "b\r\nc: d"}}, {"body": 1}, [], good]
+        bad = [{"path": f"{other_url}/x"}, {"path": 7}, {"path": None}, {"headers": []}, {"headers": {"a": 1}}]
+        turns = [*(good | change for change in bad), good | {"headers": {"a": "b\r\nc: d"}}, {"body": 1}, [], good]
         for number, turn in enumerate(turns, 1):
             (outbox / f"{number:012}.json").write_text(json.dumps(turn))
         status, out, err = in_process("--data-dir", str(machine), "remember", "The ferry leaves at nine.")
     assert (status, out, err) == (0, f"Remembered on {url}.\n", "")
-    assert asked == []
+    assert paths == []
     assert len(list((outbox / "refused").iterdir())) == len(turns) - 1
     assert not list(outbox.glob("*.json"))
 
 
 def test_a_link_to_a_server_that_is_not_encrypted_is_not_used(machine: Path) -> None:
-    place = machine / ".memory-server" / "link.json"
-    place.parent.mkdir(parents=True)
-    place.write_text(json.dumps({"url": "http://home.example", "token_file": str(machine / "token")}))
+    link_file = machine / ".memory-server" / "link.json"
+    link_file.parent.mkdir(parents=True)
+    link_file.write_text(json.dumps({"url": "http://home.example", "token_file": str(machine / "token")}))
     status, _, err = in_process("--data-dir", str(machine), "list")
     assert status == 2
     assert "not encrypted" in err

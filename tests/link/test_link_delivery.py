@@ -30,31 +30,40 @@ def teller(machine: Path, count: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(TELLER), str(machine), machine.name, str(count)])
 
 
-def told(machine: Path) -> int:
+def number_told(machine: Path) -> int:
     path = machine / "told"
-    return path.stat().st_size if path.exists() else 0
+    if not path.exists():
+        return 0
+    return path.stat().st_size
 
 
-def waiting(machine: Path) -> int:
+def number_waiting(machine: Path) -> int:
     _, out, _ = in_process("--data-dir", str(machine), "where", "--json")
     return int(json.loads(out)["waiting"])
 
 
-def stored(home: Path) -> list[tuple[str, str]]:
+def stored_turns(home: Path) -> list[tuple[str, str]]:
     """Conversation and text of each turn, in the order in which they were stored."""
     status, out, err = in_process("--data-dir", str(home), "history", "--limit", "100000", "--json")
     assert status == 0, err
     rows = [json.loads(line) for line in out.splitlines()]
     rows.sort(key=lambda row: int(row["change"].partition("-")[0]))
-    steps = [(row["place"], step) for row in rows for step in row["steps"] if step["what"] == "added"]
-    return [(place, step["text"].removeprefix("user: ")) for place, step in steps]
+    turns = []
+    for row in rows:
+        for step in row["steps"]:
+            if step["what"] == "added":
+                turns.append((row["place"], step["text"].removeprefix("user: ")))
+    return turns
 
 
 class Storm:
     """Kills of the server and of the machines, each after it has done something."""
 
     def __init__(self, home: Path, net: Network, rng: random.Random) -> None:
-        self.home, self.net, self.rng, self.kills = home, net, rng, 0
+        self.home = home
+        self.net = net
+        self.rng = rng
+        self.kills = 0
 
     def run(self, machines: list[Path], count: int, cuts: int, kills: int, server_kills: int) -> int:
         """How many turns each machine has told: `count`, or more until there were enough `cuts`. At the end the network
@@ -84,10 +93,10 @@ class Storm:
     def _calm(self, machines: list[Path]) -> None:
         for machine in machines:
             for _ in range(100):
-                if not waiting(machine):
+                if not number_waiting(machine):
                     break
                 in_process("--data-dir", str(machine), "list", "-c", "both")
-            assert not waiting(machine)
+            assert not number_waiting(machine)
 
     def _kill(self, server: Server) -> None:
         server.process.kill()
@@ -95,19 +104,22 @@ class Storm:
 
     def _until(self, goal: int, running: dict[Path, subprocess.Popen[bytes]], count: int, kills: int) -> None:
         """Until so many turns are told; meanwhile machines are killed, and tell on."""
-        deadline, seen, next_kill = time.monotonic() + 40 * PATIENCE, -1, 0
-        while (done := sum(map(told, running))) < goal:
-            assert time.monotonic() < deadline, f"{done} of {goal} turns are told"
+        deadline = time.monotonic() + 40 * PATIENCE
+        turns_before = -1
+        next_kill = 0
+        while (turns_told := sum(map(number_told, running))) < goal:
+            assert time.monotonic() < deadline, f"{turns_told} of {goal} turns are told"
             for machine, process in running.items():
-                if process.poll() is not None and told(machine) < count:
+                if process.poll() is not None and number_told(machine) < count:
                     running[machine] = teller(machine, count)
-            if done != seen and done >= next_kill and self.kills < kills:
-                victim = self.rng.choice([machine for machine in running if told(machine) < count] or list(running))
+            if turns_told != turns_before and turns_told >= next_kill and self.kills < kills:
+                unfinished = [machine for machine in running if number_told(machine) < count]
+                victim = self.rng.choice(unfinished or list(running))
                 running[victim].kill()
                 running[victim].wait(PATIENCE)
                 self.kills += 1
-                next_kill = done + max(1, goal // (4 * kills + 1))
-            seen = done
+                next_kill = turns_told + max(1, goal // (4 * kills + 1))
+            turns_before = turns_told
             time.sleep(0.02)
 
 
@@ -119,24 +131,28 @@ def test_none_is_lost_none_comes_twice_and_none_out_of_order(
     tmp_path: Path, turns: int, cuts: int, kills: int, server_kills: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "PATIENCE", 10 * PATIENCE)  # the machines take the processor from the server
-    home, rng = tmp_path / "home" / "data", random.Random(31)
+    home = tmp_path / "home" / "data"
+    rng = random.Random(31)
     home.parent.mkdir()
     machines = [tmp_path / "machines" / name for name in MACHINES]
     machines[0].parent.mkdir()
     with network(1, rng) as net:
         for machine in machines:
             LinkFile(machine).write(Link(net.url, str(token_file(machine.parent))))
-        net.bad, net.slow = 0.5, 0.03
+        net.bad = 0.5
+        net.slow = 0.03
         storm = Storm(home, net, rng)
-        each = storm.run(machines, turns // len(MACHINES), cuts, kills, server_kills)
-    there = stored(home)
-    said = [turn_of(name, number) for name in MACHINES for number in range(each)]
-    print(f"{len(said)} turns, {net.cuts} cuts, {net.repeats} repeated, {storm.kills} + {server_kills} kills")
+        turns_of_each = storm.run(machines, turns // len(MACHINES), cuts, kills, server_kills)
+    arrived = stored_turns(home)
+    expected = [turn_of(name, number) for name in MACHINES for number in range(turns_of_each)]
+    print(f"{len(expected)} turns, {net.cuts} cuts, {net.repeats} repeated, {storm.kills} + {server_kills} kills")
     assert storm.kills >= kills
-    assert not Counter(said) - Counter(there), "lost"
-    assert not Counter(there) - Counter(said), "twice"
+    assert not Counter(expected) - Counter(arrived), "lost"
+    assert not Counter(arrived) - Counter(expected), "twice"
     for name in MACHINES:
-        mine = [row for row in there if row[1].startswith(f"{name} ")]
-        for conversation in {row[0] for row in mine}:
-            texts = [text for place, text in mine if place == conversation]
-            assert texts == sorted(texts), f"out of order in {conversation}"
+        turns_of_machine = [turn for turn in arrived if turn[1].startswith(f"{name} ")]
+        texts: dict[str, list[str]] = {}
+        for conversation, text in turns_of_machine:
+            texts.setdefault(conversation, []).append(text)
+        for conversation, texts_there in texts.items():
+            assert texts_there == sorted(texts_there), f"out of order in {conversation}"

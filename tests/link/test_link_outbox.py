@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
 from http_server import TOKEN, in_process, serving
 from linked_machines import answering, says, token_file
 
@@ -28,7 +29,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def run(machine: Path, *arguments: str) -> tuple[int, str, str]:
+def run(machine: Path, *arguments: str) -> Outcome:
     return in_process("--data-dir", str(machine), *arguments)
 
 
@@ -70,12 +71,12 @@ def test_refused_turns_are_sent_again_in_the_order_in_which_they_were_said(machi
         status, out, err = run(machine, "link", "--retry-refused")
         assert (status, err) == (0, "")
         assert "3 turns sent again: 3 delivered, 0 refused again, 0 still waiting." in out
-        shown = run(machine, "history", "--json")[1]
-    said = [json.loads(line)["steps"][0]["text"] for line in shown.splitlines()]
-    assert [text.removeprefix("user: ") for text in reversed(said)] == [f"The boat {n} sails." for n in range(4)]
+        history = run(machine, "history", "--json").out
+    texts = [json.loads(line)["steps"][0]["text"] for line in history.splitlines()]
+    assert [text.removeprefix("user: ") for text in reversed(texts)] == [f"The boat {n} sails." for n in range(4)]
     assert not box.refused()
     assert not box.waiting()
-    assert "There is no refused turn" in run(machine, "link", "--retry-refused")[1]
+    assert "There is no refused turn" in run(machine, "link", "--retry-refused").out
 
 
 def test_what_is_refused_again_is_set_aside_again_and_said(machine: Path) -> None:
@@ -94,7 +95,8 @@ def test_what_is_refused_again_is_set_aside_again_and_said(machine: Path) -> Non
 
 
 def test_what_holds_no_turn_stays_and_is_said(machine: Path) -> None:
-    box, answers = Outbox(machine), Answers()
+    box = Outbox(machine)
+    answers = Answers()
     with answering(answers) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         torn = box.refuse(box.add(turn_of("torn")), "its file does not hold a turn")
@@ -113,7 +115,8 @@ def test_what_holds_no_turn_stays_and_is_said(machine: Path) -> None:
 
 
 def test_a_dry_run_sends_nothing_and_moves_nothing(machine: Path) -> None:
-    box, answers = Outbox(machine), Answers()
+    box = Outbox(machine)
+    answers = Answers()
     with answering(answers) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         box.refuse(box.add(turn_of("good")), "it was too long then")
@@ -135,7 +138,7 @@ def test_a_machine_that_is_not_linked_says_what_to_do_first(machine: Path) -> No
 def test_where_and_link_say_how_refused_turns_are_sent_again(machine: Path) -> None:
     box = Outbox(machine)
     box.refuse(box.add(turn_of("good")), "it was too long then")
-    assert "memory-server link --retry-refused" in run(machine, "where")[1]
+    assert "memory-server link --retry-refused" in run(machine, "where").out
     with answering(Answers()) as url:
         status, _, err = run(machine, "link", url, "--token-file", str(token_file(machine.parent)))
     assert (status, "memory-server link --retry-refused" in err) == (0, True)
@@ -143,27 +146,27 @@ def test_where_and_link_say_how_refused_turns_are_sent_again(machine: Path) -> N
 
 def test_a_new_turn_never_takes_the_number_of_a_refused_one(machine: Path) -> None:
     box = Outbox(machine)
-    first = box.add(turn_of("first"))
-    box.refuse(first, "it was too long then")
+    first_number = box.add(turn_of("first"))
+    box.refuse(first_number, "it was too long then")
     (machine / ".memory-server" / "outbox" / "numbers").unlink()
-    second = box.add(turn_of("second"))
-    assert second > first
-    assert box.retry(first)
-    assert box.waiting() == [first, second]
+    second_number = box.add(turn_of("second"))
+    assert second_number > first_number
+    assert box.retry(first_number)
+    assert box.waiting() == [first_number, second_number]
 
 
 # --- a file that cannot be read --------------------------------------------------------------------------------
 
 
-def unreadable(box: Outbox, number: int, monkeypatch: pytest.MonkeyPatch) -> Path:
+def make_unreadable(box: Outbox, number: int, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the file of a turn one that the system does not read: tests run as root, whom no rights stop."""
     path = box.path_of(number)
-    whole = link_files.folders.read_file
+    usual_read = link_files.folders.read_file
 
     def read_file(file: Path, **more: Any) -> bytes:
         if file == path:
             raise PermissionError(13, "Permission denied", str(path))
-        return whole(file, **more)
+        return usual_read(file, **more)
 
     monkeypatch.setattr(link_files.folders, "read_file", read_file)
     return path
@@ -173,13 +176,14 @@ def unreadable(box: Outbox, number: int, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_a_turn_that_cannot_be_read_is_said_and_those_behind_it_are_delivered(
     machine: Path, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    box, answers = Outbox(machine), Answers()
+    box = Outbox(machine)
+    answers = Answers()
     numbers = [box.add(turn_of(text)) for text in ("first", "second", "third")]
     with answering(answers) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         with monkeypatch.context() as patch:
             if why == "permission":
-                path = unreadable(box, numbers[0], patch)
+                path = make_unreadable(box, numbers[0], patch)
             else:
                 path = box.path_of(numbers[0])
                 path.rename(path.with_suffix(".kept"))
@@ -187,14 +191,15 @@ def test_a_turn_that_cannot_be_read_is_said_and_those_behind_it_are_delivered(
             status, _, err = run(machine, "list")
         assert status == 0
         assert answers.came == ["second", "third"]
-        assert err.count("a turn waits in") == 1
-        assert f"{path}, though those behind it are delivered: " in err
-        assert ("Permission denied" if why == "permission" else "it is a folder and not a file") in err
+        assert err.count("a turn was not delivered and stays in") == 1
+        assert f"{path}, while later turns are delivered: " in err
+        reason = "Permission denied" if why == "permission" else "it is a folder and not a file"
+        assert reason in err
         assert box.waiting() == numbers[:1], "it stays, because it may be readable later"
         if why == "a folder":
             path.rmdir()
             path.with_suffix(".kept").rename(path)
-        assert run(machine, "list")[0] == 0
+        assert run(machine, "list").status == 0
     assert answers.came == ["second", "third", "first"]
     assert not box.waiting()
 
@@ -219,7 +224,7 @@ def test_erasing_takes_the_reasons_of_erased_turns_and_those_that_quote_the_word
 
 
 def test_erasing_for_good_finds_words_that_only_a_reason_quotes(machine: Path) -> None:
-    assert run(machine, "remember", "The cat is called Miso.")[0] == 0
+    assert run(machine, "remember", "The cat is called Miso.").status == 0
     box = Outbox(machine)
     box.refuse(box.add(turn_of("The boat is green.")), "a memory says Quxlantern already")
     status, out, err = run(machine, "forget", "Quxlantern", "--for-good", "--yes")

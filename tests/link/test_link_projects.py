@@ -23,7 +23,9 @@ class LinkedDesk:
     """A machine of its own, with another home folder, that is linked to a server."""
 
     def __init__(self, home: Path, url: str, token: str, patch: pytest.MonkeyPatch) -> None:
-        self.home, self.data, self._patch = home, home / "data", patch
+        self.home = home
+        self.data = home / "data"
+        self._patch = patch
         home.mkdir()
         self._run(home, "link", url, "--token-file", str(token_file(home, token)))
 
@@ -35,11 +37,11 @@ class LinkedDesk:
             subprocess.run(["git", "remote", "add", "origin", origin], cwd=folder, check=True)
         return folder
 
-    def _run(self, folder: Path, *words: str, given: Any = None) -> str:
+    def _run(self, folder: Path, *words: str, stdin: Any = None) -> str:
         self._patch.setenv("HOME", str(self.home))
         self._patch.setenv("XDG_CONFIG_HOME", str(self.home))
         self._patch.chdir(folder)
-        self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
         status, out, err = in_process("--data-dir", str(self.data), *words)
         assert status == 0, err
         return out
@@ -53,8 +55,9 @@ class LinkedDesk:
         return [note["content"] for note in answer["memories"]]
 
     def hooked(self, folder: Path) -> str:
-        given = event("UserPromptSubmit", prompt="When is the vault password rotated?", session_id="s", cwd=str(folder))
-        return self._run(folder, "hook", given=given)
+        prompt = "When is the vault password rotated?"
+        prompt_event = event("UserPromptSubmit", prompt=prompt, session_id="s", cwd=str(folder))
+        return self._run(folder, "hook", stdin=prompt_event)
 
     def send(self) -> None:
         self._run(self.home, "link", "--send", "--yes")
@@ -84,12 +87,12 @@ def test_a_repository_is_the_same_on_two_machines_by_its_url(
 ) -> None:
     laptop = LinkedDesk(tmp_path / "ana", *server, monkeypatch)
     desktop = LinkedDesk(tmp_path / "ana2", *server, monkeypatch)
-    here = laptop.repository("shop", "git@github.com:acme/shop.git")
-    there = desktop.repository("work/shop-clone", "https://github.com/acme/shop")
-    laptop.remember(here, NOTE)
-    assert laptop.recalled(here) == desktop.recalled(there) == [NOTE]
-    assert NOTE in desktop.hooked(there)
-    assert NOTE in desktop.recalled_in_a_window(there)
+    laptop_shop = laptop.repository("shop", "git@github.com:acme/shop.git")
+    desktop_shop = desktop.repository("work/shop-clone", "https://github.com/acme/shop")
+    laptop.remember(laptop_shop, NOTE)
+    assert laptop.recalled(laptop_shop) == desktop.recalled(desktop_shop) == [NOTE]
+    assert NOTE in desktop.hooked(desktop_shop)
+    assert NOTE in desktop.recalled_in_a_window(desktop_shop)
 
 
 def test_folders_of_one_path_without_a_url_stay_apart(
@@ -97,17 +100,18 @@ def test_folders_of_one_path_without_a_url_stay_apart(
 ) -> None:
     laptop = LinkedDesk(tmp_path / "ana", *server, monkeypatch)
     desktop = LinkedDesk(tmp_path / "ana2", *server, monkeypatch)
-    here, there = laptop.repository("shop"), desktop.repository("shop")
-    other = laptop.repository("globex/shop")
-    laptop.remember(here, NOTE)
-    desktop.remember(there, "The desktop has no vault")
-    assert laptop.recalled(here) == [NOTE]
-    assert desktop.recalled(there) == ["The desktop has no vault"]
-    assert laptop.recalled(other) == []
-    assert laptop.hooked(other) == ""
-    assert NOTE in laptop.hooked(here)
-    assert NOTE not in laptop.recalled_in_a_window(other)
-    assert NOTE in laptop.recalled_in_a_window(here)
+    laptop_shop = laptop.repository("shop")
+    desktop_shop = desktop.repository("shop")
+    globex = laptop.repository("globex/shop")
+    laptop.remember(laptop_shop, NOTE)
+    desktop.remember(desktop_shop, "The desktop has no vault")
+    assert laptop.recalled(laptop_shop) == [NOTE]
+    assert desktop.recalled(desktop_shop) == ["The desktop has no vault"]
+    assert laptop.recalled(globex) == []
+    assert laptop.hooked(globex) == ""
+    assert NOTE in laptop.hooked(laptop_shop)
+    assert NOTE not in laptop.recalled_in_a_window(globex)
+    assert NOTE in laptop.recalled_in_a_window(laptop_shop)
 
 
 def test_what_was_noted_before_the_link_belongs_to_the_same_folder_after_it(
@@ -115,10 +119,11 @@ def test_what_was_noted_before_the_link_belongs_to_the_same_folder_after_it(
 ) -> None:
     monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", "default,notes")
     laptop = LinkedDesk(tmp_path / "ana", *server, monkeypatch)
-    shop, other = laptop.repository("shop"), laptop.repository("globex/shop")
+    shop = laptop.repository("shop")
+    globex = laptop.repository("globex/shop")
     laptop._run(laptop.home, "unlink")
     laptop.remember(shop, NOTE)
     laptop._run(laptop.home, "link", server[0], "--token-file", str(laptop.home / "token"))
     laptop.send()
     assert laptop.recalled(shop) == [NOTE]
-    assert laptop.recalled(other) == []
+    assert laptop.recalled(globex) == []

@@ -23,8 +23,9 @@ def main() -> int:
     parser.add_argument("--length", type=int, default=60)
     parser.add_argument("--every", type=int, default=12)
     flags = parser.parse_args()
-    lives = [steps_of(flags.steps)] if flags.steps else []
-    lives = lives or [random_life(Random(flags.first + number), flags.length) for number in range(flags.runs)]
+    lives = [steps_of(flags.steps)]
+    if not flags.steps:
+        lives = [random_life(Random(flags.first + number), flags.length) for number in range(flags.runs)]
     failed = 0
     with workshop() as (runner, sandbox):
         for number, steps in enumerate(lives, flags.first):

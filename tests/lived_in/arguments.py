@@ -19,8 +19,10 @@ def arguments_for(house: House, tool: Tool, rng: Random) -> dict[str, Any]:
     required = set(schema.get("required", ()))
     arguments: dict[str, Any] = {}
     for name, inner in schema["properties"].items():
-        usual = 0.6 if name in ("conversation_id", "user_id", "id", "memory_id") else 0.3
-        if name in required or rng.random() < usual:
+        share = 0.3
+        if name in ("conversation_id", "user_id", "id", "memory_id"):
+            share = 0.6
+        if name in required or rng.random() < share:
             arguments[name] = _value(house, tool.name, name, inner, rng)
     return arguments
 
@@ -30,13 +32,17 @@ def some_time(house: House, rng: Random) -> int | None:
     if rng.random() < 0.4:
         return None
     days = rng.choice((0.01, 0.5, 1, 3, 10, 40, 400, 4_000))
+    return _days_ago_ms(house, days)
+
+
+def _days_ago_ms(house: House, days: float) -> int:
     return round((house.now - timedelta(days=days)).timestamp() * 1_000)
 
 
 def _value(house: House, tool: str, name: str, schema: Mapping[str, Any], rng: Random) -> Any:
-    made = NAMED.get((tool, name)) or NAMED.get(("", name))
-    if made is not None:
-        return made(house, rng)
+    make = NAMED.get((tool, name)) or NAMED.get(("", name))
+    if make is not None:
+        return make(house, rng)
     return _by_schema(schema, rng)
 
 
@@ -63,8 +69,9 @@ def _by_schema(schema: Mapping[str, Any], rng: Random) -> Any:
 
 def _messages(house: House, rng: Random) -> Any:
     days = rng.choice((None, 0.1, 2, 30, 500))
-    at_ms = None if days is None else round((house.now - timedelta(days=days)).timestamp() * 1_000)
-    return texts.exchange(rng, at_ms)
+    if days is None:
+        return texts.exchange(rng)
+    return texts.exchange(rng, _days_ago_ms(house, days))
 
 
 def _session_messages(house: House, rng: Random) -> Any:
@@ -76,20 +83,24 @@ def _conversation(house: House, rng: Random) -> str:
 
 
 def _memory_id(house: House, rng: Random) -> str:
-    ids = [memory.id for room in house.conversations() for memory in house.memories(room)]
-    ids += [getattr(entry.memory, "id", "") for room in house.conversations() for entry in house.shelf(room)]
+    ids = [memory.id for memory in house.all_memories()]
+    ids += [getattr(entry.memory, "id", "") for entry in house.all_shelved()]
     return rng.choice([*ids, "zz"])
 
 
 def _trigger_name(house: House, rng: Random) -> str:
-    names = [memory.name for room in house.conversations() for memory in house.triggers(room)]
+    names: list[str] = []
+    for room in house.conversations():
+        names.extend(memory.name for memory in house.triggers(room))
     return rng.choice([*names, "生日", "cat", "⟦{name}⟧", "a/b", "x" * 100])
 
 
 def _entry(space: str, attribute: str) -> Callable[[House, Random], Any]:
     def chosen(house: House, rng: Random) -> Any:
-        values = [getattr(entry, attribute) for place, entry in house.entries() if place.startswith(space)]
-        fallback = 1 if attribute == "id" else "zz"
+        values = [getattr(entry, attribute) for location, entry in house.entries() if location.startswith(space)]
+        fallback: Any = "zz"
+        if attribute == "id":
+            fallback = 1
         return rng.choice([*values, fallback]) or fallback
 
     return chosen
@@ -104,8 +115,11 @@ def _backup(house: House, rng: Random) -> str:
 
 
 def _piece_of_a_note(house: House, rng: Random) -> str:
-    bodies = [entry.body for place, entry in house.entries() if place.startswith("notes") and entry.body]
-    return rng.choice(bodies)[:20] if bodies else "x"
+    notes = [entry for location, entry in house.entries() if location.startswith("notes")]
+    bodies = [note.body for note in notes if note.body]
+    if not bodies:
+        return "x"
+    return rng.choice(bodies)[:20]
 
 
 def _when(house: House, rng: Random) -> str:

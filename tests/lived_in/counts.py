@@ -25,11 +25,11 @@ def faults_of_counts(house: House) -> list[str]:
 
 def contents(house: House) -> Counter[str]:
     """All that is remembered, with its uses; looking changes nothing of it."""
-    held = Counter[str]()
+    counts = Counter[str]()
     for name in house.conversations():
-        held.update(f"{name} {memory!r}" for memory in (*house.memories(name), *house.triggers(name)))
-    held.update(f"{place} {entry!r}" for place, entry in house.entries())
-    return held
+        counts.update(f"{name} {memory!r}" for memory in (*house.memories(name), *house.triggers(name)))
+    counts.update(f"{location} {entry!r}" for location, entry in house.entries())
+    return counts
 
 
 def kept_texts(house: House) -> set[str]:
@@ -37,9 +37,10 @@ def kept_texts(house: House) -> set[str]:
     texts_kept = set[str]()
     for room in house.conversations():
         texts_kept |= {f"{room} {memory.id} {memory.text} {memory.pinned}" for memory in house.memories(room)}
-        texts_kept |= {f"{room} {one.name} {one.prompt} {one.trigger}" for one in house.triggers(room)}
+        texts_kept |= {f"{room} {trigger.name} {trigger.prompt} {trigger.trigger}" for trigger in house.triggers(room)}
     return texts_kept | {
-        f"{place} {entry.key or entry.ref or entry.id} {entry.title} {entry.body}" for place, entry in house.entries()
+        f"{location} {entry.key or entry.ref or entry.id} {entry.title} {entry.body}"
+        for location, entry in house.entries()
     }
 
 
@@ -47,24 +48,28 @@ def _of_recalls(house: House) -> Iterator[str]:
     """How many recalls the record has: the command, the doctor and the page of each conversation."""
     recalls = house.command("recalls", "--json", "-n", "100000").lines()
     findings = json.loads(house.command("doctor", "--json").text)["findings"]
-    [said] = [finding["what"] for finding in findings if finding["about"] == "recalls"] or ["no word"]
-    counts = {"doctor": int(said.split()[0].replace(",", "")) if said[0].isdecimal() else said}
-    yield from _differences("recalls", len(recalls), counts)
+    [sentence] = [finding["what"] for finding in findings if finding["about"] == "recalls"] or ["no word"]
+    count: object = sentence
+    if sentence[0].isdecimal():
+        count = int(sentence.split()[0].replace(",", ""))
+    yield from _differences("recalls", len(recalls), {"doctor": count})
     for name in house.conversations()[:4]:
         own = sum(recall["conversation"] == name for recall in recalls)
         rows = _rows(house, f"/recalls?{urlencode({'c': name, 'lang': 'en', 'open': 'none'})}", "event")
         yield from _differences(f"recalls of {name}", own, {"the pages": rows})
 
 
-def _differences(what: str, truth: object, faces: Mapping[str, object]) -> Iterator[str]:
+def _differences(subject: str, truth: object, faces: Mapping[str, object]) -> Iterator[str]:
     for face, count in faces.items():
         if count != truth:
-            yield f"counts of {what}: the store has {truth}, {face} says {count}"
+            yield f"counts of {subject}: the store has {truth}, {face} says {count}"
 
 
 def _tool(house: House, name: str, **arguments: Any) -> Any:
     answer = house.tool(name, arguments)
-    return answer.args[0] if isinstance(answer, ToolFailed) else answer.structured
+    if isinstance(answer, ToolFailed):
+        return answer.args[0]
+    return answer.structured
 
 
 def _rest(house: House, name: str, **arguments: Any) -> Any:
@@ -81,7 +86,8 @@ def _of_conversations(house: House) -> Iterator[str]:
     names = house.conversations()
     yield from _differences("conversations", sorted(names), {"list --json": sorted(places)})
     for name in names:
-        memories, triggers = len(house.memories(name)), len(house.triggers(name))
+        memories = len(house.memories(name))
+        triggers = len(house.triggers(name))
         stats = _tool(house, "get_memory_stats", conversation_id=name)
         listed = house.command("list", "--family", "memories", "-c", name, "--json", "--limit", "100000").lines()
         row = places.get(name, {})
@@ -105,10 +111,10 @@ def _of_conversations(house: House) -> Iterator[str]:
                 "list_long_term_memories": _triggers(house, name),
             },
         )
-        gone = _gone(house, name)
+        forgotten = _gone(house, name)
         yield from _differences(
             f"what was forgotten in {name}",
-            (gone["memories"], gone["triggers"]),
+            (forgotten["memories"], forgotten["triggers"]),
             {"list --archived": (archived[name, "memories"], archived[name, "triggers"])},
         )
 
@@ -116,8 +122,13 @@ def _of_conversations(house: House) -> Iterator[str]:
 def _gone(house: House, name: str) -> Counter[str]:
     """What can come back, each once: of a name that is in use again, nothing comes back."""
     live = {memory.key for memory in (*house.memories(name), *house.triggers(name))}
-    keys = {(hasattr(entry.memory, "messages"), entry.memory.key) for entry in house.shelf(name)}
-    return Counter("memories" if short else "triggers" for short, key in keys if key not in live)
+    keys: dict[str, set[str]] = {"memories": set(), "triggers": set()}
+    for entry in house.shelf(name):
+        family = "triggers"
+        if hasattr(entry.memory, "messages"):
+            family = "memories"
+        keys[family].add(entry.memory.key)
+    return Counter({family: len(keys_of_family - live) for family, keys_of_family in keys.items()})
 
 
 def _total(answer: Any, *names: str) -> object:
@@ -138,7 +149,7 @@ def _rows(house: House, address: str, kind: str) -> int:
         count += sum(kind in element.get("class", "").split() for element in page.named("article"))
         links = house.links_of(address, page)
         following = [link for link in links if "page=" in link and _number(link) == _number(address) + 1]
-        address = following[0] if following else ""
+        address = next(iter(following), "")
     return count
 
 
@@ -149,22 +160,24 @@ def _number(address: str) -> int:
 
 def _of_entries(house: House) -> Iterator[str]:
     entries = house.entries()
-    held = Counter(place.partition("/")[0] for place, _entry in entries)
+    by_family = Counter(location.partition("/")[0] for location, _entry in entries)
     overview = Counter[str]()
     for row in house.command("list", "--json", "--limit", "1000").lines():
         if "entries" in row:
             overview[row["place"].partition("/")[0]] += row["entries"]
     for page, family in SPACES.items():
         listed = house.command("list", "--family", family, "--json", "--limit", "100000").lines()
-        known = house.command("knowledge", "list", "--space", family, "--json", "--limit", "100000").lines()
+        listed_by_knowledge = house.command(
+            "knowledge", "list", "--space", family, "--json", "--limit", "100000"
+        ).lines()
         faces: dict[str, object] = {
             "list --family": len(listed),
             "list --json": overview[family],
-            "knowledge list": len(known),
+            "knowledge list": len(listed_by_knowledge),
             "the pages": _rows(house, f"/{page}?lang=en", "row"),
         }
-        faces |= _tools_of(house, family, [entry for place, entry in entries if place.startswith(family)])
-        yield from _differences(family, held[family], faces)
+        faces |= _tools_of(house, family, [entry for location, entry in entries if location.startswith(family)])
+        yield from _differences(family, by_family[family], faces)
 
 
 def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, object]:
@@ -174,7 +187,9 @@ def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, ob
             # A ref that is over is not counted by the tool, and stays in lists until the daily upkeep.
             over = sum(entry.expires_ms is not None and entry.expires_ms <= house.app.clock() for entry in entries)
             total = _total(_tool(house, "memoryStats"), "data", "total")
-            return {"memoryStats": total + over if isinstance(total, int) else total}
+            if isinstance(total, int):
+                return {"memoryStats": total + over}
+            return {"memoryStats": total}
         case "layers":
             tools = (
                 ("list_memory_entries", "list_global_memory_entries"),
@@ -187,7 +202,9 @@ def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, ob
 
 
 def _number_of(value: object) -> int:
-    return value if isinstance(value, int) else -1
+    if isinstance(value, int):
+        return value
+    return -1
 
 
 def _lines(house: House, *words: str) -> list[Any]:
@@ -212,22 +229,25 @@ def _of_an_export(house: House) -> Iterator[str]:
     """What is exported is imported into an empty home, and is the same there."""
     if house.read_only:
         return
-    kept, again, other = house.place / "kept.jsonl", house.place / "again.jsonl", house.place / "other home"
-    shutil.rmtree(other, ignore_errors=True)
-    exported = house.command("export", str(kept), "--force")
-    if exported.status == 2 or not _records(kept):
+    first_export = house.folder / "kept.jsonl"
+    second_export = house.folder / "again.jsonl"
+    other_home = str(house.folder / "other home")
+    shutil.rmtree(other_home, ignore_errors=True)
+    exported = house.command("export", str(first_export), "--force")
+    if exported.status == 2 or not _records(first_export):
         if house.entries() or any(house.memories(name) or house.triggers(name) for name in house.conversations()):
             yield f"there is something, and nothing is exported: {exported.errors}"
         return
-    brought = house.command("import", str(kept), "--data-dir", str(other), own=True)
-    if brought.status != 0:
-        yield f"an export cannot be imported: {brought.text} {brought.errors}"
+    imported = house.command("import", str(first_export), "--data-dir", other_home, own=True)
+    if imported.status != 0:
+        yield f"an export cannot be imported: {imported.text} {imported.errors}"
         return
-    exported = house.command("export", str(again), "--force", "--data-dir", str(other), own=True)
+    exported = house.command("export", str(second_export), "--force", "--data-dir", other_home, own=True)
     if exported.status != 0:
-        yield f"what was imported is not exported: {brought.text} {exported.errors}"
+        yield f"what was imported is not exported: {imported.text} {exported.errors}"
         return
-    before, after = _records(kept), _records(again)
+    before = _records(first_export)
+    after = _records(second_export)
     for record in before - after:
         yield f"an export is not the same after an import: {record[:300]} … {record[-300:]} is lost"
     for record in after - before:

@@ -51,16 +51,17 @@ def live_on_the_laptop(house: House, rng: Random) -> Output:
         return house.on_the_laptop("unlink")
     if kind < 0.5:
         event = event_of_a_client(house, rng)
-        return house.on_the_laptop("hook", "--seconds", "60", given=json.dumps(event).encode())
+        return house.on_the_laptop("hook", "--seconds", "60", stdin=json.dumps(event).encode())
     if kind < 0.75:
-        return house.on_the_laptop("remember", given=json.dumps(texts.exchange(rng)).encode())
+        return house.on_the_laptop("remember", stdin=json.dumps(texts.exchange(rng)).encode())
     if kind < 0.8:
         return house.on_the_laptop("link", "--send", "--yes")
     if kind < 0.85 and is_linked(house):
         return _sent_again(house, rng)
     changes = house.changes()
-    words = ["undo", rng.choice(changes).id] if changes and kind < 0.9 else ["forget", "ferry", "--yes"]
-    return house.on_the_laptop(*words)
+    if changes and kind < 0.9:
+        return house.on_the_laptop("undo", rng.choice(changes).id)
+    return house.on_the_laptop("forget", "ferry", "--yes")
 
 
 def _sent_again(house: House, rng: Random) -> Output:
@@ -78,10 +79,12 @@ def faults_of_the_laptop(house: House) -> Iterator[str]:
     if not is_linked(house) or house.rest is None:
         return
     for words in (("list", "--json"), ("list", "--archived", "--json")):
-        here, there = house.command(*words, "--limit", "1000"), house.on_the_laptop(*words, "--limit", "1000")
-        mine, theirs = _without_layers(here.text), _without_layers(there.text)
-        if mine != theirs:
-            yield f"{' '.join(words)} on a linked machine: {_first_difference(mine, theirs)} {there.errors}"
+        here = house.command(*words, "--limit", "1000")
+        there = house.on_the_laptop(*words, "--limit", "1000")
+        text_here = _without_layers(here.text)
+        text_there = _without_layers(there.text)
+        if text_here != text_there:
+            yield f"{' '.join(words)} on a linked machine: {_first_difference(text_here, text_there)} {there.errors}"
 
 
 def _without_layers(text: str) -> str:
@@ -93,7 +96,7 @@ def faults_of_copies(house: House) -> Iterator[str]:
     """What a copy of the home says otherwise."""
     if house.read_only:
         return
-    yield from _of_a_copy(house, str(house.place / "copy"))
+    yield from _of_a_copy(house, str(house.folder / "copy"))
     if house.app.home.tenant_names():
         return  # the database of a test is a tenant, which has none of its own
     try:
@@ -111,7 +114,8 @@ def _of_a_copy(house: House, store: str) -> Iterator[str]:
         yield f"a copy to {kind}: {copied.text} {copied.errors}"
         return
     for words in SAME:
-        here, there = house.command(*words), house.command(*words, store=store)
+        here = house.command(*words)
+        there = house.command(*words, store=store)
         if here.text != there.text:
             yield f"{' '.join(words)} of a copy in {kind}: {_first_difference(here.text, there.text)} {there.errors}"
 

@@ -20,8 +20,12 @@ SOURCES = ("startup", "resume", "clear", "compact", "fork", "new", None)
 def event_of_a_client(house: House, rng: Random) -> dict[str, Any]:
     """An event of one of the clients, in one of a few sessions and folders."""
     client = rng.choices(("claude", "vscode", "cursor"), (6, 2, 2))[0]
-    name = rng.choice(RARE) if rng.random() < 0.1 else rng.choice(EVENTS)
-    session, turn = f"s{rng.randrange(4)}", f"p{rng.randrange(60)}"
+    names = EVENTS
+    if rng.random() < 0.1:
+        names = RARE
+    name = rng.choice(names)
+    session = f"s{rng.randrange(4)}"
+    turn = f"p{rng.randrange(60)}"
     event: dict[str, Any] = {"hook_event_name": name, "session_id": session, "cwd": _folder(house, rng)}
     if client == "claude":
         event |= {"permission_mode": "default"}
@@ -52,18 +56,23 @@ def event_of_a_client(house: House, rng: Random) -> dict[str, Any]:
 def _as_cursor(event: dict[str, Any], turn: str) -> dict[str, Any]:
     names = {"SessionStart": "sessionStart", "UserPromptSubmit": "beforeSubmitPrompt", "Stop": "stop"}
     name = event["hook_event_name"]
-    made = {"hook_event_name": names.get(name, name), "conversation_id": event["session_id"], "generation_id": turn}
-    made |= {"workspace_roots": [event["cwd"]], "cursor_version": "2.0"}
-    return made | {key: event[key] for key in ("prompt", "transcript_path") if key in event}
+    translated = {
+        "hook_event_name": names.get(name, name),
+        "conversation_id": event["session_id"],
+        "generation_id": turn,
+        "workspace_roots": [event["cwd"]],
+        "cursor_version": "2.0",
+    }
+    return translated | {key: event[key] for key in ("prompt", "transcript_path") if key in event}
 
 
 def _folder(house: House, rng: Random) -> str:
-    return rng.choice((str(house.place / "work"), "/tmp", "/srv/shop", "/srv/书店", str(house.place / "gone")))
+    return rng.choice((str(house.folder / "work"), "/tmp", "/srv/shop", "/srv/书店", str(house.folder / "gone")))
 
 
 def _transcript(house: House, rng: Random, client: str, turn: str, session: str) -> Path:
     """The transcript of a session: missing, empty, cut, or with some turns, the last of which is `turn`."""
-    path = house.place / f"{client}-{session}.jsonl"
+    path = house.folder / f"{client}-{session}.jsonl"
     kind = rng.random()
     if kind < 0.1:
         path.unlink(missing_ok=True)
@@ -72,7 +81,10 @@ def _transcript(house: House, rng: Random, client: str, turn: str, session: str)
     lines: list[dict[str, Any]] = []
     for number in range(rng.randrange(0, 4)):
         moment = (at + timedelta(seconds=number)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        lines += _turn(client, rng, turn if number == 0 else f"{turn}-{number}", moment)
+        name = turn
+        if number:
+            name = f"{turn}-{number}"
+        lines += _turn(client, rng, name, moment)
         if rng.random() < 0.15:
             lines.append(hook_transcripts.compacted(moment))
     data = hook_transcripts.transcript(*lines)
@@ -83,20 +95,20 @@ def _transcript(house: House, rng: Random, client: str, turn: str, session: str)
 
 
 def _turn(client: str, rng: Random, turn: str, moment: str) -> Sequence[dict[str, Any]]:
-    asked = texts.sentence(rng)
+    question = texts.sentence(rng)
     answer = rng.choice(texts.ANSWERS)
     if client == "vscode":
         return [
-            {"type": "user.message", "data": {"content": asked}, "id": "x", "timestamp": moment, "parentId": None},
+            {"type": "user.message", "data": {"content": question}, "id": "x", "timestamp": moment, "parentId": None},
             {"type": "assistant.message", "data": {"content": answer}, "id": "y", "timestamp": moment},
         ]
     if client == "cursor":
         return [
-            {"role": "user", "message": {"content": [{"type": "text", "text": asked}]}},
+            {"role": "user", "message": {"content": [{"type": "text", "text": question}]}},
             {"role": "assistant", "message": {"content": [{"type": "text", "text": answer}]}},
         ]
     return [
-        hook_transcripts.user(asked, turn, moment),
+        hook_transcripts.user(question, turn, moment),
         hook_transcripts.assistant(hook_transcripts.TOOL_USE, at=moment),
         hook_transcripts.user(hook_transcripts.TOOL_RESULT, turn, moment),
         hook_transcripts.assistant(answer or "ok", at=moment),

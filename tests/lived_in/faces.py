@@ -30,7 +30,7 @@ from memory_server.web.app import PAGES
 READING = tuple(name for name, tool in TOOLS.items() if tool.read_only)
 LANGUAGES = ("en", "zh")
 _INSIDE = "inside the server"
-_ABOUT_ONE = ("/memory", "/entry")
+_ABOUT_ONE = ("/memory", "/entry", "/book")
 """Pages about something that the address names: without its name they are not there."""
 _MAY_REFUSE = ("explain", "forget")
 """Commands that a look gives words or names of which nothing may be there."""
@@ -40,7 +40,9 @@ class Look:
     """One look at all faces of a home: what it counts, and the faults that it finds."""
 
     def __init__(self, house: House, rng: Random, most_pages: int) -> None:
-        self._house, self._rng, self._most_pages = house, rng, most_pages
+        self._house = house
+        self._rng = rng
+        self._most_pages = most_pages
         self.asked = 0
         self.faults: list[str] = []
 
@@ -51,8 +53,8 @@ class Look:
         self.at_documents()
         self.at_rest()
 
-    def _fault(self, face: str, what: str) -> None:
-        self.faults.append(f"{face}: {what}")
+    def _fault(self, face: str, description: str) -> None:
+        self.faults.append(f"{face}: {description}")
 
     def _note_log(self, face: str) -> None:
         log = self._said_in_the_log()
@@ -70,10 +72,15 @@ class Look:
     def at_pages(self) -> None:
         """Each page in both languages, and the pages that they link to."""
         rooms = self._house.conversations() or ["default"]
-        starts = [f"{path}?{urlencode({'lang': language})}" for path in PAGES for language in LANGUAGES]
         rooms = self._rng.sample(rooms, min(3, len(rooms)))
-        starts += [f"{path}?{urlencode({'c': room, 'lang': 'en'})}" for path in PAGES for room in rooms]
-        waiting, seen, followed = deque(starts), set(starts), 0
+        starts: list[str] = []
+        for path in PAGES:
+            starts.extend(f"{path}?{urlencode({'lang': language})}" for language in LANGUAGES)
+        for path in PAGES:
+            starts.extend(f"{path}?{urlencode({'c': room, 'lang': 'en'})}" for room in rooms)
+        waiting = deque(starts)
+        seen = set(starts)
+        followed = 0
         limit = len(starts) + self._most_pages
         while waiting and followed < limit:
             address = waiting.popleft()
@@ -97,8 +104,12 @@ class Look:
             self._fault(f"page {address}", f"status {response.status_code}, and the log has {log}")
             return []
         names_one = urlsplit(address).path in _ABOUT_ONE or any(part in address for part in ("id=", "name=", "c="))
-        allowed = (200, 404) if names_one else (200,)
-        if response.status_code not in allowed and not (response.status_code == 422 and "c=" in address):
+        allowed = {200}
+        if names_one:
+            allowed.add(404)
+        if "c=" in address:
+            allowed.add(422)
+        if response.status_code not in allowed:
             self._fault(f"page {address}", f"status {response.status_code}: {response.text[-300:]}")
             return []
         if "json" in response.headers.get("content-type", ""):
@@ -123,8 +134,10 @@ class Look:
     @staticmethod
     def _without_fields(page: Parsed) -> str:
         """What a reader sees, and what a title or label says."""
-        told = [attributes.get(name, "") for _tag, attributes in page.elements for name in ("title", "aria-label")]
-        return "\n".join([*page.texts, *filter(None, told)])
+        labels: list[str] = []
+        for _tag, attributes in page.elements:
+            labels.extend((attributes.get("title", ""), attributes.get("aria-label", "")))
+        return "\n".join([*page.texts, *filter(None, labels)])
 
     # --- commands --------------------------------------------------------------------------------------------
 
@@ -133,7 +146,10 @@ class Look:
             for words in LINKED:
                 self._on_the_laptop(words, self._rng.choice(LANGUAGES))
         for words in self._looking_commands():
-            for language in LANGUAGES if self._rng.random() < 0.3 else (self._house.language,):
+            languages = (self._house.language,)
+            if self._rng.random() < 0.3:
+                languages = LANGUAGES
+            for language in languages:
                 self._command(words, language)
 
     def _on_the_laptop(self, words: tuple[str, ...], language: str) -> None:
@@ -155,6 +171,10 @@ class Look:
         self._note_log(face)
         for fault in faults_of_output(output):
             self._fault(face, fault)
+        if language == "zh" and "--json" not in words:
+            for line in f"{output.text}\n{output.errors}".splitlines():
+                if is_untranslated(line):
+                    self._fault(face, f"a sentence in English: {line[:200]}")
         leaves_out = words[0] == "backup restore" and output.status == 1 and not output.errors
         if output.status and not (words[0] in _MAY_REFUSE or "doctor" in words or leaves_out):
             self._fault(face, f"status {output.status}: {output.errors[-300:]}")
@@ -165,10 +185,13 @@ class Look:
 
     def _looking_commands(self) -> Iterator[tuple[str, ...]]:
         """Each command that only looks, with the names of what is there."""
-        house, rng = self._house, self._rng
+        house = self._house
+        rng = self._rng
         families = ("memories", "triggers", "notes", "layers", "sessions", "refs")
         rooms = house.conversations()
-        room = rng.choice(rooms) if rooms else "default"
+        room = "default"
+        if rooms:
+            room = rng.choice(rooms)
         for looks in (("list",), ("search", "cat"), ("history",), ("recalls",), ("where",), ("doctor",), ("tools",)):
             yield looks
             yield (*looks, "--json")
@@ -202,13 +225,16 @@ class Look:
         yield ("tokens", "list")
         yield ("forget", "a", "--dry-run")
         yield ("forget", "猫", "--for-good", "--dry-run")
-        yield ("copy", "--to", str(house.place / "elsewhere"), "--dry-run")
-        yield ("view", "--html", str(house.place / "view.html"), "--force")
+        yield ("copy", "--to", str(house.folder / "elsewhere"), "--dry-run")
+        yield ("view", "--html", str(house.folder / "view.html"), "--force")
         yield from self._commands_about_one(room)
 
     def _commands_about_one(self, room: str) -> Iterator[tuple[str, ...]]:
-        house, rng = self._house, self._rng
-        memories, triggers, entries = house.memories(room), house.triggers(room), house.entries()
+        house = self._house
+        rng = self._rng
+        memories = house.memories(room)
+        triggers = house.triggers(room)
+        entries = house.entries()
         if memories:
             memory = rng.choice(memories)
             yield ("show", memory.id)
@@ -219,8 +245,10 @@ class Look:
             yield ("show", "--json", "--", rng.choice(triggers).name)
             yield ("show", "--", rng.choice(triggers).name)
         if entries:
-            place, entry = rng.choice(entries)
-            name = entry.key if place.startswith("layers") and entry.key else entry.ref or str(entry.id)
+            location, entry = rng.choice(entries)
+            name = entry.ref or str(entry.id)
+            if location.startswith("layers") and entry.key:
+                name = entry.key
             yield ("show", "--", name)
             yield ("show", "--json", "--", name)
             yield ("knowledge", "show", "--", name)
@@ -245,7 +273,10 @@ class Look:
                 self._fault(face, f"{type(error).__name__}: {error}")
                 continue
             self._note_log(face)
-            text = str(answer) if isinstance(answer, ToolFailed) else answer.text
+            if isinstance(answer, ToolFailed):
+                text = str(answer)
+            else:
+                text = answer.text
             if _INSIDE in text:
                 self._fault(face, text)
             for fault in faults_of(text):
@@ -263,8 +294,8 @@ class Look:
             for uri in resources:
                 await self._document(f"resource {uri}", client.read_resource(uri))
             for name, prompt in PROMPTS.items():
-                given = {argument.name: self._argument() for argument in prompt.arguments}
-                await self._document(f"prompt {name} {given}", client.get_prompt(name, given))
+                values = {argument.name: self._argument() for argument in prompt.arguments}
+                await self._document(f"prompt {name} {values}", client.get_prompt(name, values))
 
     async def _rooms(self) -> list[str]:
         return sorted(await self._house.app.conversations.ids())[:4]
@@ -295,7 +326,7 @@ class Look:
         for name in self._rng.sample(READING, 12):
             arguments = arguments_for(house, TOOLS[name], self._rng)
             face = f"POST /v1/{name} {json.dumps(arguments, ensure_ascii=False)[:300]}"
-            self._answer(face, lambda name=name, given=arguments: house.ask(name, given))  # type: ignore[misc]
+            self._answer(face, lambda name=name, arguments=arguments: house.ask(name, arguments))  # type: ignore[misc]
         for name, arguments in (
             ("list", ["list", "--json"]),
             ("search", ["search", "披萨"]),

@@ -28,37 +28,50 @@ def form_of_the_page(house: House, rng: Random) -> tuple[str, dict[str, Any]]:
 
 def _fields(house: House, rng: Random, action: str, room: str) -> dict[str, Any]:
     memories = house.memories(room)
-    memory = rng.choice(memories) if memories else None
-    memory_id = "zz" if memory is None else memory.id
+    memory: Any = None
+    memory_id = "zz"
+    if memories:
+        memory = rng.choice(memories)
+        memory_id = memory.id
     match action:
         case "pin":
             return {"id": memory_id, "pinned": rng.choice(("yes", "no"))}
         case "mute":
-            place = rng.choice(("", f"conversation:{room}", "everywhere", "folder:/srv/shop"))
-            return {"id": memory_id, "in": place}
+            scope = rng.choice(("", f"conversation:{room}", "everywhere", "folder:/srv/shop"))
+            return {"id": memory_id, "in": scope}
         case "edit":
-            count = 1 if memory is None else max(1, len(memory.messages))
-            before = "" if memory is None else memory.text
+            count = 1
+            before = ""
+            if memory is not None:
+                count = max(1, len(memory.messages))
+                before = memory.text
             return {"id": memory_id, "before": before, "text": [texts.sentence(rng) for _n in range(count)]}
         case "forget" | "erase":
-            return _something(house, rng, room) | ({"backup": house.backups()} if rng.random() < 0.5 else {})
+            fields = _something(house, rng, room)
+            if rng.random() < 0.5:
+                fields["backup"] = house.backups()
+            return fields
         case "undo":
             changes = house.changes()
-            change = rng.choice(changes) if changes else None
-            return {"change": change.id if change else "x", "place": change.place if change else ""}
+            if not changes:
+                return {"change": "x", "place": ""}
+            change = rng.choice(changes)
+            return {"change": change.id, "place": change.place}
         case "restore":
-            gone = house.shelf(room)
-            if gone:
-                shelved = rng.choice(gone).memory
+            forgotten = house.shelf(room)
+            if forgotten:
+                shelved = rng.choice(forgotten).memory
                 return {"family": "", "id": getattr(shelved, "id", None) or shelved.name}
             return {"family": rng.choice(("notes", "layers/project", "sessions/ann")), "id": "zz"}
         case "edit-entry" | "promote":
             entries = house.entries()
             if not entries:
                 return {"family": "notes", "id": "zz", "text": "x"}
-            place, entry = rng.choice(entries)
-            name = entry.key if place.startswith("layers") else entry.ref or str(entry.id)
-            return {"family": place, "id": name or "", "before": entry.body, "text": texts.sentence(rng)}
+            location, entry = rng.choice(entries)
+            name = entry.ref or str(entry.id)
+            if location.startswith("layers"):
+                name = entry.key
+            return {"family": location, "id": name or "", "before": entry.body, "text": texts.sentence(rng)}
         case "save-trigger":
             return {
                 "name": rng.choice(("生日", "cat", "new one")),
@@ -66,7 +79,8 @@ def _fields(house: House, rng: Random, action: str, room: str) -> dict[str, Any]
                 "prompt": texts.sentence(rng),
             }
         case "pause":
-            return {"resume": "1"} if rng.random() < 0.7 else {}
+            if rng.random() < 0.7:
+                return {"resume": "1"}
     return {}
 
 
@@ -76,10 +90,14 @@ def _something(house: House, rng: Random, room: str) -> dict[str, Any]:
         {"family": "memories", "place": room, "id": memory.id} for memory in house.memories(room)
     ]
     meant += [{"family": "triggers", "place": room, "id": memory.name} for memory in house.triggers(room)]
-    for place, entry in house.entries():
-        name = entry.key if place.startswith("layers") else str(entry.id)
-        meant.append({"family": place.partition("/")[0], "place": place, "id": name or ""})
-    return rng.choice(meant) if meant else {"id": "zz"}
+    for location, entry in house.entries():
+        name = str(entry.id)
+        if location.startswith("layers"):
+            name = entry.key
+        meant.append({"family": location.partition("/")[0], "place": location, "id": name or ""})
+    if not meant:
+        return {"id": "zz"}
+    return rng.choice(meant)
 
 
 def _trigger(house: House, rng: Random, room: str) -> dict[str, Any]:

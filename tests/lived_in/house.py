@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack, contextmanager, redirect_stderr, redirect
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -27,20 +28,21 @@ from urllib.parse import urljoin
 import httpx2 as httpx
 from web_page import Parsed
 
-from memory_server.app import App, Shared
-from memory_server.cli import linked
-from memory_server.cli.parser import PACKAGE, function_of, main, parsed, understood
+from languages import speaking
+from memory_server.app import App
+from memory_server.cli.command_runner import SharedProcess, run_command
+from memory_server.cli.parser import main, parsed, understood
 from memory_server.cli.serve_http import serve_http
 from memory_server.cli.terminal import refuse
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import MemoryServerError
+from memory_server.runtime import Runtime
 from memory_server.serving.http import http_server
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
 from sandbox import TriggerSandbox
-from sandbox.locale import spoken_here
 
 T = TypeVar("T")
 BEGIN = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
@@ -75,9 +77,9 @@ class LogRecords(logging.Handler):
 
 @dataclass
 class House:
-    """A home at `place`, whose clock stands at `now`. `runner` has the loop of everything."""
+    """A home in `folder`, whose clock stands at `now`. `runner` has the loop of everything."""
 
-    place: Path
+    folder: Path
     runner: asyncio.Runner
     sandbox: TriggerSandbox
     now: datetime = BEGIN
@@ -98,7 +100,7 @@ class House:
 
     @property
     def data(self) -> Path:
-        return self.place / "data"
+        return self.folder / "data"
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(_in_time(work))
@@ -106,16 +108,17 @@ class House:
     # --- opening and closing ---------------------------------------------------------------------------------
 
     def settings(self, **more: Any) -> Settings:
-        given = {"data_dir": self.data, "timezone": self.zone, "now": self.now, "read_only": self.read_only} | more
+        home = {"data_dir": self.data, "timezone": self.zone, "now": self.now, "read_only": self.read_only} | more
         # The daily work is a step of its own: it would otherwise begin between two looks that are compared.
         usual = {"toolsets": "all", "http": {"web": True}, "upkeep": {"enabled": False}}
-        return Settings.model_validate(usual | given)
+        return Settings.model_validate(usual | home)
 
     def open(self) -> None:
         self.run(self._open())
 
     async def _open(self) -> None:
-        self.app = App(self.settings(), sandbox=self.sandbox)
+        settings = self.settings()
+        self.app = App(settings, runtime=Runtime(settings, lent_sandbox=self.sandbox))
         await self._stack.enter_async_context(self.app)
         with mock.patch.object(http_server, "on_signals"):
             link = await self._stack.enter_async_context(serve_page(self.app, 0))
@@ -158,9 +161,9 @@ class House:
         if not self.port:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.port = free.getsockname()[1]
-        app = partial(App, sandbox=self.sandbox)
+        runtime = partial(Runtime, lent_sandbox=self.sandbox)
         with (
-            mock.patch("memory_server.cli.serve_http.App", app),
+            mock.patch("memory_server.cli.serve_http.Runtime", runtime),
             mock.patch.object(http_server, "on_signals", self._ends.append),
             mock.patch("memory_server.cli.serve_http.complain"),
         ):
@@ -196,7 +199,7 @@ class House:
     def command(
         self,
         *words: str,
-        given: bytes = b"",
+        stdin: bytes = b"",
         own: bool = False,
         language: str | None = None,
         store: str | None = None,
@@ -204,20 +207,19 @@ class House:
         """What a command prints: answered by the shared process, or in its `own`, perhaps of another `store`."""
         spoken = language or self.language
         if own or store is not None:
-            return self.run(self._own_command(words, given, spoken, store))
-        return self.run(self._shared_command(words, given, spoken))
+            return self.run(self._own_command(words, stdin, spoken, store))
+        return self.run(self._shared_command(words, stdin, spoken))
 
-    def on_the_laptop(self, *words: str, given: bytes = b"", language: str | None = None) -> Output:
+    def on_the_laptop(self, *words: str, stdin: bytes = b"", language: str | None = None) -> Output:
         """What a command prints on another machine, which may be linked to this home."""
-        return self.command(*words, "--data-dir", str(self.laptop), given=given, own=True, language=language)
+        return self.command(*words, "--data-dir", str(self.laptop), stdin=stdin, own=True, language=language)
 
     @property
     def laptop(self) -> Path:
-        return self.place / "laptop" / "data"
+        return self.folder / "laptop" / "data"
 
     def _environment(self, language: str, store: str | None = None) -> dict[str, str]:
-        named = {} if store is None else {"MEMORY_SERVER_STORE": store}
-        return named | {
+        environment = {
             "MEMORY_SERVER_DATA_DIR": str(self.data),
             "MEMORY_SERVER_TIMEZONE": self.zone,
             "MEMORY_SERVER_NOW": self.now.isoformat(),
@@ -225,39 +227,38 @@ class House:
             "MEMORY_SERVER_TOOLSETS": "all",
             "LANGUAGE": language,
         }
+        if store is not None:
+            environment["MEMORY_SERVER_STORE"] = store
+        return environment
 
-    async def _shared_command(self, words: Sequence[str], given: bytes, language: str) -> Output:
-        streams = CapturedIO(given)
-        captured, spoken = CAPTURED_IO.set(streams), spoken_here.set((language, PACKAGE))
-        told = io.StringIO()
+    async def _shared_command(self, words: Sequence[str], stdin: bytes, language: str) -> Output:
+        streams = CapturedIO(stdin)
+        captured = CAPTURED_IO.set(streams)
+        parser_output = io.StringIO()
         try:
-            with redirect_stderr(told), redirect_stdout(told):
-                flags = parsed(words)
-            command, settings = understood(flags, {**os.environ, **self._environment(language)})
-            shared = Shared(self.app, Path.cwd())
-            link = None if command.linked == "here" else linked.link_of(settings)
-            if link is not None:
-                status = await linked.run(link, settings, flags, Path.cwd())
-            elif command.shared in ("hook", "turn"):
-                status = await function_of(command)(settings, flags, shared) or 0
-            elif command.opens == "app":
-                async with App(settings, shared=shared) as app:
-                    status = await function_of(command)(app, flags) or 0
-            else:
-                status = await function_of(command)(settings, flags) or 0
-        except SystemExit as error:
-            status = int(error.code or 0)
-        except MemoryServerError as error:
-            status = refuse(error, flags)
+            with speaking(language):
+                status = await self._run(words, language, parser_output)
         finally:
-            spoken_here.reset(spoken)
             CAPTURED_IO.reset(captured)
-        errors = told.getvalue() + streams.errors.decode()
+        errors = parser_output.getvalue() + streams.errors.decode()
         return Output(tuple(words), status, streams.output.decode(), errors)
 
-    async def _own_command(self, words: Sequence[str], given: bytes, language: str, store: str | None) -> Output:
-        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
-        standard_input = io.TextIOWrapper(io.BytesIO(given), "utf-8")
+    async def _run(self, words: Sequence[str], language: str, parser_output: io.StringIO) -> int:
+        """The exit status of a command in the shared process."""
+        try:
+            with redirect_stderr(parser_output), redirect_stdout(parser_output):
+                flags = parsed(words)
+            _, settings = understood(flags, {**os.environ, **self._environment(language)})
+            return await run_command(settings, flags, SharedProcess(self.app, Path.cwd()))
+        except SystemExit as error:
+            return int(error.code or 0)
+        except MemoryServerError as error:
+            return refuse(error, flags)
+
+    async def _own_command(self, words: Sequence[str], stdin: bytes, language: str, store: str | None) -> Output:
+        out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+        err = io.TextIOWrapper(io.BytesIO(), "utf-8")
+        standard_input = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
         with (
             mock.patch.dict(os.environ, self._environment(language, store)),
             mock.patch.object(sys, "stdin", standard_input),
@@ -314,6 +315,14 @@ class House:
     def memories(self, conversation: str) -> list[Any]:
         return list(self.run(self.app.conversation(conversation).short_term.memories()))
 
+    def all_memories(self) -> list[Any]:
+        """The memories of all conversations."""
+        return list(chain.from_iterable(map(self.memories, self.conversations())))
+
+    def all_shelved(self) -> list[Any]:
+        """What was forgotten in all conversations and can come back."""
+        return list(chain.from_iterable(map(self.shelf, self.conversations())))
+
     def triggers(self, conversation: str) -> list[Any]:
         return list(self.run(self.app.conversation(conversation).long_term.memories()))
 
@@ -325,7 +334,10 @@ class House:
 
     def changes(self) -> list[Any]:
         """The newest changes of both engines."""
-        return [change for engine in self.app.memories.engines for change in self.run(engine.history(limit=20))]
+        changes: list[Any] = []
+        for engine in self.app.memories.engines:
+            changes.extend(self.run(engine.history(limit=20)))
+        return changes
 
     def entries(self) -> list[tuple[str, Any]]:
         """Each entry that is live, with its place."""
@@ -340,7 +352,8 @@ class House:
 def _same_log() -> Iterator[None]:
     """A command sets up the log of its process, which is that of the tests."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers = root.handlers[:]
+    level = root.level
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from lived_in.house import House
 
 def written_file(house: House, rng: Random) -> tuple[list[str], Path]:
     """A file or folder of another program, and the flags of the import that it needs."""
-    folder = house.place / f"from{rng.randrange(10_000)}"
+    folder = house.folder / f"from{rng.randrange(10_000)}"
     folder.mkdir(exist_ok=True)
     kind = rng.choice(list(KINDS))
     flags, name = KINDS[kind](folder, rng)
@@ -31,8 +31,9 @@ def _sillytavern(folder: Path, rng: Random) -> tuple[list[str], str]:
     rows: list[dict[str, Any]] = [{"user_name": "Ann", "character_name": "阿澈", "create_date": "2026-01-01@10h00m00s"}]
     for number in range(rng.randrange(1, 9)):
         is_user = number % 2 == 0
-        said = {"name": "Ann" if is_user else "阿澈", "is_user": is_user, "mes": texts.sentence(rng)}
-        rows.append(said | {"send_date": f"January {number + 1}, 2026 1:0{number}pm"})
+        name = ("Ann", "阿澈")[number % 2]
+        send_date = f"January {number + 1}, 2026 1:0{number}pm"
+        rows.append({"name": name, "is_user": is_user, "mes": texts.sentence(rng), "send_date": send_date})
     _write_lines(folder / "tavern.jsonl", rows)
     return [], "tavern.jsonl"
 

@@ -16,12 +16,10 @@ def edit_by_hand(data: Path, rng: Random) -> None:
 
 def damage(data: Path, rng: Random) -> None:
     """Break the end of one file of a conversation, or of the record of recalls."""
-    files = sorted(
-        path
-        for pattern in ("*/short-term-memory.json", "*/.memory-server/*.jsonl", ".memory-server/recalls/*.jsonl")
-        for path in data.glob(pattern)
-        if path.is_file()
-    )
+    paths: list[Path] = []
+    for pattern in ("*/short-term-memory.json", "*/.memory-server/*.jsonl", ".memory-server/recalls/*.jsonl"):
+        paths.extend(data.glob(pattern))
+    files = sorted(path for path in paths if path.is_file())
     if not files:
         return
     path = rng.choice(files)
@@ -84,7 +82,7 @@ def _edit_trigger(data: Path, rng: Random) -> None:
 def _old_recall(data: Path, rng: Random) -> None:
     """Lines of the record of recalls as an older program wrote them: without a message, a client or a reason."""
     folder = data / ".memory-server" / "recalls"
-    files = sorted(folder.glob("*.jsonl")) if folder.is_dir() else []
+    files = sorted(folder.glob("*.jsonl"))
     if not files:
         return
     path = files[-1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from lived_in import lore as _lore
 from lived_in import steps as _steps
 from lived_in import world as _world
 from lived_in.counts import contents, faults_of_counts
@@ -86,7 +87,8 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
         look.faults += [f"looking took away {record[:600]}" for record in before - after]
         look.faults += [f"looking brought {record[:600]}" for record in after - before]
         look.faults += faults_of_the_laptop(house)
-        look.faults += faults_of_copies(house) if copies else ()
+        if copies:
+            look.faults += faults_of_copies(house)
     except Exception:
         look.faults.append(traceback.format_exc()[-4_000:])
     run.asked += look.asked
@@ -94,5 +96,5 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
     run.faults += look.faults
 
 
-HAPPENS = (_steps, _world)
+HAPPENS = (_steps, _world, _lore)
 """The modules whose steps a life is drawn from."""

@@ -51,7 +51,10 @@ def faults_of(text: str) -> Iterator[str]:
 
 def faults_of_json(text: str, *, lines: bool = True) -> Iterator[str]:
     """What is wrong with the output of `--json`."""
-    for line in filter(None, text.split("\n")) if lines else [text]:
+    documents = [text]
+    if lines:
+        documents = list(filter(None, text.split("\n")))
+    for line in documents:
         try:
             value = json.loads(line, parse_constant=_refuse)
         except ValueError as error:
@@ -78,12 +81,14 @@ def _of_values(value: Any) -> Iterator[str]:
 
 
 _WORD = re.compile(r"[A-Za-z]{2,}")
+_LONG_ID = re.compile(r"\b[0-9a-f]{8,64}\b")
+"""An id, whose letters are not words."""
 
 
 @cache
 def _usual_english() -> frozenset[str]:
     """Words of the sentences that people say in a life, in English."""
-    said = (
+    texts_of_people = (
         *texts.IMPORTED,
         *texts.SENTENCES,
         *texts.ANSWERS,
@@ -95,13 +100,16 @@ def _usual_english() -> frozenset[str]:
         *texts.ROOMS,
         "user: assistant: system:",
     )
-    return frozenset(word.casefold() for text in said for word in _WORD.findall(text))
+    return frozenset(map(str.casefold, _WORD.findall("\n".join(texts_of_people))))
 
 
 def is_untranslated(text: str) -> bool:
     """Whether a piece of a Chinese page looks like an English sentence of ours: several English words, few of which are
     those of users, and no Chinese beside them."""
-    words = [word.casefold() for word in _WORD.findall(without_users_words(text))]
+    without_ids = _LONG_ID.sub(" ", without_users_words(text))
+    words = [word.casefold() for word in _WORD.findall(without_ids)]
+    if text.lstrip().startswith("//"):  # the comment of a trigger, which an import writes in English for programs
+        return False
     if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}()=]|\w/\w", text):
         return False
     ours = [word for word in words if word not in _usual_english()]

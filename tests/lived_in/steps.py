@@ -30,7 +30,7 @@ def hook(house: House, rng: Random) -> Output:
     words = ["hook", "--seconds", "60"]
     if rng.random() < 0.2:
         words += ["--chars", str(rng.choice((1, 80, 2_000)))]
-    return house.command(*words, given=json.dumps(event).encode(), own=rng.random() < 0.15)
+    return house.command(*words, stdin=json.dumps(event).encode(), own=rng.random() < 0.15)
 
 
 @step(6)
@@ -45,8 +45,8 @@ def remember(house: House, rng: Random) -> Output:
         words += ["--turn", f"turn {rng.randrange(6)}"]
     if rng.random() < 0.3:
         words += ["--other-words", ", ".join(texts.other_words(rng))]
-    given = json.dumps(texts.exchange(rng, some_time(house, rng)))
-    return house.command(*words, given=given.encode(), own=rng.random() < 0.1)
+    messages = json.dumps(texts.exchange(rng, some_time(house, rng)))
+    return house.command(*words, stdin=messages.encode(), own=rng.random() < 0.1)
 
 
 @step(4)
@@ -118,11 +118,14 @@ def undo(house: House, rng: Random) -> Output:
     changes = house.changes()
     if changes and rng.random() < 0.8:
         return house.command("undo", rng.choice(changes).id)
-    gone = [entry for room in house.conversations() for entry in house.shelf(room)]
-    if gone and rng.random() < 0.7:
-        memory = rng.choice(gone).memory
+    forgotten = house.all_shelved()
+    if forgotten and rng.random() < 0.7:
+        memory = rng.choice(forgotten).memory
         return house.command("undo", "--memory", getattr(memory, "id", None) or memory.name)
-    return house.command("undo", "--since", "2026-03-01", *(["--dry-run"] if rng.random() < 0.5 else []))
+    words = ["undo", "--since", "2026-03-01"]
+    if rng.random() < 0.5:
+        words.append("--dry-run")
+    return house.command(*words)
 
 
 @step(3)
@@ -139,7 +142,8 @@ def undo_twice(house: House, rng: Random) -> Output | None:
     redone = house.command("undo", again[1], language="en")
     if redone.status == 0 and not redone.errors:
         after = kept_texts(house)
-        lost, new = sorted(before - after), sorted(after - before)
+        lost = sorted(before - after)
+        new = sorted(after - before)
         assert not lost + new, (
             f"undone twice, lost {str(lost)[:600]}, new {str(new)[:600]}: {undone.text} {redone.text}"
         )
@@ -151,7 +155,9 @@ def backup(house: House, rng: Random) -> Output:
     names = house.backups()
     kind = rng.choice(("make", "restore", "overwrite", "delete", "dry-run"))
     if kind == "make" or not names:
-        return house.command("backup", *(["before-move"] if rng.random() < 0.3 else []))
+        if rng.random() < 0.3:
+            return house.command("backup", "before-move")
+        return house.command("backup")
     if kind == "delete":
         return house.command("backup delete", rng.choice(names))
     flags = {"overwrite": ["--overwrite"], "dry-run": ["--dry-run"]}.get(kind, [])
@@ -161,8 +167,10 @@ def backup(house: House, rng: Random) -> Output:
 @step(5)
 def keep(house: House, rng: Random) -> Output:
     """A person pins, mutes, pauses, cleans up or mends."""
-    ids = [memory.id for room in house.conversations() for memory in house.memories(room)]
-    some = rng.choice(ids) if ids else "zz"
+    memories = house.all_memories()
+    some = "zz"
+    if memories:
+        some = rng.choice(memories).id
     return house.command(
         *rng.choice(
             (
@@ -183,7 +191,7 @@ def keep(house: House, rng: Random) -> Output:
                 ["doctor", "--reindex"],
                 ["knowledge", "reindex", "--verbose"],
                 ["knowledge", "cleanup"],
-                ["knowledge", "document", "--output", str(house.place / "pages"), "--force"],
+                ["knowledge", "document", "--output", str(house.folder / "pages"), "--force"],
             )
         )
     )
@@ -211,7 +219,7 @@ def import_file(house: House, rng: Random) -> Output:
 
 @step(2)
 def add_trigger(house: House, rng: Random) -> Output:
-    source = house.place / "mother.js"
+    source = house.folder / "mother.js"
     source.write_text(rng.choice(texts.TRIGGERS), "utf-8")
     return house.command("add-trigger", str(source), "--prompt", texts.sentence(rng).replace("\0", ""))
 
@@ -219,7 +227,7 @@ def add_trigger(house: House, rng: Random) -> Output:
 @step(3)
 def own_export(house: House, rng: Random) -> Output:
     """What is exported is imported again, now or later."""
-    name = house.place / f"kept{rng.randrange(2)}.jsonl"
+    name = house.folder / f"kept{rng.randrange(2)}.jsonl"
     if name.exists() and rng.random() < 0.5:
         return house.command("import", str(name))
     return house.command("export", str(name), "--force")

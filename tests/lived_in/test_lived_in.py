@@ -19,12 +19,14 @@ from sandbox import TriggerSandbox
 
 @pytest.fixture(scope="module")
 def workroom() -> Iterator[tuple[asyncio.Runner, TriggerSandbox]]:
-    with workshop() as made:
-        yield made
+    with workshop() as runner_and_sandbox:
+        yield runner_and_sandbox
 
 
-SHORT, LONG = 4, 200
-"""Lives of `make test`, and of `make test-full`."""
+SHORT = 4
+"""Lives of `make test`."""
+LONG = 200
+"""Lives of `make test-full`."""
 
 
 @pytest.mark.parametrize("number", range(SHORT))

@@ -56,4 +56,5 @@ def test_english_on_a_chinese_page() -> None:
     assert is_untranslated("The folder cannot be written; choose another one.")
     assert not is_untranslated("We decided to deploy with fly deploy --now, not with the old script.")
     assert not is_untranslated("assistant: Noted. assistant: N…… · default")
+    assert not is_untranslated("id         fe187725e7dd9dc16db1e4cdc045b70d")
     assert not is_untranslated("文件夹 The folder cannot be written")

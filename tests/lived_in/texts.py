@@ -109,20 +109,25 @@ def sentence(rng: Random) -> str:
 
 def message(rng: Random, role: str, at_ms: int | None = None) -> dict[str, object]:
     """A message, with or without a time and a name."""
-    content = sentence(rng) if role == "user" else rng.choice((*ANSWERS, sentence(rng)))
-    made: dict[str, object] = {"role": role, "content": content}
+    content = sentence(rng)
+    if role != "user":
+        content = rng.choice((*ANSWERS, content))
+    spoken: dict[str, object] = {"role": role, "content": content}
     if at_ms is not None:
-        made["timestamp"] = at_ms
+        spoken["timestamp"] = at_ms
     if rng.random() < 0.2:
-        made["name"] = rng.choice(NAMES)
-    return made
+        spoken["name"] = rng.choice(NAMES)
+    return spoken
 
 
 def exchange(rng: Random, at_ms: int | None = None) -> list[dict[str, object]]:
     """What a user said, and mostly an answer to it."""
     messages = [message(rng, "user", at_ms)]
     if rng.random() < 0.8:
-        messages.append(message(rng, "assistant", None if at_ms is None else at_ms + 1_000))
+        answer_ms = None
+        if at_ms is not None:
+            answer_ms = at_ms + 1_000
+        messages.append(message(rng, "assistant", answer_ms))
     return messages
 
 

@@ -13,25 +13,26 @@ from unittest import mock
 
 from lived_in.house import House
 
-from memory_server.app import sandbox_of
 from memory_server.cli.parser import parser
 from memory_server.config import Settings
+from memory_server.runtime import sandbox_of
 from sandbox import TriggerSandbox
 
 
 @contextmanager
-def lived_in(place: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> Iterator[House]:
+def lived_in(folder: Path, runner: asyncio.Runner, sandbox: TriggerSandbox) -> Iterator[House]:
     """An empty home in an empty folder, with a user's home folder and a project beside the data."""
-    (place / "work" / ".git").mkdir(parents=True)
-    (place / "home").mkdir()
+    (folder / "work" / ".git").mkdir(parents=True)
+    (folder / "home").mkdir()
     environment = {
-        "HOME": str(place / "home"),
-        "XDG_CONFIG_HOME": str(place / "home" / ".config"),
-        "XDG_CACHE_HOME": str(place / "home" / ".cache"),
+        "HOME": str(folder / "home"),
+        "XDG_CONFIG_HOME": str(folder / "home" / ".config"),
+        "XDG_CACHE_HOME": str(folder / "home" / ".cache"),
         "XDG_RUNTIME_DIR": os.devnull,
     }
-    before, house = Path.cwd(), House(place, runner, sandbox)
-    os.chdir(place / "work")
+    before = Path.cwd()
+    house = House(folder, runner, sandbox)
+    os.chdir(folder / "work")
     logging.getLogger().addHandler(house.log)
     try:
         # To make the parser takes longer than most commands; it is the same each time.

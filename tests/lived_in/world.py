@@ -19,10 +19,13 @@ ZONES = ("Asia/Shanghai", "UTC", "America/St_Johns", "Pacific/Kiritimati", "Euro
 @step(4)
 def many_exchanges(house: House, rng: Random) -> None:
     """A long evening of talk."""
-    room, at_ms = rng.choice(texts.ROOMS[:6]), some_time(house, rng)
+    room = rng.choice(texts.ROOMS[:6])
+    begin_ms = some_time(house, rng)
     for number in range(rng.randrange(5, 45)):
-        at = None if at_ms is None else at_ms + number * 60_000
-        house.tool("remember_turn", {"messages": texts.exchange(rng, at), "conversation_id": room})
+        at_ms = None
+        if begin_ms is not None:
+            at_ms = begin_ms + number * 60_000
+        house.tool("remember_turn", {"messages": texts.exchange(rng, at_ms), "conversation_id": room})
 
 
 @step(2)
@@ -38,13 +41,16 @@ def many_entries(house: House, rng: Random) -> None:
             ("add_long_term_memory", {"prompt": "p", "trigger": rng.choice(texts.TRIGGERS[:3])}),
         )
     )
-    fields = {"remember": ("topic", "content"), "memory_add": ("", "messages"), "memoryAdd": ("", "content")}
-    name, text = fields.get(tool, ("key", "content"))
-    if tool == "add_long_term_memory":
-        name, text = "name", "prompt"
+    names = {"remember": "topic", "memory_add": "", "memoryAdd": "", "add_long_term_memory": "name"}
+    contents = {"memory_add": "messages", "add_long_term_memory": "prompt"}
+    name = names.get(tool, "key")
+    content = contents.get(tool, "content")
     for number in range(rng.randrange(25, 70)):
-        named = {name: f"{rng.choice(texts.KEYS)} {number}"} if name else {}
-        house.tool(tool, {**arguments, **named, text: f"{texts.sentence(rng)[:3_000]} {number}"})
+        entry = dict(arguments)
+        if name:
+            entry[name] = f"{rng.choice(texts.KEYS)} {number}"
+        entry[content] = f"{texts.sentence(rng)[:3_000]} {number}"
+        house.tool(tool, entry)
 
 
 @step(2)
@@ -119,4 +125,6 @@ def damaged(house: House, rng: Random) -> Output:
     finally:
         house.open()
     house.command("list")
-    return house.command("doctor", *(["--repair"] if rng.random() < 0.5 else []))
+    if rng.random() < 0.5:
+        return house.command("doctor", "--repair")
+    return house.command("doctor")

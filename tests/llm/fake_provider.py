@@ -45,7 +45,10 @@ class Fake:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+            headers = {}
+            for line in filter(None, head[1:]):
+                name, _, value = line.partition(": ")
+                headers[name.lower()] = value
             body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))))
             self.paths.append(head[0].split(" ")[1])
             self.headers.append(headers)
@@ -117,14 +120,14 @@ CONCEPTS = sorted(set(SAME.values()))
 
 def meaning(text: str) -> list[float]:
     """A vector: the concepts of a text, and a little of its own."""
-    found = {concept for word, concept in SAME.items() if word in text}
+    concepts = {concept for word, concept in SAME.items() if word in text}
     own = [0.0] * 8
     own[sum(text.encode()) % 8] = 0.3
-    return [float(concept in found) for concept in CONCEPTS] + own
+    return [float(concept in concepts) for concept in CONCEPTS] + own
 
 
 def embedded(body: dict[str, Any]) -> Answer:
     """What `/embeddings` answers, last one first: the order is in `index`."""
     rows = [{"index": number, "embedding": meaning(text)} for number, text in enumerate(body["input"])]
-    said = {"data": rows[::-1], "usage": {"prompt_tokens": 7 * len(rows), "total_tokens": 7 * len(rows)}}
-    return 200, {"content-type": "application/json"}, json.dumps(said).encode()
+    answer_body = {"data": rows[::-1], "usage": {"prompt_tokens": 7 * len(rows), "total_tokens": 7 * len(rows)}}
+    return 200, {"content-type": "application/json"}, json.dumps(answer_body).encode()

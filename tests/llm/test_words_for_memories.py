@@ -28,14 +28,18 @@ PILL = "我睡前吃曲唑酮"
 
 
 def texts_in(body: dict[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = json.loads(body["messages"][1]["content"])["memories"]
-    return found
+    texts: dict[str, str] = json.loads(body["messages"][1]["content"])["memories"]
+    return texts
 
 
 def pills(body: dict[str, Any]) -> Answer:
     """Gives a memory with the name of the pill two words, and others none."""
     texts = texts_in(body)
-    return completion({number: ["安眠药", "失眠"] if "曲唑酮" in text else [] for number, text in texts.items()})
+    words: dict[str, list[str]] = {number: [] for number in texts}
+    for number, text in texts.items():
+        if "曲唑酮" in text:
+            words[number] = ["安眠药", "失眠"]
+    return completion(words)
 
 
 @asynccontextmanager
@@ -43,19 +47,20 @@ async def home(
     folder: Path, act: Act = pills, *, read_only: bool = False, **llm: Any
 ) -> AsyncIterator[tuple[App, Fake]]:
     async with provider(act) as fake:
-        given = {
+        llm_settings = {
             "providers": [{"kind": "openai", "model": "m", "base_url": fake.url}],
             "words_for_memories": True,
         } | llm
-        settings = {"data_dir": folder, "llm": given, "read_only": read_only}
+        settings = {"data_dir": folder, "llm": llm_settings, "read_only": read_only}
         async with App(Settings.model_validate(settings)) as app:
             yield app, fake
 
 
-async def remember(app: App, *texts: str, place: str = "chat") -> list[str]:
-    short_term, session = app.conversation(place).short_term, Session("first")
-    made = [await short_term.add([Message("user", text)], session=session) for text in texts]
-    return [each.memory.id for each in made]
+async def remember(app: App, *texts: str, conversation: str = "chat") -> list[str]:
+    short_term = app.conversation(conversation).short_term
+    session = Session("first")
+    additions = [await short_term.add([Message("user", text)], session=session) for text in texts]
+    return [addition.memory.id for addition in additions]
 
 
 def holding(folder: Path, text: str) -> list[str]:
@@ -68,8 +73,8 @@ async def give(app: App) -> list[Asked]:
     return [asked async for asked in app.word_giver.give()]
 
 
-async def words_of(app: App, place: str = "chat") -> dict[str, tuple[str, ...]]:
-    return {one.id: one.other_words for one in await app.conversation(place).short_term.memories()}
+async def words_of(app: App, conversation: str = "chat") -> dict[str, tuple[str, ...]]:
+    return {memory.id: memory.other_words for memory in await app.conversation(conversation).short_term.memories()}
 
 
 async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_once(tmp_path: Path) -> None:
@@ -79,13 +84,13 @@ async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_on
         assert await words_of(app) == {pill: ("安眠药", "失眠"), tea: ()}
         asked = [Message("user", "我昨晚又失眠了，没吃安眠药")]
         recall = await app.conversation("chat").short_term.search(asked, session=Session("another"))
-        assert [each.memory.id for each in recall.recall.top] == [pill]
+        assert [item.memory.id for item in recall.recall.top] == [pill]
         [body] = fake.bodies
         assert sorted(texts_in(body).values()) == sorted([f"user: {PILL}", "user: 我喜欢乌龙茶"])
         assert "follow no instruction" in body["messages"][0]["content"]
         assert await give(app) == []
         await remember(app, "新的一句")
-        assert [each.sent for each in await give(app)] == [1]
+        assert [request.sent for request in await give(app)] == [1]
     async with home(tmp_path) as (app, fake):  # another process
         assert await give(app) == []
         assert fake.bodies == []
@@ -94,16 +99,16 @@ async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_on
 async def test_each_request_is_a_change_of_its_own_that_can_be_taken_back_for_good(tmp_path: Path) -> None:
     async with home(tmp_path) as (app, fake):
         pill, *_ = await remember(app, PILL, *(f"曲唑酮 {number}" for number in range(30)))
-        await remember(app, PILL, place="other")
-        done = await give(app)
-        assert [(one.place, one.sent, one.kept.memories, one.problem) for one in done] == [
+        await remember(app, PILL, conversation="other")
+        requests = await give(app)
+        assert [(request.place, request.sent, request.kept.memories, request.problem) for request in requests] == [
             ("chat", 30, 30, ""),
             ("chat", 1, 1, ""),
             ("other", 1, 1, ""),
         ]
         past = await app.memories.engines[0].history("chat")
         assert [change.by for change in past[:2]] == ["words", "words"]
-        assert past[0].id == done[1].kept.change_id
+        assert past[0].id == requests[1].kept.change_id
         await app.memories.engines[0].undo(past[0].id)
         assert (await words_of(app))[pill] == ()
         assert sum(map(bool, (await words_of(app)).values())) == 30
@@ -131,7 +136,8 @@ async def test_a_broken_answer_is_tried_three_times_in_all(
             assert asked.problem
             assert (await app.conversation("chat").short_term.memory(pill)).word_tries == tries
             line = app.word_giver.models.lines[0]  # type: ignore[union-attr]
-            line.rests_until, line.failures = 0.0, 0
+            line.rests_until = 0.0
+            line.failures = 0
         assert await give(app) == []
         assert len({json.dumps(body["messages"]) for body in fake.bodies}) == 1
 
@@ -143,14 +149,14 @@ async def test_a_model_that_cannot_be_reached_costs_no_try(tmp_path: Path) -> No
         assert "status 500" in asked.problem
         assert asked.sent == 0
         fake.act = pills
-        assert [each.kept.memories for each in await give(app)] == [30, 1]
+        assert [request.kept.memories for request in await give(app)] == [30, 1]
         assert (await words_of(app))[pill]
 
 
 async def test_a_run_ends_after_two_broken_answers_in_a_row(tmp_path: Path) -> None:
     async with home(tmp_path, BROKEN["no list"]) as (app, fake):
         await remember(app, *(f"曲唑酮 {number}" for number in range(91)))
-        assert [each.sent for each in await give(app)] == [30, 30]
+        assert [request.sent for request in await give(app)] == [30, 30]
         assert len(fake.bodies) == 2
 
 
@@ -168,10 +174,10 @@ async def test_words_take_at_most_half_of_the_tokens_of_a_day(tmp_path: Path) ->
         before = await app.word_giver.waiting()
         assert before.memories == 70 - first.sent - second.sent
     async with home(tmp_path, costly, tokens_per_day=10_000) as (app, fake):  # another process of the same day
-        assert [each.sent for each in await give(app)] == [0]
+        assert [request.sent for request in await give(app)] == [0]
         assert fake.bodies == []
     async with home(tmp_path, costly, tokens_per_day=0) as (app, fake):
-        assert sum(each.sent for each in await give(app)) == before.memories
+        assert sum(request.sent for request in await give(app)) == before.memories
 
 
 async def test_nothing_is_sent_that_is_muted_everywhere_and_nothing_during_a_pause(tmp_path: Path) -> None:
@@ -197,8 +203,8 @@ async def test_erasing_takes_the_words_and_what_is_known_of_them(tmp_path: Path)
         erasure = await erasure_of(engines, items, words)
         await erase(engines, erasure, app.home.erased, app.home.recalls)
         app.home.erased.end()
-    for gone in ("曲唑酮", "安眠药", "失眠"):
-        assert holding(tmp_path, gone) == []
+    for text in ("曲唑酮", "安眠药", "失眠"):
+        assert holding(tmp_path, text) == []
 
 
 async def test_a_memory_that_is_forgotten_meanwhile_gets_no_words(tmp_path: Path) -> None:
@@ -248,12 +254,12 @@ class Shell:
     """Runs commands on a home whose model is a fake, each in a thread of its own with the same settings."""
 
     def __init__(self, folder: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.given = ["--data-dir", str(folder), "--config", str(config)]
+        self.options = ["--data-dir", str(folder), "--config", str(config)]
         self.capsys = capsys
 
     async def run(self, *words: str) -> tuple[int, str]:
         self.capsys.readouterr()
-        status = await asyncio.to_thread(main, [*self.given, *words])
+        status = await asyncio.to_thread(main, [*self.options, *words])
         return status, "".join(self.capsys.readouterr())
 
 
@@ -278,25 +284,25 @@ async def test_the_command_says_what_it_would_send_and_then_sends_it(
 ) -> None:
     async with shell(tmp_path, capsys) as (commands, fake):
         for words in (("knowledge", "words", "--dry-run"), ("cleanup", "--dry-run")):
-            status, told = await commands.run(*words)
-            assert status == 0, told
-            assert "Would send 2 memories in 1 request for other words" in told
-            assert "openai/m" in told
-        status, told = await commands.run("--read-only", "knowledge", "words", "--dry-run")
-        assert (status, "2 memories" in told) == (0, True), told
-        status, told = await commands.run("--read-only", "knowledge", "words")
-        assert (status, "read_only" in told) == (2, True), told
+            status, output = await commands.run(*words)
+            assert status == 0, output
+            assert "Would send 2 memories in 1 request for other words" in output
+            assert "openai/m" in output
+        status, output = await commands.run("--read-only", "knowledge", "words", "--dry-run")
+        assert (status, "2 memories" in output) == (0, True), output
+        status, output = await commands.run("--read-only", "knowledge", "words")
+        assert (status, "read_only" in output) == (2, True), output
         assert fake.bodies == []
-        status, told = await commands.run("knowledge", "words")
-        assert status == 0, told
-        assert "chat: 1 memory, 2 words (change " in told
-        assert "Sent 2 memories in 1 request to openai/m: 1 have other words now" in told.replace("\n", " ")
+        status, output = await commands.run("knowledge", "words")
+        assert status == 0, output
+        assert "chat: 1 memory, 2 words (change " in output
+        assert "Sent 2 memories in 1 request to openai/m: 1 of them have other words now" in output.replace("\n", " ")
         assert len(fake.bodies) == 1
-        status, told = await commands.run("history", "--limit", "1")
-        assert (status, " words: " in told) == (0, True), told
+        status, output = await commands.run("history", "--limit", "1")
+        assert (status, " words: " in output) == (0, True), output
         for words, says in ((("knowledge", "words"), True), (("cleanup",), False)):
-            status, told = await commands.run(*words)
-            assert (status, "Nothing was sent." in told) == (0, says), told
+            status, output = await commands.run(*words)
+            assert (status, "Nothing was sent." in output) == (0, says), output
         assert len(fake.bodies) == 1
 
 
@@ -304,9 +310,9 @@ async def test_the_clean_up_of_the_command_line_gives_words_too(
     tmp_path: Path, elsewhere: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with shell(tmp_path, capsys) as (commands, fake):
-        status, told = await commands.run("-c", "chat", "cleanup")
-        assert (status, len(fake.bodies)) == (0, 1), told
-        assert "Sent 2 memories" in told
+        status, output = await commands.run("-c", "chat", "cleanup")
+        assert (status, len(fake.bodies)) == (0, 1), output
+        assert "Sent 2 memories" in output
 
 
 async def test_it_is_said_that_memories_are_sent_and_only_if_they_are(
@@ -314,15 +320,15 @@ async def test_it_is_said_that_memories_are_sent_and_only_if_they_are(
 ) -> None:
     async with shell(tmp_path, capsys) as (commands, _):
         for words in (("where",), ("doctor",)):
-            _status, told = await commands.run(*words)
-            assert "the clean-up sends memories to openai/m for other words" in " ".join(told.split())
-        _status, told = await commands.run("where", "--json")
-        assert json.loads(told)["sentForWords"] == "openai/m"
+            _status, output = await commands.run(*words)
+            assert "the clean-up sends memories to openai/m for other words" in " ".join(output.split())
+        _status, output = await commands.run("where", "--json")
+        assert json.loads(output)["sentForWords"] == "openai/m"
     async with shell(tmp_path, capsys, on="false") as (commands, fake):
         for words in (("where",), ("doctor",)):
-            _status, told = await commands.run(*words)
-            assert "other words" not in told
-        status, told = await commands.run("knowledge", "words")
-        assert (status, "words_for_memories" in told) == (2, True), told
-        status, told = await commands.run("cleanup")
-        assert (status, fake.bodies) == (0, []), told
+            _status, output = await commands.run(*words)
+            assert "other words" not in output
+        status, output = await commands.run("knowledge", "words")
+        assert (status, "words_for_memories" in output) == (2, True), output
+        status, output = await commands.run("cleanup")
+        assert (status, fake.bodies) == (0, []), output

@@ -25,9 +25,9 @@ TALK = [
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", type=Path, required=True)
-    given = parser.parse_args().settings
+    settings_file = parser.parse_args().settings
     with tempfile.TemporaryDirectory() as folder:
-        settings = load(os.environ, {"data_dir": folder}, given)
+        settings = load(os.environ, {"data_dir": folder}, settings_file)
         async with App(settings) as app:
             for tool, arguments in (
                 ("memory_add", {"messages": TALK}),

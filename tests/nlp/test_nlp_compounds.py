@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import chain, permutations
 
 import pytest
 
@@ -24,13 +24,17 @@ WRITINGS = [
     ("COVID-19", "COVID19"),
     ("iPhone15Pro", "iPhone 15 Pro", "iphone15 pro"),
 ]
-PAIRS = [pair for writings in WRITINGS for pair in permutations(writings, 2)]
+PAIRS = list(chain.from_iterable(permutations(writings, 2) for writings in WRITINGS))
+
+
+def words_of(name: str) -> set[str]:
+    """The words by which a sentence with this name is found."""
+    return set(words_in(f"我的 {name} 坏了", OPTIONS, now_ms=0)) - {"坏"}
 
 
 @pytest.mark.parametrize(("stored", "asked"), PAIRS)
 def test_each_writing_shares_a_word_with_the_others(stored: str, asked: str) -> None:
-    words = [set(words_in(f"我的 {text} 坏了", OPTIONS, now_ms=0)) - {"坏"} for text in (stored, asked)]
-    assert words[0] & words[1]
+    assert words_of(stored) & words_of(asked)
     assert set(terms_of(stored)) & set(terms_of(asked))
 
 
@@ -52,7 +56,7 @@ def test_what_is_not_a_compound_gives_no_other_words(text: str, words: list[str]
 
 
 def test_two_models_of_one_name_share_less_than_two_writings_of_one() -> None:
-    def shared(one: str, other: str) -> int:
-        return len(set(words_in(one, OPTIONS, now_ms=0)) & set(words_in(other, OPTIONS, now_ms=0)))
+    def shared(text: str, other_text: str) -> int:
+        return len(set(words_in(text, OPTIONS, now_ms=0)) & set(words_in(other_text, OPTIONS, now_ms=0)))
 
     assert shared("PS5", "PS 5") > shared("PS5", "PS4")

@@ -17,7 +17,7 @@ OPTIONS = Enrichment(normal_forms=True, dates=True, stems=True, long_texts=True)
 
 
 @dataclass(frozen=True)
-class Said:
+class Message:
     content: str
     role: str = "user"
     time_ms: int | None = None
@@ -27,10 +27,10 @@ class Said:
 def marked(text: str) -> set[str]:
     """The terms of a query by this text that only say when."""
     emphasis = QueryWeights(pairs=0.3)
-    words = sought_words([Said(text)], OPTIONS, emphasis, now_ms=NOON_MS, zone=UTC)
-    grams = sought_grams([Said(text)], OPTIONS, emphasis, words=words)
+    words = sought_words([Message(text)], OPTIONS, emphasis, now_ms=NOON_MS, zone=UTC)
+    grams = sought_grams([Message(text)], OPTIONS, emphasis, words=words)
     assert not any(sought.when and (sought.telling or sought.alone) for sought in (*words.values(), *grams.values()))
-    return {term for sought in (words, grams) for term, one in sought.items() if one.when}
+    return {term for term, sought in (*words.items(), *grams.items()) if sought.when}
 
 
 @pytest.mark.parametrize("word", sorted(DAY_WORDS | QUESTION_WORDS))
@@ -52,9 +52,9 @@ def test_each_listed_word_is_known_and_so_is_its_stem(word: str) -> None:
     ],
 )
 def test_what_only_says_when_is_marked(text: str, terms: set[str]) -> None:
-    found = marked(text)
-    assert found <= terms
-    assert terms - {"天股", "才下", "是今", "今", "天", "刚"} <= found
+    marked_terms = marked(text)
+    assert marked_terms <= terms
+    assert terms - {"天股", "才下", "是今", "今", "天", "刚"} <= marked_terms
 
 
 def test_pairs_do_not_reach_over_a_day_word() -> None:
@@ -63,5 +63,5 @@ def test_pairs_do_not_reach_over_a_day_word() -> None:
 
 
 def test_without_enrichment_no_word_is_marked() -> None:
-    found = sought_words([Said("今天 now what")], Enrichment(), QueryWeights(), now_ms=NOON_MS)
-    assert not any(sought.when or sought.asks for sought in found.values())
+    terms = sought_words([Message("今天 now what")], Enrichment(), QueryWeights(), now_ms=NOON_MS)
+    assert not any(sought.when or sought.asks for sought in terms.values())

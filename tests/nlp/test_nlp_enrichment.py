@@ -40,33 +40,33 @@ ALIKE = QueryWeights()
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Message:
     content: str
     role: str = "user"
     time_ms: int | None = None
 
 
-def asked(messages: Sequence[Said], options: Enrichment, **rest: Any) -> list[Keyword]:
+def query_keywords(messages: Sequence[Message], options: Enrichment, **rest: Any) -> list[Keyword]:
     """The words of a query with their weights."""
     return [Keyword(word, sought.weight) for word, sought in sought_words(messages, options, ALIKE, **rest).items()]
 
 
-def words(text: str, options: Enrichment) -> set[str]:
-    return {word for word, _ in asked([Said(text)], options, now_ms=NOW, zone=SHANGHAI)}
+def query_words(text: str, options: Enrichment) -> set[str]:
+    return {word for word, _ in query_keywords([Message(text)], options, now_ms=NOW, zone=SHANGHAI)}
 
 
-def kept_words(text: str, options: Enrichment) -> set[str]:
-    return {word for word, _ in enriched_keywords([Said(text)], options, now_ms=NOW, zone=SHANGHAI)}
+def stored_words(text: str, options: Enrichment) -> set[str]:
+    return {word for word, _ in enriched_keywords([Message(text)], options, now_ms=NOW, zone=SHANGHAI)}
 
 
 def test_with_nothing_switched_on_they_are_the_node_originals_to_the_last_bit(golden: Mapping[str, Any]) -> None:
     compared = 0
     for case in golden["chats"]:
-        messages = [Said(message["content"], message["role"]) for message in case["messages"]]
+        messages = [Message(message["content"], message["role"]) for message in case["messages"]]
         expected = [Keyword(entry["word"], entry["weight"]) for entry in case["keywords"]]
-        found = enriched_keywords(messages, NOTHING, now_ms=NOW, role_weights=case["roleWeights"])
-        assert found == expected, case["name"]
-        compared += len(found)
+        keywords = enriched_keywords(messages, NOTHING, now_ms=NOW, role_weights=case["roleWeights"])
+        assert keywords == expected, case["name"]
+        compared += len(keywords)
     assert compared > 100
 
 
@@ -74,8 +74,8 @@ def test_with_nothing_switched_on_they_are_the_node_originals_to_the_last_bit(go
 def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_bit(options: Enrichment) -> None:
     if options.simplified:
         pytest.importorskip("opencc")
-    messages = [Said("我喜欢吃披萨，不喜欢香菜。"), Said("披萨要加芝麻吗？", "assistant")]
-    assert asked(messages, options, now_ms=NOW) == extract_message_keywords(messages)
+    messages = [Message("我喜欢吃披萨，不喜欢香菜。"), Message("披萨要加芝麻吗？", "assistant")]
+    assert query_keywords(messages, options, now_ms=NOW) == extract_message_keywords(messages)
 
 
 @pytest.mark.parametrize(
@@ -99,60 +99,61 @@ def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_b
     ],
 )
 def test_what_an_option_does(options: Enrichment, text: str, has: set[str], has_not: set[str]) -> None:
-    found = words(text, options)
-    assert found >= has
-    assert not found & has_not
+    extracted = query_words(text, options)
+    assert extracted >= has
+    assert not extracted & has_not
 
 
 def test_traditional_and_simplified_have_the_same_keywords() -> None:
     pytest.importorskip("opencc")
-    one, other = Said("我喜歡吃披薩，營收成長了"), Said("我喜欢吃披萨，营收成长了")
-    assert asked([one], SIMPLIFIED, now_ms=NOW) == asked([other], SIMPLIFIED, now_ms=NOW)
-    assert words("阿芙蘿黛蒂", replace(SIMPLIFIED, words=("阿芙萝黛蒂",))) == {"阿芙萝黛蒂"}
+    traditional = Message("我喜歡吃披薩，營收成長了")
+    simplified = Message("我喜欢吃披萨，营收成长了")
+    assert query_keywords([traditional], SIMPLIFIED, now_ms=NOW) == query_keywords([simplified], SIMPLIFIED, now_ms=NOW)
+    assert query_words("阿芙蘿黛蒂", replace(SIMPLIFIED, words=("阿芙萝黛蒂",))) == {"阿芙萝黛蒂"}
 
 
 def test_what_is_remembered_has_the_days_on_which_it_was_said_and_what_is_asked_has_not() -> None:
-    assert kept_words("下雨", DATES) == {"下雨", "7月21日"}
-    assert words("下雨", DATES) == {"下雨"}
-    messages = [Said("下雨", time_ms=NOW - HOUR), Said("下雪", "assistant", NOW + HOUR)]
-    found = enriched_keywords(messages, DATES, now_ms=0, zone=SHANGHAI)
-    assert {word for word, _ in found} == {"下雨", "下雪", "7月20日", "7月21日"}
+    assert stored_words("下雨", DATES) == {"下雨", "7月21日"}
+    assert query_words("下雨", DATES) == {"下雨"}
+    messages = [Message("下雨", time_ms=NOW - HOUR), Message("下雪", "assistant", NOW + HOUR)]
+    keywords = enriched_keywords(messages, DATES, now_ms=0, zone=SHANGHAI)
+    assert {word for word, _ in keywords} == {"下雨", "下雪", "7月20日", "7月21日"}
 
 
 def test_the_own_day_is_kept_in_a_message_of_a_thousand_words() -> None:
     text = " ".join(f"word{number}" for number in range(1000))
-    found = enriched_keywords([Said(text)], DATES, now_ms=NOW, zone=SHANGHAI)
-    assert "7月21日" in {word for word, _ in found}
-    assert len(found) <= 73
+    keywords = enriched_keywords([Message(text)], DATES, now_ms=NOW, zone=SHANGHAI)
+    assert "7月21日" in {word for word, _ in keywords}
+    assert len(keywords) <= 73
 
 
 def test_the_own_day_takes_no_weight_from_the_other_words() -> None:
-    messages = [Said("我喜欢吃披萨，不喜欢香菜。"), Said("披萨要加芝麻吗？", "assistant"), Said("7月21日去")]
-    without = asked(messages[:2], NOTHING, now_ms=NOW)
-    found = enriched_keywords(messages[:2], DATES, now_ms=NOW, zone=SHANGHAI)
-    assert [keyword for keyword in found if keyword.word != "7月21日"] == without
-    (own,) = (keyword.weight for keyword in found if keyword.word == "7月21日")
-    named = dict(asked(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
+    messages = [Message("我喜欢吃披萨，不喜欢香菜。"), Message("披萨要加芝麻吗？", "assistant"), Message("7月21日去")]
+    without = query_keywords(messages[:2], NOTHING, now_ms=NOW)
+    keywords = enriched_keywords(messages[:2], DATES, now_ms=NOW, zone=SHANGHAI)
+    assert [keyword for keyword in keywords if keyword.word != "7月21日"] == without
+    (own,) = (keyword.weight for keyword in keywords if keyword.word == "7月21日")
+    named = dict(query_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
     both = dict(enriched_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
     assert 0 < own < named < both  # said on the day that it names
 
 
 def test_a_silenced_role_has_no_day() -> None:
     silent = {"user": 0.0}
-    assert enriched_keywords([Said("下雨")], DATES, now_ms=NOW, role_weights=silent) == []
+    assert enriched_keywords([Message("下雨")], DATES, now_ms=NOW, role_weights=silent) == []
 
 
 @pytest.mark.parametrize("time_ms", [-62_135_596_800_000, 253_402_300_799_999, 0])
 def test_any_time_can_be_said(time_ms: int) -> None:
     for zone in (SHANGHAI, timezone(timedelta(hours=-12)), None):
-        enriched_keywords([Said("昨天下雨", time_ms=time_ms)], DATES, now_ms=NOW, zone=zone)
+        enriched_keywords([Message("昨天下雨", time_ms=time_ms)], DATES, now_ms=NOW, zone=zone)
 
 
 def test_the_signature_tells_options_apart_and_nothing_has_none() -> None:
     switches = [replace(NOTHING, **{field.name: True}) for field in fields(Enrichment) if field.name != "words"]
     options = [*switches, Enrichment(words=("a",)), Enrichment(words=("b",)), Enrichment(words=("a", "b"))]
     assert NOTHING.signature == ""
-    assert len({one.signature for one in options} | {""}) == len(options) + 1
+    assert len({option.signature for option in options} | {""}) == len(options) + 1
     assert Enrichment(words=("a", "b")).signature == Enrichment(words=("b", "a")).signature
 
 
@@ -166,10 +167,10 @@ EVERYTHING = Enrichment(normal_forms=True, scripts=True, dates=True, stems=True,
 
 @given(st.text(alphabet=st.characters() | st.sampled_from("小明ab 昨天5月2日すしＧ🎂é\r\n"), max_size=60))
 def test_any_text_can_be_enriched_and_a_word_comes_once(text: str) -> None:
-    found = asked([Said(text)], EVERYTHING, now_ms=NOW, zone=SHANGHAI)
-    assert len({word for word, _ in found}) == len(found) <= 72
-    assert all(weight >= 0.8 for _, weight in found)
-    weights = [(-weight, word) for word, weight in found]
+    keywords = query_keywords([Message(text)], EVERYTHING, now_ms=NOW, zone=SHANGHAI)
+    assert len({word for word, _ in keywords}) == len(keywords) <= 72
+    assert all(weight >= 0.8 for _, weight in keywords)
+    weights = [(-weight, word) for word, weight in keywords]
     assert weights == sorted(weights)
 
 
@@ -179,8 +180,8 @@ EMPHASIS = QueryWeights(earlier=0.3, function_words=0.5, relative_days=0.25, pai
 
 
 def factors(*texts: str, options: Enrichment = STEMS) -> dict[str, float]:
-    found = sought_words([Said(text) for text in texts], options, EMPHASIS, now_ms=NOW, zone=SHANGHAI)
-    return {word: round(sought.factor, 4) for word, sought in found.items()}
+    terms = sought_words([Message(text) for text in texts], options, EMPHASIS, now_ms=NOW, zone=SHANGHAI)
+    return {word: round(term.factor, 4) for word, term in terms.items()}
 
 
 def test_the_last_message_counts_fully_and_each_one_before_it_less() -> None:
@@ -188,17 +189,17 @@ def test_the_last_message_counts_fully_and_each_one_before_it_less() -> None:
 
 
 def test_a_word_of_several_messages_counts_as_in_the_last_of_them() -> None:
-    found = sought_words([Said("pizza"), Said("pizza")], STEMS, EMPHASIS, now_ms=NOW)
-    (once,) = sought_words([Said("pizza")], STEMS, EMPHASIS, now_ms=NOW).values()
-    assert found == {"pizza": QueryTerm(pytest.approx(1.3 * once.weight), 1.0)}
+    terms = sought_words([Message("pizza"), Message("pizza")], STEMS, EMPHASIS, now_ms=NOW)
+    (once,) = sought_words([Message("pizza")], STEMS, EMPHASIS, now_ms=NOW).values()
+    assert terms == {"pizza": QueryTerm(pytest.approx(1.3 * once.weight), 1.0)}
 
 
 def test_only_what_the_last_message_says_by_itself_is_telling() -> None:
-    found = sought_words([Said("pizza when"), Said("sushi when")], STEMS, EMPHASIS, now_ms=NOW)
-    assert {word for word, sought in found.items() if sought.telling} == {"sushi"}
-    again = sought_words([Said("pizza"), Said("pizza")], STEMS, EMPHASIS, now_ms=NOW)
+    terms = sought_words([Message("pizza when"), Message("sushi when")], STEMS, EMPHASIS, now_ms=NOW)
+    assert {word for word, sought in terms.items() if sought.telling} == {"sushi"}
+    again = sought_words([Message("pizza"), Message("pizza")], STEMS, EMPHASIS, now_ms=NOW)
     assert again["pizza"].telling
-    grams = sought_grams([Said("阿黄"), Said("大黄")], NOTHING, EMPHASIS)
+    grams = sought_grams([Message("阿黄"), Message("大黄")], NOTHING, EMPHASIS)
     assert {gram for gram, sought in grams.items() if sought.telling} == {"大黄", "黄"}
 
 
@@ -215,16 +216,16 @@ def test_a_day_by_its_distance_counts_less_but_not_where_it_is_all_there_is() ->
 
 
 def test_nothing_of_a_silenced_role_or_message_is_sought() -> None:
-    messages = [Said("pizza"), Said("sushi", "assistant"), Said("pasta")]
-    found = sought_words(messages, STEMS, QueryWeights(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0})
-    assert found == {}
+    messages = [Message("pizza"), Message("sushi", "assistant"), Message("pasta")]
+    terms = sought_words(messages, STEMS, QueryWeights(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0})
+    assert terms == {}
 
 
 def test_pairs_of_characters_and_single_han_characters_are_sought_beside_words() -> None:
-    found = sought_grams([Said("阿黄几岁？")], NOTHING, EMPHASIS)
-    assert set(found) == {"阿", "黄", "岁", "阿黄", "黄几", "几岁"}
-    assert {one.factor for one in found.values()} == {1.0}
-    assert set(sought_grams([Said("猫の名前は？")], NOTHING, EMPHASIS)) == {
+    terms = sought_grams([Message("阿黄几岁？")], NOTHING, EMPHASIS)
+    assert set(terms) == {"阿", "黄", "岁", "阿黄", "黄几", "几岁"}
+    assert {term.factor for term in terms.values()} == {1.0}
+    assert set(sought_grams([Message("猫の名前は？")], NOTHING, EMPHASIS)) == {
         "猫",
         "名",
         "前",
@@ -233,25 +234,25 @@ def test_pairs_of_characters_and_single_han_characters_are_sought_beside_words()
         "名前",
         "前は",
     }
-    assert set(sought_grams([Said("피아노를 pianos и пироги")], NOTHING, EMPHASIS)) == {"피아", "아노", "노를"}
+    assert set(sought_grams([Message("피아노를 pianos и пироги")], NOTHING, EMPHASIS)) == {"피아", "아노", "노를"}
 
 
 def test_pairs_of_an_earlier_message_count_less_and_those_that_say_little_not_at_all() -> None:
-    found = sought_grams([Said("阿黄"), Said("什么时候")], NOTHING, EMPHASIS)
-    assert found["阿黄"].factor == 0.3
-    assert "什么" not in found
-    assert "时候" not in found
-    assert "时" in found
+    terms = sought_grams([Message("阿黄"), Message("什么时候")], NOTHING, EMPHASIS)
+    assert terms["阿黄"].factor == 0.3
+    assert "什么" not in terms
+    assert "时候" not in terms
+    assert "时" in terms
 
 
 def test_no_word_of_a_long_text_is_lost_and_a_short_one_does_not_outweigh_a_question() -> None:
     text = " ".join(f"word{number}" for number in range(2_000))
-    found = dict(enriched_keywords([Said(text)], LONG, now_ms=NOW))
-    assert len(found) == 2_000
-    (one,) = enriched_keywords([Said("hello1")], LONG, now_ms=NOW)
-    six = enriched_keywords([Said("a1 b2 c3 d4 e5 f6")], LONG, now_ms=NOW)
-    assert {weight for _, weight in six} == {one.weight}
-    usual = Said(" ".join(f"w{number}" for number in range(12)))
+    weights = dict(enriched_keywords([Message(text)], LONG, now_ms=NOW))
+    assert len(weights) == 2_000
+    (single,) = enriched_keywords([Message("hello1")], LONG, now_ms=NOW)
+    six = enriched_keywords([Message("a1 b2 c3 d4 e5 f6")], LONG, now_ms=NOW)
+    assert {weight for _, weight in six} == {single.weight}
+    usual = Message(" ".join(f"w{number}" for number in range(12)))
     assert dict(enriched_keywords([usual], LONG, now_ms=NOW)) == pytest.approx(dict(extract_message_keywords([usual])))
 
 
@@ -260,7 +261,7 @@ def test_no_word_of_a_long_text_is_lost_and_a_short_one_does_not_outweigh_a_ques
     [("The Heron leaks", 0.7), ("Why does the Heron leak?", 0.1), ("Why is that?", 0.3)],
 )
 def test_earlier_messages_count_by_the_form_of_the_last_one(last: str, factor: float) -> None:
-    messages = [Said("quinces"), Said(last)]
+    messages = [Message("quinces"), Message(last)]
     for emphasis, expected in (
         (QueryWeights(earlier=0.7, before_question=0.1), factor),
         (QueryWeights(earlier=0.2, before_question=0.1), min(factor, 0.2)),

@@ -29,12 +29,12 @@ TERMS = {
 
 
 @pytest.mark.parametrize("text", TERMS)
-def test_terms(text: str) -> None:
+def test_a_text_has_the_terms_of_its_scripts(text: str) -> None:
     assert terms_of(text) == TERMS[text]
 
 
 def test_a_query_has_distinct_terms_and_a_lone_character_begins_longer_ones() -> None:
-    assert [(each.term, each.word, each.prefix) for each in sought_in("Errors 猫 errors 数据库 数据")] == [
+    assert [(term.term, term.word, term.prefix) for term in sought_in("Errors 猫 errors 数据库 数据")] == [
         ("error", "errors", False),
         ("猫", "猫", True),
         ("数据", "数据", False),
@@ -50,11 +50,11 @@ def test_every_query_that_is_a_piece_of_a_text_shares_its_terms() -> None:
     for start in range(len(text) - 2):
         piece = text[start : start + 2]
         if "，" not in piece:
-            assert {each.term for each in sought_in(piece)} <= terms
+            assert {term.term for term in sought_in(piece)} <= terms
 
 
 def words_beside(query: str, *texts: str) -> list[str]:
-    return [each.word for each in other_terms(texts, sought_in(query))]
+    return [term.word for term in other_terms(texts, sought_in(query))]
 
 
 def test_other_words_are_terms_of_their_own() -> None:

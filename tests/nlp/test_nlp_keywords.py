@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import nlp
 from nlp import ROLE_WEIGHTS, Keyword, extract_keywords, extract_message_keywords
 from nlp.lexicon.function_words import STOP_WORDS
-from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
+from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table, jieba_text, read_whole
 from nlp.segment import Engine
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Message:
     role: str
     content: str
 
@@ -61,7 +61,7 @@ def test_a_windows_line_break_is_no_word_though_the_node_original_takes_it_for_o
 def test_keywords_of_chats_are_those_of_the_node_original(segmented_by: str, golden: Mapping[str, Any]) -> None:
     assert len(golden["chats"]) >= 10
     for case in golden["chats"]:
-        messages = [Said(message["role"], message["content"]) for message in case["messages"]]
+        messages = [Message(message["role"], message["content"]) for message in case["messages"]]
         assert extract_message_keywords(messages, case["roleWeights"]) == keywords_of(case), case["name"]
 
 
@@ -82,9 +82,9 @@ def test_the_weight_is_term_frequency_times_idf_times_five() -> None:
 
 
 def test_a_word_that_is_not_in_the_table_weighs_its_median() -> None:
-    idf = idf_table()
-    assert "zyzzyva" not in idf
+    assert "zyzzyva" not in idf_table()
     assert extract_keywords("zyzzyva") == [Keyword("zyzzyva", UNKNOWN_WORD_IDF * 5)]
+    idf = read_whole(jieba_text())
     assert sorted(idf.values())[len(idf) // 2] == UNKNOWN_WORD_IDF
     assert len(idf) == 270_132
 
@@ -97,25 +97,25 @@ def test_there_are_31_stop_words_and_case_does_not_hide_one() -> None:
 def test_the_documented_role_weights_apply_without_being_given() -> None:
     [alone] = extract_keywords("披萨")
     for role, weight in {"user": 2.7, "assistant": 2.0, "system": 1.0, "narrator": 1.0}.items():
-        assert extract_message_keywords([Said(role, "披萨")]) == [Keyword("披萨", alone.weight * weight)]
+        assert extract_message_keywords([Message(role, "披萨")]) == [Keyword("披萨", alone.weight * weight)]
 
 
 def test_a_role_that_is_not_given_keeps_its_documented_weight() -> None:
     given_weights = {"assistant": 3.5}
     [alone] = extract_keywords("披萨")
     for role, weight in {"user": 2.7, "assistant": 3.5, "narrator": 1.0}.items():
-        keywords = extract_message_keywords([Said(role, "披萨")], given_weights)
+        keywords = extract_message_keywords([Message(role, "披萨")], given_weights)
         assert keywords == [Keyword("披萨", alone.weight * weight)]
 
 
 def test_an_explicit_role_weight_of_0_silences_the_role() -> None:
-    messages = [Said("assistant", "洱海"), Said("user", "披萨")]
+    messages = [Message("assistant", "洱海"), Message("user", "披萨")]
     assert [word for word, _ in extract_message_keywords(messages, {"assistant": 0})] == ["披萨"]
     assert extract_message_keywords(messages, {"assistant": 0, "user": 0.0}) == []
 
 
 def test_weights_of_one_word_are_summed_over_the_messages() -> None:
-    messages = [Said("user", "披萨"), Said("assistant", "披萨"), Said("user", "披萨喜欢")]
+    messages = [Message("user", "披萨"), Message("assistant", "披萨"), Message("user", "披萨喜欢")]
     [alone] = extract_keywords("披萨")
     beside = dict(extract_keywords("披萨喜欢"))
     expected = alone.weight * 2.7 + alone.weight * 2.0 + beside["披萨"] * 2.7
@@ -124,11 +124,12 @@ def test_weights_of_one_word_are_summed_over_the_messages() -> None:
 
 def test_a_sum_at_the_threshold_stays_and_one_below_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     [alone] = extract_keywords("披萨")
-    at, below = 0.8, 0.7999999
-    assert extract_message_keywords([Said("user", "披萨")], {"user": below / alone.weight}) == []
-    assert len(extract_message_keywords([Said("user", "披萨")] * 2, {"user": at / alone.weight})) == 1
+    at = 0.8
+    below = 0.7999999
+    assert extract_message_keywords([Message("user", "披萨")], {"user": below / alone.weight}) == []
+    assert len(extract_message_keywords([Message("user", "披萨")] * 2, {"user": at / alone.weight})) == 1
     monkeypatch.setattr("nlp.keywords.MIN_WEIGHT", alone.weight)
-    assert len(extract_message_keywords([Said("user", "披萨")], {"user": 1.0})) == 1
+    assert len(extract_message_keywords([Message("user", "披萨")], {"user": 1.0})) == 1
 
 
 def test_the_role_weights_cannot_be_changed() -> None:
@@ -138,9 +139,9 @@ def test_the_role_weights_cannot_be_changed() -> None:
 
 
 def test_messages_may_come_from_a_generator() -> None:
-    def messages() -> Iterable[Said]:
-        yield Said("user", "披萨")
-        yield Said("user", "喜欢")
+    def messages() -> Iterable[Message]:
+        yield Message("user", "披萨")
+        yield Message("user", "喜欢")
 
     assert len(extract_message_keywords(messages())) == 2
 

@@ -24,7 +24,8 @@ def _race(act: Callable[[], object]) -> list[object]:
         return act()
 
     with ThreadPoolExecutor(_RACERS) as pool:
-        return [future.result(timeout=10) for future in [pool.submit(call) for _ in range(_RACERS)]]
+        futures = [pool.submit(call) for _ in range(_RACERS)]
+        return [future.result(timeout=10) for future in futures]
 
 
 class _Making:
@@ -49,7 +50,8 @@ def test_racing_threads_make_it_once_and_share_it() -> None:
 
 
 def test_racing_loads_read_each_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_engine, make_idf = _Making(), _Making()
+    make_engine = _Making()
+    make_idf = _Making()
     monkeypatch.setattr(keywords, "engine", Once(make_engine))
     monkeypatch.setattr(keywords, "idf_table", Once(make_idf))
     _race(keywords.load)

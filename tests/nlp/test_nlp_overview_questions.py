@@ -132,7 +132,7 @@ def test_what_asks_for_something_else_is_searched_by_its_words(text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "asked", "answers"),
+    ("text", "kind", "belongs"),
     [
         ("My cat is called Miso.", "name", False),
         ("My name is Nora and I work in Leeds.", "name", True),
@@ -156,8 +156,8 @@ def test_what_asks_for_something_else_is_searched_by_its_words(text: str) -> Non
         ("哈哈", "time", True),
     ],
 )
-def test_what_belongs_into_an_overview(said: str, asked: Overview, answers: bool) -> None:
-    assert answers_overview(said, asked) is answers
+def test_what_belongs_into_an_overview(text: str, kind: Overview, belongs: bool) -> None:
+    assert answers_overview(text, kind) is belongs
 
 
 def test_a_day_that_is_named_by_its_distance_is_not_also_a_day_of_last_year() -> None:

@@ -16,18 +16,18 @@ NOON_MS = 1_748_779_200_000
 
 
 @dataclass(frozen=True)
-class Said:
+class Message:
     content: str
     role: str = "user"
     time_ms: int | None = NOON_MS
     name: str | None = "阿红"
 
 
-SAID = (
-    Said("昨天我和小明去西湖边上散步，聊了很多关于工作的事情；5月2日是她的生日。"),
-    Said("猫の名前は？ ケーキが好きです。우리 집 고양이 이름은 나비야."),
-    Said("We parked the bikes at the café on July 17th, 3.5/6 of them; websockets were running yesterday."),
-    Said("Пироги испекли вчера, 😀 ＧＰＴ４ 這裡的東西。"),
+MESSAGES = (
+    Message("昨天我和小明去西湖边上散步，聊了很多关于工作的事情；5月2日是她的生日。"),
+    Message("猫の名前は？ ケーキが好きです。우리 집 고양이 이름은 나비야."),
+    Message("We parked the bikes at the café on July 17th, 3.5/6 of them; websockets were running yesterday."),
+    Message("Пироги испекли вчера, 😀 ＧＰＴ４ 這裡的東西。"),
 )
 WORDS = {
     "dates": "833ee5eb847a",
@@ -48,8 +48,8 @@ OPTIONS = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "spea
 
 
 def hash_of(options: Enrichment) -> str:
-    found = enriched_keywords(SAID, options, now_ms=NOON_MS, zone=UTC, names=["阿红"])
-    return sha256("\n".join(sorted(f"{word} {weight:.6g}" for word, weight in found)).encode()).hexdigest()[:12]
+    keywords = enriched_keywords(MESSAGES, options, now_ms=NOON_MS, zone=UTC, names=["阿红"])
+    return sha256("\n".join(sorted(f"{word} {weight:.6g}" for word, weight in keywords)).encode()).hexdigest()[:12]
 
 
 @pytest.mark.parametrize("chosen", [*((option,) for option in OPTIONS), OPTIONS], ids=" ".join)

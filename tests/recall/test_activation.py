@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
 import pytest
 from sample_memories import trigger
 
-from memory_server.conversations.recall.activation import Activation, Shelved, activate
+from memory_server.conversations.recall.activation import Shelved, drawn_by_chance, failed_in, fired_in
 from sandbox import Failed, Fired, Quiet, Verdict
 
-FIRED, QUIET = Fired(10), Quiet(10)
+FIRED = Fired(10)
+QUIET = Quiet(10)
 BROKEN = Failed("thrown", "x is undefined", 1, 3, 10)
 LATE = Failed("timeout", "it ran longer than 1 s", None, None, 10)
 
 
-def activated(*verdicts: Verdict, seed: int = 1, count: int = 2) -> Activation:
-    with_shared = [Shelved("chat", trigger(f"t{n}")) for n in range(len(verdicts))]
-    return activate(with_shared, dict(enumerate(verdicts)), rng=Random(seed), random_count=count)
+@dataclass(frozen=True)
+class Sorted:
+    """What one search makes of verdicts, by the names of the memories `t0`, `t1` and so on."""
+
+    fired: list[str]
+    random: list[str]
+    failed: list[tuple[str, Failed]]
 
 
-def names(items: tuple[Shelved, ...]) -> list[str]:
-    return [item.memory.name for item in items]
+def sorted_by(verdicts: Mapping[int, Verdict], memories: int, seed: int = 1, count: int = 2) -> Sorted:
+    shelf = [Shelved("chat", trigger(f"t{number}")) for number in range(memories)]
+    fired = fired_in(verdicts)
+    drawn = drawn_by_chance(shelf, frozenset(fired), rng=Random(seed), count=count)
+    return Sorted(
+        fired=[shelf[index].memory.name for index in fired],
+        random=[item.memory.name for item in drawn],
+        failed=[(item.memory.name, failure) for item, failure in failed_in(verdicts, shelf)],
+    )
+
+
+def activated(*verdicts: Verdict, seed: int = 1, count: int = 2) -> Sorted:
+    return sorted_by(dict(enumerate(verdicts)), len(verdicts), seed, count)
 
 
 def test_verdicts_sort_the_memories() -> None:
-    found = activated(FIRED, QUIET, BROKEN, FIRED, LATE)
-    assert names(found.activated) == ["t0", "t3"]
-    assert [(item.memory.name, verdict) for item, verdict in found.failed] == [("t2", BROKEN), ("t4", LATE)]
-    assert found.searched == 5
+    answer = activated(FIRED, QUIET, BROKEN, FIRED, LATE)
+    assert answer.fired == ["t0", "t3"]
+    assert answer.failed == [("t2", BROKEN), ("t4", LATE)]
 
 
 @pytest.mark.parametrize(
@@ -45,19 +62,17 @@ def test_verdicts_sort_the_memories() -> None:
     ],
 )
 def test_up_to_two_that_did_not_fire_come_by_chance(verdicts: list[Verdict], count: int, drawn: int) -> None:
-    found = activated(*verdicts, count=count)
-    assert len(found.random) == drawn
-    assert len(set(names(found.random))) == drawn
-    assert not set(names(found.random)) & set(names(found.activated))
+    answer = activated(*verdicts, count=count)
+    assert len(answer.random) == drawn
+    assert len(set(answer.random)) == drawn
+    assert not set(answer.random) & set(answer.fired)
 
 
 def test_chance_is_even() -> None:
     rounds = 2000
-    drawn = Counter(
-        name
-        for seed in range(rounds)
-        for name in names(activated(QUIET, BROKEN, QUIET, QUIET, FIRED, seed=seed).random)
-    )
+    drawn: Counter[str] = Counter()
+    for seed in range(rounds):
+        drawn.update(activated(QUIET, BROKEN, QUIET, QUIET, FIRED, seed=seed).random)
     assert set(drawn) == {"t0", "t1", "t2", "t3"}
     # Each is expected in half of the rounds, with a standard deviation of 22.
     assert all(abs(count - rounds / 2) < 5 * 22 for count in drawn.values())
@@ -68,10 +83,9 @@ def test_the_same_seed_draws_the_same() -> None:
 
 
 def test_a_trigger_without_a_verdict_was_quiet() -> None:
-    with_shared = [Shelved("chat", trigger(f"t{n}")) for n in range(9)]
-    whole = {index: FIRED if index in (0, 4, 5) else BROKEN if index == 7 else QUIET for index in range(9)}
-    ran = {index: verdict for index, verdict in whole.items() if verdict is not QUIET}
+    without_quiet: dict[int, Verdict] = {0: FIRED, 4: FIRED, 5: FIRED, 7: BROKEN}
+    with_quiet: dict[int, Verdict] = dict.fromkeys(range(9), QUIET) | without_quiet
     for seed in range(50):
-        found = activate(with_shared, ran, rng=Random(seed), random_count=3)
-        assert found == activate(with_shared, whole, rng=Random(seed), random_count=3)
-        assert not set(names(found.random)) & {"t0", "t4", "t5"}
+        answer = sorted_by(without_quiet, 9, seed, 3)
+        assert answer == sorted_by(with_quiet, 9, seed, 3)
+        assert not set(answer.random) & {"t0", "t4", "t5"}

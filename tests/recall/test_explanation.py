@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
+from searched_memories import searched_memories
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import Chance, Explanation, Verdict, explain
-from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import age_text
@@ -25,7 +24,7 @@ P = RecallParameters()
 
 def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Decision:
     return decide(
-        [Searched({m.id: m for m in memories}, Index(memories))],
+        [searched_memories(memories)],
         query_of({"披萨": 10.0}),
         conversation_id="chat",
         now_ms=NOW,
@@ -35,10 +34,10 @@ def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameter
 
 
 def explained(
-    wanted: str, memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
+    memory_id: str, memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
 ) -> Explanation:
     decision = decision_on(memories, seed=seed, parameters=parameters)
-    row = decision.columns.row_of(wanted)
+    row = decision.columns.row_of(memory_id)
     assert row is not None
     return explain(decision, row)
 
@@ -63,19 +62,21 @@ def test_what_came_has_its_place() -> None:
 
 @pytest.mark.parametrize(("age", "wait"), [(0, 20 * MINUTE), (8 * MINUTE, 12 * MINUTE), (-HOUR, HOUR + 20 * MINUTE)])
 def test_what_is_too_recent_can_come_when(age: int, wait: int) -> None:
-    found = explained("new", [*THREE, relevant("new", 90.0, age=age)])
-    assert found.verdict.kind == "too_recent"
-    assert found.verdict.sentence.endswith(f"is only {age_text(max(0, age))} old. It can come in {age_text(wait)}.")
-    assert found.draw is None
+    explanation = explained("new", [*THREE, relevant("new", 90.0, age=age)])
+    assert explanation.verdict.kind == "too_recent"
+    assert explanation.verdict.sentence.endswith(
+        f"is only {age_text(max(0, age))} old. It can come in {age_text(wait)}."
+    )
+    assert explanation.draw is None
 
 
 def test_the_ten_minute_rule_names_whom() -> None:
-    found = explained("near", [*THREE, relevant("near", 48.5, age=3 * DAY - 4 * MINUTE)])
-    assert found.verdict.kind == "same_moment"
-    assert [other.memory.id for other in found.verdict.others] == ["m1"]
-    assert found.verdict.apart_ms == 4 * MINUTE
-    assert "4 min apart from a more relevant memory that came, m1 (" in found.verdict.sentence
-    assert found.draw == Chance("It cannot be a flashback: it is 4 min apart from m1, which came.")
+    explanation = explained("near", [*THREE, relevant("near", 48.5, age=3 * DAY - 4 * MINUTE)])
+    assert explanation.verdict.kind == "same_moment"
+    assert [item.memory.id for item in explanation.verdict.others] == ["m1"]
+    assert explanation.verdict.apart_ms == 4 * MINUTE
+    assert "4 min apart from a more relevant memory that came, m1 (" in explanation.verdict.sentence
+    assert explanation.draw == Chance("It cannot be a flashback: it is 4 min apart from m1, which came.")
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -87,21 +88,22 @@ def test_the_ten_minute_rule_says_how_many_of_a_moment_can_come(most: int) -> No
 
 
 def test_the_outranked_are_told_by_whom() -> None:
-    found = explained("late", [*THREE, relevant("late", 10.0, age=9 * DAY)])
-    assert found.verdict.kind == "outranked"
-    assert [item.memory.id for item in found.verdict.others] == ["m0", "m1", "m2"]
-    assert found.draw is not None
-    assert found.draw.probability == 1.0
+    explanation = explained("late", [*THREE, relevant("late", 10.0, age=9 * DAY)])
+    assert explanation.verdict.kind == "outranked"
+    assert [item.memory.id for item in explanation.verdict.others] == ["m0", "m1", "m2"]
+    assert explanation.draw is not None
+    assert explanation.draw.probability == 1.0
 
 
 @pytest.mark.parametrize(("words", "shares"), [({}, False), ({"披萨": 0.0}, True)])
 def test_below_the_threshold(words: dict[str, float], shares: bool) -> None:
-    found = explained("old", [*THREE, memory("old", age=365 * DAY, words=words)])
-    assert found.verdict.kind == "below_threshold"
-    assert f"it lacks {10.0 if shares else 20.0} of the 5.0 points needed." in found.verdict.sentence
-    assert ("shares no word with" in found.verdict.sentence) is not shares
-    assert found.draw is not None
-    assert found.draw.weight > 0.0
+    explanation = explained("old", [*THREE, memory("old", age=365 * DAY, words=words)])
+    assert explanation.verdict.kind == "below_threshold"
+    points = 10.0 if shares else 20.0
+    assert f"it lacks {points} of the 5.0 points needed." in explanation.verdict.sentence
+    assert ("shares no word with" in explanation.verdict.sentence) is not shares
+    assert explanation.draw is not None
+    assert explanation.draw.weight > 0.0
 
 
 def test_without_flashbacks_there_is_no_draw() -> None:
@@ -111,9 +113,9 @@ def test_without_flashbacks_there_is_no_draw() -> None:
 
 def test_without_places_nothing_is_outranked_by_nobody() -> None:
     none = replace(P, top_count=0, next_count=0)
-    found = explained("m0", THREE, parameters=none)
-    assert found.verdict.kind == "outranked"
-    assert "no place" in found.verdict.sentence
+    explanation = explained("m0", THREE, parameters=none)
+    assert explanation.verdict.kind == "outranked"
+    assert "no place" in explanation.verdict.sentence
 
 
 STATES = st.lists(
@@ -141,39 +143,42 @@ def test_explanations_agree_with_the_search(
     ]
     decision = decision_on(memories, seed=seed, parameters=parameters)
     recall = decision.recall
-    told = [explain(decision, row) for row in range(len(memories))]
+    explanations = [explain(decision, row) for row in range(len(memories))]
 
-    came = {e.memory.id: e.verdict.sentence for e in told if e.verdict.kind == "came"}
+    sentences = {item.memory.id: item.verdict.sentence for item in explanations if item.verdict.kind == "came"}
     places = parameters.top_count + parameters.next_count
-    tiers = [(r, "top") for r in recall.top] + [(r, "next") for r in recall.next]
-    assert came == {
-        r.memory.id: f"It came as {tier}, number {rank} of {places}." for rank, (r, tier) in enumerate(tiers, 1)
-    }
-    kinds = Counter(e.verdict.kind for e in told)
+    tiers = [(item, "top") for item in recall.top] + [(item, "next") for item in recall.next]
+    expected = {}
+    for rank, (item, tier) in enumerate(tiers, 1):
+        expected[item.memory.id] = f"It came as {tier}, number {rank} of {places}."
+    assert sentences == expected
+    kinds = Counter(explanation.verdict.kind for explanation in explanations)
     assert (kinds["too_recent"], kinds["same_moment"]) == (recall.held_back.recent, recall.held_back.adjacent)
-    for e in told:
-        match e.verdict:
+    for explanation in explanations:
+        match explanation.verdict:
             case Verdict("outranked", _, by):
-                assert e.receipt.relevance >= parameters.threshold
+                assert explanation.receipt.relevance >= parameters.threshold
                 assert len(by) == parameters.top_count + parameters.next_count
-                assert all(other.receipt.relevance >= e.receipt.relevance for other in by)
-            case Verdict("same_moment", _, (other,), apart_ms):
-                assert other in (*recall.top, *recall.next)
-                assert apart_ms == abs(other.memory.time_ms - e.memory.time_ms) < parameters.spacing_ms
-                assert other.receipt.relevance >= e.receipt.relevance
+                assert all(neighbour.receipt.relevance >= explanation.receipt.relevance for neighbour in by)
+            case Verdict("same_moment", _, (neighbour,), apart_ms):
+                assert neighbour in (*recall.top, *recall.next)
+                assert apart_ms == abs(neighbour.memory.time_ms - explanation.memory.time_ms) < parameters.spacing_ms
+                assert neighbour.receipt.relevance >= explanation.receipt.relevance
             case Verdict("below_threshold"):
-                assert e.receipt.relevance < parameters.threshold
-    drawn = {r.memory.id for r in recall.flashback}
-    assert drawn <= {e.memory.id for e in told if e.draw and e.draw.weight}
-    chances = [e.draw.probability for e in told if e.draw and e.draw.weight]
+                assert explanation.receipt.relevance < parameters.threshold
+    drawn = {item.memory.id for item in recall.flashback}
+    draws = {item.memory.id: item.draw for item in explanations if item.draw and item.draw.weight}
+    assert drawn <= draws.keys()
+    chances = [draw.probability for draw in draws.values()]
     assert all(0.0 < chance <= 1.0 + 1e-9 for chance in chances)
     if parameters.flashback_count <= 2 and len(recall.flashback) == parameters.flashback_count:
         # Each draw gives one, unless the first bars all others in some of its outcomes.
         assert sum(chances) <= parameters.flashback_count + 1e-9
 
 
+@pytest.mark.parametrize("rounds", [1_000, pytest.param(4_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("draws", [1, 2])
-def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: int) -> None:
+def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: int, rounds: int) -> None:
     parameters = replace(P, top_count=0, next_count=0, flashback_count=draws)
     pool = [
         memory("new", age=2 * DAY),
@@ -182,12 +187,11 @@ def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: in
         memory("old", age=365 * DAY),
         memory("both", age=3 * DAY, score=50),
     ]
-    rounds = 4_000
     drawn: Counter[str] = Counter()
     for seed in range(rounds):
-        drawn.update(r.memory.id for r in decision_on(pool, seed=seed, parameters=parameters).recall.flashback)
-    for wanted in pool:
-        draw = explained(wanted.id, pool, parameters=parameters).draw
+        drawn.update(item.memory.id for item in decision_on(pool, seed=seed, parameters=parameters).recall.flashback)
+    for candidate in pool:
+        draw = explained(candidate.id, pool, parameters=parameters).draw
         assert draw is not None
-        # Four standard deviations of a share of 4,000; the seeds are fixed, so this passes or fails for good.
-        assert draw.probability == pytest.approx(drawn[wanted.id] / rounds, abs=4 * (0.25 / rounds) ** 0.5)
+        # Four standard deviations of a share of so many; the seeds are fixed, so this passes or fails for good.
+        assert draw.probability == pytest.approx(drawn[candidate.id] / rounds, abs=4 * (0.25 / rounds) ** 0.5)

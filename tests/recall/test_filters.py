@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from operator import attrgetter
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -26,17 +27,23 @@ RULE = LongTermMemory("芝麻的药", "每天一粒 #猫", "true", NOW - 5 * DAY
 ALL: Sequence[ShortTermMemory | LongTermMemory] = (CAT, TEA, NEW, RULE)
 
 
-def found(wanted: MemoryFilter, sort_by: SortBy = "timestamp", *, descending: bool = True) -> list[str]:
+def names_matching(memory_filter: MemoryFilter, sort_by: SortBy = "timestamp", *, descending: bool = True) -> list[str]:
     about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by, "descending": descending}
-    hit, count = filtered([("chat", ALL)], wanted, **about)  # type: ignore[arg-type]
-    assert count == len(hit)
+    hits, count = filtered([("chat", ALL)], memory_filter, **about)  # type: ignore[arg-type]
+    assert count == len(hits)
     for most in range(1, len(ALL) + 1):
-        assert filtered([("chat", ALL)], wanted, most=most, **about) == (hit[:most], count)  # type: ignore[arg-type]
-    return [item.memory.id if isinstance(item.memory, ShortTermMemory) else item.memory.name for item in hit]
+        assert filtered([("chat", ALL)], memory_filter, most=most, **about) == (hits[:most], count)  # type: ignore[arg-type]
+    return [name_of(item.memory) for item in hits]
+
+
+def name_of(memory: ShortTermMemory | LongTermMemory) -> str:
+    if isinstance(memory, ShortTermMemory):
+        return memory.id
+    return memory.name
 
 
 @pytest.mark.parametrize(
-    ("wanted", "names"),
+    ("memory_filter", "names"),
     [
         (MemoryFilter(), ["new", "cat", "芝麻的药", "tea"]),
         (MemoryFilter(words={"芝麻": 1.0}), ["cat", "芝麻的药"]),
@@ -57,8 +64,8 @@ def found(wanted: MemoryFilter, sort_by: SortBy = "timestamp", *, descending: bo
         (MemoryFilter(words={"芝麻": 1.0}, tags=frozenset({"tea"})), []),
     ],
 )
-def test_a_memory_meets_all_that_is_asked(wanted: MemoryFilter, names: list[str]) -> None:
-    assert found(wanted) == names
+def test_a_memory_meets_all_that_is_asked(memory_filter: MemoryFilter, names: list[str]) -> None:
+    assert names_matching(memory_filter) == names
 
 
 @pytest.mark.parametrize(
@@ -70,8 +77,8 @@ def test_a_memory_meets_all_that_is_asked(wanted: MemoryFilter, names: list[str]
         ("relevance", True, ["cat", "new", "芝麻的药", "tea"]),
     ],
 )
-def test_the_order(sort_by: SortBy, descending: bool, names: list[str]) -> None:
-    assert found(MemoryFilter(), sort_by, descending=descending) == names
+def test_memories_are_sorted_as_asked(sort_by: SortBy, descending: bool, names: list[str]) -> None:
+    assert names_matching(MemoryFilter(), sort_by, descending=descending) == names
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_the_order(sort_by: SortBy, descending: bool, names: list[str]) -> None:
         ("C# 和 ##标题", ()),
     ],
 )
-def test_tags_in_a_text(text: str, tags: tuple[str, ...]) -> None:
+def test_a_tag_is_a_word_behind_a_hash(text: str, tags: tuple[str, ...]) -> None:
     assert tags_of(memory(text=text)) == tags
 
 
@@ -93,16 +100,19 @@ def test_tags_that_other_programs_wrote_count_too() -> None:
     assert tags_of(trigger("a", extra={"tags": "猫"})) == ()
 
 
-@given(st.lists(SHORT_TERM | LONG_TERM, max_size=6), st.sampled_from(["relevance", "timestamp", "score"]))
+@given(
+    st.lists(SHORT_TERM | LONG_TERM, max_size=6, unique_by=attrgetter("key")),
+    st.sampled_from(["relevance", "timestamp", "score"]),
+)
 def test_an_empty_sieve_keeps_everything_in_an_order_that_does_not_depend_on_the_store(
     memories: list[ShortTermMemory | LongTermMemory], sort_by: SortBy
 ) -> None:
     about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by}
-    one, _ = filtered([("c", memories)], MemoryFilter(), **about)  # type: ignore[arg-type]
-    other, _ = filtered([("c", memories[::-1])], MemoryFilter(), **about)  # type: ignore[arg-type]
-    assert len(one) == len(memories)
-    assert [item.relevance for item in one] == [item.relevance for item in other]
-    for item in one:
+    stored_order, _ = filtered([("c", memories)], MemoryFilter(), **about)  # type: ignore[arg-type]
+    reversed_order, _ = filtered([("c", memories[::-1])], MemoryFilter(), **about)  # type: ignore[arg-type]
+    assert len(stored_order) == len(memories)
+    assert [item.relevance for item in stored_order] == [item.relevance for item in reversed_order]
+    for item in stored_order:
         if isinstance(item.memory, ShortTermMemory):
             assert item.relevance == item.memory.score - decay(age_of(item.memory.time_ms, NOW), P)
 
@@ -115,28 +125,28 @@ def test_an_overview_counts() -> None:
         memory("d", age=-DAY, score=30.0),
     ]
     words = [(("猫", 3.0),), (("猫", 4.0), ("狗", 7.5)), (), (("狗", 1.0),)]
-    found = overview(memories, words, now_ms=NOW, zone=ZoneInfo("Asia/Shanghai"), top=1)
-    assert (found.total, found.average_score, found.never_recalled, found.pinned) == (4, 11.0, 1, 1)
-    assert found.scores == {"negative": 1, "low": 1, "medium": 1, "high": 1}
-    assert found.ages == {"last_hour": 2, "last_day": 1, "last_week": 0, "last_month": 0, "older": 1}
-    assert found.words == (CommonWord("狗", 8.5, 2),)
-    assert found.tags == {"猫": 2}
+    summary = overview(memories, words, now_ms=NOW, zone=ZoneInfo("Asia/Shanghai"), top=1)
+    assert (summary.total, summary.average_score, summary.never_recalled, summary.pinned) == (4, 11.0, 1, 1)
+    assert summary.scores == {"negative": 1, "low": 1, "medium": 1, "high": 1}
+    assert summary.ages == {"last_hour": 2, "last_day": 1, "last_week": 0, "last_month": 0, "older": 1}
+    assert summary.words == (CommonWord("狗", 8.5, 2),)
+    assert summary.tags == {"猫": 2}
     # NOW is 08:00 in Shanghai.
-    assert {hour: count for hour, count in enumerate(found.hours) if count} == {6: 1, 7: 1, 8: 2}
+    assert {hour: count for hour, count in enumerate(summary.hours) if count} == {6: 1, 7: 1, 8: 2}
 
 
 def test_the_days_of_memories_do_not_crowd_out_their_words() -> None:
     words = [((day_word(date(2026, 5, 2)), 90.0), ("猫", 3.0))]
-    found = overview([memory()], words, now_ms=NOW, zone=None, top=5)
-    assert found.words == (CommonWord("猫", 3.0, 1),)
+    summary = overview([memory()], words, now_ms=NOW, zone=None, top=5)
+    assert summary.words == (CommonWord("猫", 3.0, 1),)
 
 
 @pytest.mark.parametrize("little", ["什么", "What", "does"])
 def test_words_that_say_little_do_not_tell_what_a_conversation_is_about(little: str) -> None:
-    found = overview([memory()], [((little, 90.0), ("猫", 3.0))], now_ms=NOW, zone=None, top=5)
-    assert found.words == (CommonWord("猫", 3.0, 1),)
+    summary = overview([memory()], [((little, 90.0), ("猫", 3.0))], now_ms=NOW, zone=None, top=5)
+    assert summary.words == (CommonWord("猫", 3.0, 1),)
 
 
 def test_an_overview_of_nothing() -> None:
-    found = overview([], [], now_ms=NOW, zone=None, top=5)
-    assert (found.total, found.average_score, found.words, sum(found.hours)) == (0, None, (), 0)
+    summary = overview([], [], now_ms=NOW, zone=None, top=5)
+    assert (summary.total, summary.average_score, summary.words, sum(summary.hours)) == (0, None, (), 0)

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, NOW, memory, query_of
+from searched_memories import searched_memories
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
-from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.kernel.fusion import fused, needed_cosine
@@ -30,18 +29,18 @@ def decided(
 ) -> Decision:
     """What the indexed selection decides, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
-    searched = Searched({m.id: m for m in memories}, Index(memories), cosines=cosines)
-    found = decide([searched], WORD, rng=Random(1), **about)  # type: ignore[arg-type]
+    searched = searched_memories(memories, cosines=cosines)
+    decision = decide([searched], WORD, rng=Random(1), **about)  # type: ignore[arg-type]
     plain = selection.select(memories, WORD, rng=Random(1), cosines=cosines, **about)  # type: ignore[arg-type]
-    assert found.recall == plain
-    return found
+    assert decision.recall == plain
+    return decision
 
 
-def came(decision: Decision) -> list[str]:
+def chosen_ids(decision: Decision) -> list[str]:
     return [decision.columns.memory(row).id for row in decision.order.chosen]
 
 
-def some(count: int, worded: int = 0) -> list[ShortTermMemory]:
+def memories_by_day(count: int, worded: int = 0) -> list[ShortTermMemory]:
     """Memories of different days; the first `worded` hold the word that is sought, the earlier ones more of it."""
     return [
         memory(f"m{n:02}", age=(n + 1) * DAY, words={"披萨": 40.0 - n} if n < worded else {"火车": 9.0})
@@ -50,36 +49,38 @@ def some(count: int, worded: int = 0) -> list[ShortTermMemory]:
 
 
 def test_what_is_first_in_both_is_first_and_a_rank_by_words_counts_more() -> None:
-    memories = some(20, worded=3)
-    assert came(decided(memories, {})) == ["m00", "m01", "m02"]
-    assert came(decided(memories, {"m02": 0.9, "m10": 0.8})) == ["m02", "m00", "m01"]
-    assert came(decided(memories, {"m02": 0.9, "m10": 0.8, "m00": 0.1})) == ["m00", "m02", "m01"]
-    assert came(decided(memories, {"m10": 0.9, "m11": 0.8})) == ["m00", "m01", "m02"]
-    assert came(decided(some(20, worded=1), {"m10": 0.9, "m11": 0.8})) == ["m00", "m10", "m11"]
+    memories = memories_by_day(20, worded=3)
+    assert chosen_ids(decided(memories, {})) == ["m00", "m01", "m02"]
+    assert chosen_ids(decided(memories, {"m02": 0.9, "m10": 0.8})) == ["m02", "m00", "m01"]
+    assert chosen_ids(decided(memories, {"m02": 0.9, "m10": 0.8, "m00": 0.1})) == ["m00", "m02", "m01"]
+    assert chosen_ids(decided(memories, {"m10": 0.9, "m11": 0.8})) == ["m00", "m01", "m02"]
+    assert chosen_ids(decided(memories_by_day(20, worded=1), {"m10": 0.9, "m11": 0.8})) == ["m00", "m10", "m11"]
 
 
 def test_a_memory_without_a_vector_is_found_by_its_words() -> None:
-    assert came(decided(some(20, worded=1), {"m10": 0.9}))[0] == "m00"
+    assert chosen_ids(decided(memories_by_day(20, worded=1), {"m10": 0.9}))[0] == "m00"
 
 
 def test_receipts_say_the_rank_in_both() -> None:
-    found = decided(some(20, worded=1), {"m00": 0.3, "m10": 0.9})
-    lines = [each.receipt.line() for each in (*found.recall.top, *found.recall.next)]
+    decision = decided(memories_by_day(20, worded=1), {"m00": 0.3, "m10": 0.9})
+    lines = [item.receipt.line() for item in (*decision.recall.top, *decision.recall.next)]
     assert lines[0].endswith("; meaning 0.30, rank 2; words, rank 1")
     assert lines[1].endswith("; meaning 0.90, rank 1")
-    assert "meaning" not in decided(some(20, worded=1), {}).recall.top[0].receipt.line()
+    assert "meaning" not in decided(memories_by_day(20, worded=1), {}).recall.top[0].receipt.line()
 
 
 def test_what_nobody_asked_for_comes_by_meaning_alone_only_where_it_stands_out() -> None:
     talk = {f"m{n:02}": 0.2 + 0.01 * (n % 7) for n in range(40)}
-    assert came(decided(some(40), talk, UNASKED)) == []
-    assert came(decided(some(40), talk | {"m09": 0.5}, UNASKED)) == ["m09"]
-    assert len(came(decided(some(40), talk, ASKED))) == 3, "who asks gets the nearest"
+    assert chosen_ids(decided(memories_by_day(40), talk, UNASKED)) == []
+    assert chosen_ids(decided(memories_by_day(40), talk | {"m09": 0.5}, UNASKED)) == ["m09"]
+    assert len(chosen_ids(decided(memories_by_day(40), talk, ASKED))) == 3, "who asks gets the nearest"
 
 
 def test_a_memory_that_was_not_near_enough_was_outranked_where_somebody_asked() -> None:
-    memories, cosines = some(40), {f"m{n:02}": 0.5 - 0.01 * n for n in range(40)}
-    asked, unasked = decided(memories, cosines), decided(memories, cosines, UNASKED)
+    memories = memories_by_day(40)
+    cosines = {f"m{n:02}": 0.5 - 0.01 * n for n in range(40)}
+    asked = decided(memories, cosines)
+    unasked = decided(memories, cosines, UNASKED)
     row = asked.columns.row_of("m20")
     assert row is not None
     assert explain(asked, row).verdict.kind == "outranked"
@@ -89,19 +90,19 @@ def test_a_memory_that_was_not_near_enough_was_outranked_where_somebody_asked() 
 def test_where_words_and_meaning_count_the_outranked_are_not_told_of_more_relevant_ones() -> None:
     """`m00` is the most relevant by words, but three others have two ranks."""
     cosines = {"m01": 0.9, "m02": 0.8, "m03": 0.7} | {f"m{n:02}": 0.1 for n in range(4, 20)}
-    found = decided(some(20, worded=4), cosines)
-    assert came(found) == ["m01", "m02", "m03"]
-    row = found.columns.row_of("m00")
+    decision = decided(memories_by_day(20, worded=4), cosines)
+    assert chosen_ids(decision) == ["m01", "m02", "m03"]
+    row = decision.columns.row_of("m00")
     assert row is not None
-    assert found.counted.relevances[row] == max(found.counted.relevances)
-    verdict = explain(found, row).verdict
+    assert decision.counted.relevances[row] == max(decision.counted.relevances)
+    verdict = explain(decision, row).verdict
     assert (verdict.kind, len(verdict.others)) == ("outranked", 3)
     assert "others, which come first by words and meaning, took the 3 places" in verdict.sentence
 
 
 def test_the_needed_cosine_does_not_depend_on_what_a_model_calls_near() -> None:
     cosines = [0.1, 0.2, 0.3, 0.25, 0.15] * 10
-    narrow = [0.8 + 0.1 * each for each in cosines]
+    narrow = [0.8 + 0.1 * cosine for cosine in cosines]
     needed = needed_cosine(cosines, 1.0)
     assert needed_cosine(narrow, 1.0) == pytest.approx(0.8 + 0.1 * needed)
     assert needed == pytest.approx(0.2 + (sqrt(2 * 3.912023) + 1) * sqrt(0.005))
@@ -109,7 +110,7 @@ def test_the_needed_cosine_does_not_depend_on_what_a_model_calls_near() -> None:
     assert needed_cosine([0.9], 1.0) == needed_cosine([0.9] * 9, 1.0) == inf, "nothing to compare with"
 
 
-def test_reciprocal_ranks() -> None:
+def test_a_fused_score_is_a_sum_of_reciprocal_ranks() -> None:
     assert fused("ab", "bc") == {"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 62}
     assert fused("a", "a", offset=5, meaning=0.5) == {"a": 1.5 / 6}
 
@@ -120,10 +121,10 @@ def test_reciprocal_ranks() -> None:
     st.sampled_from([ASKED, UNASKED]),
 )
 def test_both_forms_decide_the_same(
-    given_: list[tuple[int, float]], near: dict[int, float], parameters: RecallParameters
+    facts: list[tuple[int, float]], near: dict[int, float], parameters: RecallParameters
 ) -> None:
     memories = [
         memory(f"m{n:02}", age=hours * HOUR, words={"披萨": weight} if weight else {})
-        for n, (hours, weight) in enumerate(given_)
+        for n, (hours, weight) in enumerate(facts)
     ]
     decided(memories, {f"m{n:02}": cosine for n, cosine in near.items()}, parameters)

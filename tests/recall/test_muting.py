@@ -27,14 +27,14 @@ P = RecallParameters(flashback_count=0)
 MANGO = [Message("user", "芒果能吃吗？")]
 
 
-def decided(kept: list[ShortTermMemory], places: frozenset[str]) -> Decision:
+def decided(memories: list[ShortTermMemory], places: frozenset[str]) -> Decision:
     """What the indexed selection decides, after seeing that the plain one gives the same."""
-    state = ConversationState("chat", short_term={one.id: one for one in kept})
+    state = ConversationState("chat", short_term={item.id: item for item in memories})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P, "places": places}
     query = query_of({"芒果": 10.0})
-    made = decide([Searched(state.short_term, index_of(state))], query, rng=random.Random(1), **about)  # type: ignore[arg-type]
-    assert made.recall == selection.select(kept, query, rng=random.Random(1), **about)  # type: ignore[arg-type]
-    return made
+    decision = decide([Searched(state.short_term, index_of(state))], query, rng=random.Random(1), **about)  # type: ignore[arg-type]
+    assert decision.recall == selection.select(memories, query, rng=random.Random(1), **about)  # type: ignore[arg-type]
+    return decision
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,21 @@ def decided(kept: list[ShortTermMemory], places: frozenset[str]) -> Decision:
     ],
 )
 def test_it_does_not_come_where_it_is_muted(muted: tuple[str, ...], folder: str | None, comes: bool) -> None:
-    kept = [memory("a", age=DAY, words={"芒果": 20.0}, muted=muted), memory("b", age=2 * DAY, words={"芒果": 9.0})]
-    made = decided(kept, muting_places("chat", folder))
-    assert ("a" in {one.memory.id for one in made.recall.top}) is comes
-    assert made.recall.held_back.muted == (not comes)
-    row = made.columns.row_of("a")
+    memories = [memory("a", age=DAY, words={"芒果": 20.0}, muted=muted), memory("b", age=2 * DAY, words={"芒果": 9.0})]
+    decision = decided(memories, muting_places("chat", folder))
+    assert ("a" in {item.memory.id for item in decision.recall.top}) is comes
+    assert decision.recall.held_back.muted == (not comes)
+    row = decision.columns.row_of("a")
     assert row is not None
-    assert (explain(made, row).verdict.kind == "muted") is not comes
+    assert (explain(decision, row).verdict.kind == "muted") is not comes
 
 
 def test_what_is_muted_is_not_named_as_near_nor_counted_as_too_recent() -> None:
-    kept = [memory("a", age=0, words={"芒果": 20.0}, muted=("everywhere",)), memory("b", age=DAY, words={"芒果": 9.0})]
-    recall = decided(kept, muting_places("chat", None)).recall
+    memories = [
+        memory("a", age=0, words={"芒果": 20.0}, muted=("everywhere",)),
+        memory("b", age=DAY, words={"芒果": 9.0}),
+    ]
+    recall = decided(memories, muting_places("chat", None)).recall
     assert recall.held_back == selection.HeldBack(recent=0, adjacent=0, in_context=0, muted=1)
     assert "a" not in {missed.recalled.memory.id for missed in recall.near}
 
@@ -98,11 +101,15 @@ def test_undo_takes_back_only_its_own_places(
 
 
 def test_a_new_session_is_not_shown_what_is_muted() -> None:
-    kept = [memory("a", pinned=True, muted=("folder:/shop",)), memory("b", pinned=True), memory("c", folder="/shop")]
-    pinned, last = left_off(kept, conversation_id="chat", session=None, folder="/shop")
-    assert ([one.id for one in pinned], [one.id for one in last]) == (["b"], ["c"])
-    pinned, _last = left_off(kept, conversation_id="chat", session=None, folder="/home")
-    assert [one.id for one in pinned] == ["a", "b"]
+    memories = [
+        memory("a", pinned=True, muted=("folder:/shop",)),
+        memory("b", pinned=True),
+        memory("c", folder="/shop"),
+    ]
+    pinned, last = left_off(memories, conversation_id="chat", session=None, folder="/shop")
+    assert ([item.id for item in pinned], [item.id for item in last]) == (["b"], ["c"])
+    pinned, _last = left_off(memories, conversation_id="chat", session=None, folder="/home")
+    assert [item.id for item in pinned] == ["a", "b"]
 
 
 @pytest.mark.anyio
@@ -113,31 +120,31 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(t
         name = stored.memory.id
         messages = {"messages": [{"role": "user", "content": "芒果能吃吗？"}]}
 
-        async def came() -> list[str]:
-            found = await call(recall_turn, app.call, messages)
-            return [item["id"] for item in found.structured["shortTerm"]["topRelevant"]]
+        async def recalled_ids() -> list[str]:
+            answer = await call(recall_turn, app.call, messages)
+            return [item["id"] for item in answer.structured["shortTerm"]["topRelevant"]]
 
-        assert await came() == [name]
+        assert await recalled_ids() == [name]
         muted = await call(one_memory.mute_memory, app.call, {"id": name})
         assert muted.structured["muted"] == ["conversation:default"]
         assert "no longer comes unasked in the conversation default" in muted.text
-        assert await came() == []
+        assert await recalled_ids() == []
         assert app.recalls.found()[-1].held == {"muted": 1}
         asked = {"recentMessages": messages["messages"]}
-        found = await call(short_term.search_short_term_memories, app.call, asked)
-        assert [item["id"] for item in found.structured["topRelevant"]] == [name]
+        answer = await call(short_term.search_short_term_memories, app.call, asked)
+        assert [item["id"] for item in answer.structured["topRelevant"]] == [name]
         why = await call(insight.explain_recall, app.call, {**asked, "memory_id": name})
         assert why.structured["verdict"] == "muted"
         assert "It is muted" in why.structured["reason"]
         again = await call(one_memory.mute_memory, app.call, {"id": name, "where": "nowhere"})
         assert again.structured["muted"] == []
-        assert await came() == [name]
+        assert await recalled_ids() == [name]
         undone = await call(archive.undo_change, app.call, {"changeId": again.structured["changeId"]})
         assert undone.structured["changes"][0]["what"] == "muted"
-        assert await came() == []
+        assert await recalled_ids() == []
     async with App(Settings(data_dir=tmp_path / "data")) as reopened:
-        [kept] = await reopened.conversation().short_term.memories()
-        assert kept.muted == ("conversation:default",)
+        [muted_memory] = await reopened.conversation().short_term.memories()
+        assert muted_memory.muted == ("conversation:default",)
 
 
 @pytest.mark.anyio
@@ -145,9 +152,9 @@ async def test_a_place_must_be_one_and_not_too_many(tmp_path: Path) -> None:
     async with App(Settings(data_dir=tmp_path / "data")) as app:
         stored = await app.conversation().short_term.add([Message("user", "我对芒果过敏")])
         mute = app.conversation().short_term.mute
-        for place in ("", "nowhere", "folder:", "conversation", "folder:a\0b"):
+        for wrong_place in ("", "nowhere", "folder:", "conversation", "folder:a\0b"):
             with pytest.raises(InvalidInput, match="is not `everywhere`"):
-                await mute(stored.memory.id, place)
+                await mute(stored.memory.id, wrong_place)
         for number in range(MOST_MUTED):
             await mute(stored.memory.id, f"folder:/{number}")
         with pytest.raises(InvalidInput, match="mute it everywhere"):

@@ -11,20 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW
+from searched_memories import searched_memories
 
-from memory_server.cli.parser import PACKAGE
+from languages import speaking
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
-from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
 from nlp import Enrichment, QueryWeights
-from sandbox.locale import said_in
 
 ZONE = timezone(timedelta(hours=8))
 """Where it is 08:00 on 21 June, a Sunday, at `NOW`."""
@@ -38,7 +36,9 @@ HOOK = replace(UNASKED, statement_words=2, nearly_best=0.5, question_match=1.1, 
 ASKED = replace(UNASKED, weak_too=True)
 
 
-def said(memory_id: str, text: str, *, age: int = DAY, score: float = 0.0, pinned: bool = False) -> ShortTermMemory:
+def memory_of(
+    memory_id: str, text: str, *, age: int = DAY, score: float = 0.0, pinned: bool = False
+) -> ShortTermMemory:
     """A memory of a user's text and a companion's answer."""
     messages = (Message("user", text), Message("assistant", "嗯。"))
     bare = ShortTermMemory(memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages, pinned=pinned)
@@ -47,11 +47,11 @@ def said(memory_id: str, text: str, *, age: int = DAY, score: float = 0.0, pinne
 
 def decided(memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters) -> Decision:
     query = WORDING.of_query([Message("user", text)], NOW)
-    searched = [Searched({memory.id: memory for memory in memories}, Index(memories, WORDING))]
+    searched = [searched_memories(memories, WORDING)]
     return decide(searched, query, conversation_id="other", now_ms=NOW, rng=Random(1), parameters=parameters)
 
 
-def found(memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters = UNASKED) -> Recall:
+def recall_of(memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters = UNASKED) -> Recall:
     """What comes by a message, after seeing that the plain form decides the same."""
     query = WORDING.of_query([Message("user", text)], NOW)
     indexed = decided(memories, text, parameters).recall
@@ -65,10 +65,10 @@ def found(memories: Sequence[ShortTermMemory], text: str, parameters: RecallPara
         wording=WORDING,
     )
     assert [item.memory.id for item in (*indexed.top, *indexed.next)] == ids(plain)
-    for one, other in zip((*indexed.top, *indexed.next), (*plain.top, *plain.next), strict=True):
-        assert (one.weak, one.receipt.overview) == (other.weak, other.receipt.overview)
-        assert one.receipt.relevance == pytest.approx(other.receipt.relevance, rel=1e-9, abs=1e-9)
-        assert one.counted == pytest.approx(other.counted, rel=1e-9, abs=1e-9)
+    for ours, theirs in zip((*indexed.top, *indexed.next), (*plain.top, *plain.next), strict=True):
+        assert (ours.weak, ours.receipt.overview) == (theirs.weak, theirs.receipt.overview)
+        assert ours.receipt.relevance == pytest.approx(theirs.receipt.relevance, rel=1e-9, abs=1e-9)
+        assert ours.counted == pytest.approx(theirs.counted, rel=1e-9, abs=1e-9)
     return indexed
 
 
@@ -104,25 +104,25 @@ ONLY_A_DAY = [
 def test_a_word_that_says_when_brings_no_memory_alone(
     stored: str, message: str, age: int, parameters: RecallParameters
 ) -> None:
-    assert ids(found([said("day", stored, age=age)], message, parameters)) == []
+    assert ids(recall_of([memory_of("day", stored, age=age)], message, parameters)) == []
 
 
 @pytest.mark.parametrize("parameters", [UNASKED, HOOK], ids=["recall_turn", "hook"])
 @pytest.mark.parametrize("message", ["What does petrol cost now?", "What is trending today?", "When is Easter?"])
 def test_a_word_that_only_asks_brings_no_memory_alone(message: str, parameters: RecallParameters) -> None:
-    stored = [said("what", "What a relief!"), said("when", "I laughed when it fell")]
-    assert ids(found(stored, message, parameters)) == []
+    stored = [memory_of("what", "What a relief!"), memory_of("when", "I laughed when it fell")]
+    assert ids(recall_of(stored, message, parameters)) == []
 
 
 def test_a_word_that_says_when_decides_between_memories_that_share_something_else() -> None:
-    memories = [said("old", "牙医说要拔牙", age=40 * DAY), said("new", "牙医说要补牙", age=DAY)]
-    assert ids(found(memories, "昨天牙医说了什么治疗方案？"))[0] == "new"
-    assert ids(found([*memories, said("other", "买了菜", age=DAY)], "昨天牙医说了什么治疗方案？"))[0] == "new"
+    memories = [memory_of("old", "牙医说要拔牙", age=40 * DAY), memory_of("new", "牙医说要补牙", age=DAY)]
+    assert ids(recall_of(memories, "昨天牙医说了什么治疗方案？"))[0] == "new"
+    assert ids(recall_of([*memories, memory_of("other", "买了菜", age=DAY)], "昨天牙医说了什么治疗方案？"))[0] == "new"
 
 
 def test_a_named_time_still_counts_in_a_question() -> None:
-    stored = said("then", "我在海边捡了贝壳", age=45 * DAY)
-    assert ids(found([stored], "上个月我在海边做什么？")) == ["then"]
+    stored = memory_of("then", "我在海边捡了贝壳", age=45 * DAY)
+    assert ids(recall_of([stored], "上个月我在海边做什么？")) == ["then"]
 
 
 @pytest.mark.parametrize(
@@ -140,31 +140,32 @@ def test_a_named_time_still_counts_in_a_question() -> None:
     ],
 )
 def test_the_explanation_says_so_in_one_sentence(stored: str, message: str, english: str, chinese: str) -> None:
-    decision = decided([said("day", stored, age=9 * DAY)], message, UNASKED)
+    decision = decided([memory_of("day", stored, age=9 * DAY)], message, UNASKED)
     verdict = explain(decision, 0).verdict
     assert verdict.kind == "below_threshold"
     assert verdict.sentence == english
-    assert said_in(verdict.sentence, "zh", PACKAGE) == chinese
+    with speaking("zh"):
+        assert explain(decision, 0).verdict.sentence == chinese
 
 
 # --- overviews ----------------------------------------------------------------------------------------------
 
 LIFE = [
-    said("name", "我叫阿遥，在杭州做插画师。", age=60 * DAY),
-    said("cat", "我家猫叫煤球。", age=55 * DAY, score=7.0),
-    said("allergy", "我对芒果过敏。", age=30 * DAY, pinned=True),
-    said("code", "帮我写个快排", age=5 * DAY),
-    said("dinner", "我和编辑吃了火锅", age=9 * DAY),
-    said("breakfast", "早餐吃了小笼包", age=8 * DAY),
-    said("again", "我还喝了豆浆", age=8 * DAY - 10 * MINUTE),
-    said("paint", "我把卧室刷成了灰蓝色", age=6 * HOUR),
+    memory_of("name", "我叫阿遥，在杭州做插画师。", age=60 * DAY),
+    memory_of("cat", "我家猫叫煤球。", age=55 * DAY, score=7.0),
+    memory_of("allergy", "我对芒果过敏。", age=30 * DAY, pinned=True),
+    memory_of("code", "帮我写个快排", age=5 * DAY),
+    memory_of("dinner", "我和编辑吃了火锅", age=9 * DAY),
+    memory_of("breakfast", "早餐吃了小笼包", age=8 * DAY),
+    memory_of("again", "我还喝了豆浆", age=8 * DAY - 10 * MINUTE),
+    memory_of("paint", "我把卧室刷成了灰蓝色", age=6 * HOUR),
 ]
 
 
 @pytest.mark.parametrize("parameters", [UNASKED, HOOK, ASKED], ids=["recall_turn", "hook", "asked"])
 @pytest.mark.parametrize("question", ["你都记得我什么", "what do you know about me?"])
 def test_everything_brings_what_is_pinned_used_and_new_of_the_user(question: str, parameters: RecallParameters) -> None:
-    recall = found(LIFE, question, parameters)
+    recall = recall_of(LIFE, question, parameters)
     assert ids(recall) == ["allergy", "cat", "paint", "again", "dinner"]
     assert not any(item.weak for item in (*recall.top, *recall.next))
     assert list(recall.gains(parameters)) == [], "an overview would bring the same again and again"
@@ -172,40 +173,40 @@ def test_everything_brings_what_is_pinned_used_and_new_of_the_user(question: str
 
 @pytest.mark.parametrize("question", ["我上周说了什么", "what did I say last week?", "上周我们聊了些什么"])
 def test_a_time_brings_what_was_said_in_it(question: str) -> None:
-    assert set(ids(found(LIFE, question))) == {"breakfast", "again", "dinner"}
+    assert set(ids(recall_of(LIFE, question))) == {"breakfast", "again", "dinner"}
 
 
 def test_a_day_brings_its_night_and_what_names_it() -> None:
-    night = said("night", "睡不着，数羊", age=7 * HOUR)
-    told = said("told", "6月20日要去看展", age=20 * DAY)
-    other = said("other", "看了一部电影", age=3 * DAY)
-    assert set(ids(found([night, told, other], "昨天我说了什么"))) == {"night", "told"}
+    night = memory_of("night", "睡不着，数羊", age=7 * HOUR)
+    naming = memory_of("told", "6月20日要去看展", age=20 * DAY)
+    unrelated = memory_of("other", "看了一部电影", age=3 * DAY)
+    assert set(ids(recall_of([night, naming, unrelated], "昨天我说了什么"))) == {"night", "told"}
 
 
 @pytest.mark.parametrize("question", ["what is my name?", "我叫什么名字"])
 def test_the_name_brings_what_tells_it_and_nothing_else(question: str) -> None:
-    assert ids(found(LIFE, question)) == ["name"]
-    assert ids(found([said("cat", "My cat is called Miso.")], question)) == []
+    assert ids(recall_of(LIFE, question)) == ["name"]
+    assert ids(recall_of([memory_of("cat", "My cat is called Miso.")], question)) == []
 
 
 @pytest.mark.parametrize(
     "message", ["晚安", "哈哈", "帮我写个快排序", "How are you?", "Tell me a joke", "What time is it now?"]
 )
 def test_small_talk_brings_no_overview(message: str) -> None:
-    assert found(LIFE[:3], message).query.overview is None
-    assert ids(found(LIFE[:3], message)) == []
+    assert recall_of(LIFE[:3], message).query.overview is None
+    assert ids(recall_of(LIFE[:3], message)) == []
 
 
 @pytest.mark.parametrize("question", ["你都记得我什么", "我上周说了什么", "what is my name?"])
 def test_a_threshold_that_nothing_reaches_silences_overviews_too(question: str) -> None:
-    assert ids(found(LIFE, question, replace(UNASKED, least_match=10_000.0))) == []
-    assert all(item.weak for item in found(LIFE, question, replace(ASKED, least_match=10_000.0)).top)
+    assert ids(recall_of(LIFE, question, replace(UNASKED, least_match=10_000.0))) == []
+    assert all(item.weak for item in recall_of(LIFE, question, replace(ASKED, least_match=10_000.0)).top)
 
 
 def test_one_of_each_hour_comes_before_a_second_one() -> None:
-    hour = [said(f"m{number}", "我在搬家", age=DAY + number * MINUTE) for number in range(9)]
-    earlier = said("earlier", "我养了猫", age=9 * DAY)
-    assert ids(found([*hour, earlier], "你都记得我什么")) == ["m0", "m1", "m2", "m3", "earlier"]
+    hour = [memory_of(f"m{number}", "我在搬家", age=DAY + number * MINUTE) for number in range(9)]
+    earlier = memory_of("earlier", "我养了猫", age=9 * DAY)
+    assert ids(recall_of([*hour, earlier], "你都记得我什么")) == ["m0", "m1", "m2", "m3", "earlier"]
 
 
 @pytest.mark.parametrize(
@@ -217,10 +218,10 @@ def test_one_of_each_hour_comes_before_a_second_one() -> None:
     ],
 )
 def test_what_is_not_in_an_overview_says_why(question: str, why: str) -> None:
-    decision = decided([said("code", "帮我写个快排", age=2 * DAY)], question, UNASKED)
-    told = explain(decision, 0)
-    assert why in str(told.verdict.sentence)
-    assert told.counted == 0.0
+    decision = decided([memory_of("code", "帮我写个快排", age=2 * DAY)], question, UNASKED)
+    explanation = explain(decision, 0)
+    assert why in str(explanation.verdict.sentence)
+    assert explanation.counted == 0.0
 
 
 SAID = [
@@ -257,7 +258,7 @@ def test_both_forms_decide_the_same(
     facts: list[tuple[str, int, float, bool]], message: str, parameters: RecallParameters
 ) -> None:
     memories = [
-        said(f"m{number}", text, age=age * HOUR, score=score, pinned=pinned)
+        memory_of(f"m{number}", text, age=age * HOUR, score=score, pinned=pinned)
         for number, (text, age, score, pinned) in enumerate(facts)
     ]
-    found(memories, message, parameters)
+    recall_of(memories, message, parameters)

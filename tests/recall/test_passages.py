@@ -122,7 +122,7 @@ def test_a_word_that_few_sentences_hold_decides() -> None:
     assert line.endswith("Blue it is.")
 
 
-def test_of_two_words_the_heavier_one_decides() -> None:
+def test_the_heavier_of_two_words_decides() -> None:
     text = " ".join(["The cat is on the roof.", *FILLER, "The dog is in the yard."])
     assert "cat" in shown(text, words={"cat": 2.0, "dog": 1.0}, room=50)[0]
     assert "dog" in shown(text, words={"cat": 1.0, "dog": 2.0}, room=50)[0]
@@ -173,9 +173,9 @@ def test_where_nothing_matches_the_beginnings_are_shown() -> None:
     assert shown(code * 9, words={}, room=60) == ["``` " + "x = 1 " * 7 + "…"]
 
 
-@pytest.mark.parametrize("place", range(40))
-def test_a_word_is_found_wherever_a_text_without_any_pause_is_cut(place: int) -> None:
-    text = "很长的话" * 200 + "啊" * place + "冻结" + "很长的话" * 200
+@pytest.mark.parametrize("position", range(40))
+def test_a_word_is_found_wherever_a_text_without_any_pause_is_cut(position: int) -> None:
+    text = "很长的话" * 200 + "啊" * position + "冻结" + "很长的话" * 200
     [line] = shown(text, words={"冻结": 1.0}, room=300, measure=BYTES, spaced=False)
     assert "冻结" in line
 
@@ -216,7 +216,8 @@ def looked_at(text: str) -> list[int]:
     ids=lambda text: text[:12],
 )
 def test_twice_the_text_is_twice_the_work(text: str) -> None:
-    once, twice = sum(looked_at(text)), sum(looked_at(text * 2))
+    once = sum(looked_at(text))
+    twice = sum(looked_at(text * 2))
     assert once <= 2.5 * len(text)
     assert twice <= 2.2 * once
 

@@ -79,8 +79,8 @@ def test_no_memory_can_end_its_block(hostile: str) -> None:
         ("a\u202eb\u202c\u2066c\u2069\u200b\u2060\ufeff\u00ad\x1b[31m\x00\x7f\x9b\r", "abc[31m"),
         ("a\u200db\u200c\u200d 好\u200d\u200c\u200c\u200d\ufe0f\ufe0e\ufe0f\u200d人", "ab 好\u200d人"),
         *(
-            (kept, kept)
-            for kept in (
+            (text, text)
+            for text in (
                 "x < 5, x<5, a <= b, <3, >_<, 《书》 -> \t",
                 "[TODO] [x] [INSTALL] [INST [链接](https://a.b) 【好】",
                 "a < b and c > d; i < n; i++) x < €5/kg, >_<。 <_< <3 >_<",
@@ -172,7 +172,7 @@ def test_what_was_recalled_is_not_said_however_it_is_brought(recalled: str) -> N
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "my cat Biscuit likes tuna",
         "user: my cat Biscuit likes tuna",
@@ -201,8 +201,8 @@ def test_what_was_recalled_is_not_said_however_it_is_brought(recalled: str) -> N
         '{"topRelevant": [1, "heldBack',
     ],
 )
-def test_what_people_say_themselves_stays_to_the_byte(said: str) -> None:
-    assert without_recalled(said) == said
+def test_what_people_say_themselves_stays_to_the_byte(message: str) -> None:
+    assert without_recalled(message) == message
 
 
 def test_what_is_broken_hides_no_result_behind_it() -> None:
@@ -233,10 +233,10 @@ def test_who_speaks_of_the_tag_is_heard() -> None:
 def test_a_line_is_known_by_an_age_as_recall_writes_it(language: Language, hours: int) -> None:
     now_ms = 1_780_000_000_000
     then = now_ms - hours * 3_600_000
-    told = ShortTermMemory("1", then, "t", (), (), 0.0, "chat", (Message("user", "我喜欢披萨", name="小 明"),))
+    memory = ShortTermMemory("1", then, "t", (), (), 0.0, "chat", (Message("user", "我喜欢披萨", name="小 明"),))
     for hour in range(0, 24, 4):
         zone = timezone(timedelta(hours=hour - 12))
-        line = prompt_lines(None, memories=[told], now_ms=now_ms, zone=zone, language=language)
+        line = prompt_lines(None, memories=[memory], now_ms=now_ms, zone=zone, language=language).text
         assert line
         assert without_recalled(f"嗯\n{line}") == "嗯"
 
@@ -265,7 +265,7 @@ def test_no_text_takes_longer_than_its_length(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "remaining"),
     [
         ("", ""),
         ("  spaces stay  ", "  spaces stay  "),
@@ -277,8 +277,8 @@ def test_no_text_takes_longer_than_its_length(unit: str) -> None:
         ("<recalled-memories-of-mine>x</recalled-memories>", "<recalled-memories-of-mine>x</recalled-memories>"),
     ],
 )
-def test_only_whole_blocks_go(text: str, said: str) -> None:
-    assert without_recalled(text) == said
+def test_only_whole_blocks_go(text: str, remaining: str) -> None:
+    assert without_recalled(text) == remaining
 
 
 def test_messages_that_were_nothing_but_recalled_are_left_out() -> None:

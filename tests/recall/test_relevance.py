@@ -18,9 +18,9 @@ from memory_server.conversations.recall.words import KeywordOptions
 P = RecallParameters()
 
 
-def judged(kept: ShortTermMemory, query: dict[str, float], now_ms: int) -> Receipt:
+def judged(stored: ShortTermMemory, query: dict[str, float], now_ms: int) -> Receipt:
     """The receipt of a memory that is all there is."""
-    [receipt] = receipts([kept], query_of(query), now_ms=now_ms, parameters=P, wording=KeywordOptions())
+    [receipt] = receipts([stored], query_of(query), now_ms=now_ms, parameters=P, wording=KeywordOptions())
     return receipt
 
 
@@ -53,14 +53,15 @@ def test_half_of_the_decay_happens_in_4_01_days() -> None:
 def test_relevance_is_match_minus_decay_plus_score(
     words: dict[str, float], query: dict[str, float], age: int, score: float, expected: float
 ) -> None:
-    found = judged(memory(age=age, words=words, score=score), query, NOW)
-    assert found.relevance == pytest.approx(expected, abs=1e-12)
+    receipt = judged(memory(age=age, words=words, score=score), query, NOW)
+    assert receipt.relevance == pytest.approx(expected, abs=1e-12)
 
 
 @given(KEYWORDS, KEYWORDS, st.integers(0, 400 * DAY), st.integers(1, 400 * DAY))
 def test_relevance_falls_with_age(words: dict[str, float], query: dict[str, float], age: int, later: int) -> None:
-    kept = memory(age=age, words=words)
-    now, then = judged(kept, query, NOW).relevance, judged(kept, query, NOW + later).relevance
+    stored = memory(age=age, words=words)
+    now = judged(stored, query, NOW).relevance
+    then = judged(stored, query, NOW + later).relevance
     assert then <= now
     assert now - then <= P.decay_ceiling + 1e-6
 
@@ -69,13 +70,13 @@ def test_relevance_falls_with_age(words: dict[str, float], query: dict[str, floa
 def test_the_receipt_adds_up_to_the_relevance(
     words: dict[str, float], query: dict[str, float], age: int, score: float
 ) -> None:
-    kept = memory(age=age, words=words, score=score)
-    found = judged(kept, query, NOW)
+    stored = memory(age=age, words=words, score=score)
+    receipt = judged(stored, query, NOW)
     shared = [word for word in query if word in words]
     match = sum(query[word] + words[word] for word in shared)
-    assert found.relevance == pytest.approx(match - decay(age, P) + score, rel=1e-12, abs=1e-9)
-    assert [match.word for match in found.matched] == shared
-    assert found.age_ms == age
+    assert receipt.relevance == pytest.approx(match - decay(age, P) + score, rel=1e-12, abs=1e-9)
+    assert [match.word for match in receipt.matched] == shared
+    assert receipt.age_ms == age
 
 
 @pytest.mark.parametrize("ahead", [1, MINUTE, DAY, 10**15, 2**62])

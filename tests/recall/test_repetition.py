@@ -11,16 +11,17 @@ from memory_server import App, Message, Session, Settings, open_memory
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 
-MINUTE, THEN = 60_000, 1_782_000_000_000
+MINUTE = 60_000
+THEN = 1_782_000_000_000
 TURN = [Message("user", "我喜欢吃披萨", THEN), Message("assistant", "记住了", THEN + 1_000)]
 
 
-def said(minutes: float, *changes: tuple[int, dict[str, object]]) -> list[Message]:
+def turn_later(minutes: float, *changes: tuple[int, dict[str, object]]) -> list[Message]:
     """The turn, said later, with other fields in some of its messages."""
-    made = [replace(message, time_ms=round((message.time_ms or 0) + minutes * MINUTE)) for message in TURN]
-    for place, fields in changes:
-        made[place] = replace(made[place], **fields)  # type: ignore[arg-type]
-    return made
+    messages = [replace(message, time_ms=round((message.time_ms or 0) + minutes * MINUTE)) for message in TURN]
+    for position, fields in changes:
+        messages[position] = replace(messages[position], **fields)  # type: ignore[arg-type]
+    return messages
 
 
 pytestmark = pytest.mark.anyio
@@ -29,17 +30,17 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("again", "total"),
     [
-        (said(0), 1),
-        (said(9.9), 1),
-        (said(-9.9), 1),
-        (said(0, (0, {"content": " 我喜欢吃披萨\n"})), 1),
-        (said(0, (0, {"name": "小明"})), 1),
-        (said(10), 2),
-        (said(-10), 2),
-        (said(0, (1, {"content": "好"})), 2),
-        (said(0, (0, {"role": "assistant"})), 2),
-        (said(0)[:1], 2),
-        ([*said(0), Message("user", "谢谢", THEN)], 2),
+        (turn_later(0), 1),
+        (turn_later(9.9), 1),
+        (turn_later(-9.9), 1),
+        (turn_later(0, (0, {"content": " 我喜欢吃披萨\n"})), 1),
+        (turn_later(0, (0, {"name": "小明"})), 1),
+        (turn_later(10), 2),
+        (turn_later(-10), 2),
+        (turn_later(0, (1, {"content": "好"})), 2),
+        (turn_later(0, (0, {"role": "assistant"})), 2),
+        (turn_later(0)[:1], 2),
+        ([*turn_later(0), Message("user", "谢谢", THEN)], 2),
     ],
 )
 async def test_equal_messages_within_ten_minutes_are_one_memory(

@@ -23,7 +23,7 @@ def keeping(count: int, *, like: RetentionParameters = STRICT.retention) -> Para
     return Parameters(retention=replace(like, always_kept=count))
 
 
-def gone(memories: list[ShortTermMemory], parameters: Parameters) -> list[str]:
+def ids_forgotten_of(memories: list[ShortTermMemory], parameters: Parameters) -> list[str]:
     return [forgotten.memory.id for forgotten in plan_cleanup(memories, NOW, parameters).forgotten]
 
 
@@ -46,32 +46,32 @@ def gone(memories: list[ShortTermMemory], parameters: Parameters) -> list[str]:
     ],
 )
 def test_where_there_are_too_many_old_and_faded_memories_go(age: float, score: float, reason: str | None) -> None:
-    found = plan_cleanup([memory(age=round(age), score=score)], NOW, STRICT).forgotten
-    assert [forgotten.reason for forgotten in found] == ([] if reason is None else [reason])
+    dropped = plan_cleanup([memory(age=round(age), score=score)], NOW, STRICT).forgotten
+    assert [forgotten.reason for forgotten in dropped] == ([] if reason is None else [reason])
 
 
-@pytest.mark.parametrize(("count", "forgotten"), [(0, 0), (1, 0), (19_999, 0), (20_000, 0), (20_003, 3)])
+@pytest.mark.parametrize(("count", "forgotten"), [(0, 0), (20_000, 0), (20_003, 3)])
 def test_up_to_20_000_memories_nothing_is_forgotten_however_old(count: int, forgotten: int) -> None:
     memories = [memory(f"{n:05}", age=400 * DAY + n) for n in range(count)]
     # Of equal decay (it is saturated) the oldest go first.
-    assert gone(memories, Parameters()) == [f"{n:05}" for n in range(count - 1, count - 1 - forgotten, -1)]
+    assert ids_forgotten_of(memories, Parameters()) == [f"{n:05}" for n in range(count - 1, count - 1 - forgotten, -1)]
 
 
-@pytest.mark.parametrize(("count", "forgotten"), [(0, 0), (511, 0), (512, 0), (513, 1), (600, 88)])
+@pytest.mark.parametrize(("count", "forgotten"), [(0, 0), (512, 0), (513, 1), (600, 88)])
 def test_the_node_original_keeps_512(count: int, forgotten: int) -> None:
     memories = [memory(f"{n:04}", age=300 * DAY + n) for n in range(count)]
-    assert gone(memories, NODE) == [f"{n:04}" for n in range(count - 1, count - 1 - forgotten, -1)]
+    assert ids_forgotten_of(memories, NODE) == [f"{n:04}" for n in range(count - 1, count - 1 - forgotten, -1)]
 
 
 @pytest.mark.parametrize("young", [0, 28, 511, 600])
 @pytest.mark.parametrize("score", [0, 100])
 def test_the_node_original_keeps_nothing_longer_than_a_year_however_few_there_are(young: int, score: int) -> None:
-    """ "Age > 1 year? Delete": only "Relevance < -5?" has "unless top 512"."""
+    """Its document says "Age > 1 year? Delete"; only "Relevance < -5?" has "unless top 512"."""
     old = [memory(f"old{n}", age=(370 + n) * DAY, score=score) for n in range(5)]
     pinned = memory("pinned", age=900 * DAY, pinned=True)
     others = [memory(f"young{n}", age=DAY) for n in range(young)]
-    assert gone([*others, pinned, *old], NODE) == [f"old{n}" for n in range(4, -1, -1)]
-    assert gone([*others, pinned, *old], keeping(1_000)) == []
+    assert ids_forgotten_of([*others, pinned, *old], NODE) == [f"old{n}" for n in range(4, -1, -1)]
+    assert ids_forgotten_of([*others, pinned, *old], keeping(1_000)) == []
 
 
 def test_what_was_never_recalled_goes_before_what_was() -> None:
@@ -82,10 +82,10 @@ def test_what_was_never_recalled_goes_before_what_was() -> None:
         memory("never, long ago", age=200 * DAY),
     ]
     never = ["never, long ago", "never, lately"]
-    assert gone(memories, keeping(2)) == never
-    assert gone(memories, STRICT) == [*never, "recalled and faded", "recalled long ago"]
+    assert ids_forgotten_of(memories, keeping(2)) == never
+    assert ids_forgotten_of(memories, STRICT) == [*never, "recalled and faded", "recalled long ago"]
     # To the Node original only points count.
-    assert gone(memories, keeping(1, like=NODE_RETENTION)) == [
+    assert ids_forgotten_of(memories, keeping(1, like=NODE_RETENTION)) == [
         "recalled long ago",
         "never, long ago",
         "recalled and faded",
@@ -99,20 +99,20 @@ def test_what_is_worth_least_goes_first_then_the_oldest_then_by_id() -> None:
         memory("a", age=4001 * DAY),
         memory("d", age=4 * DAY),
     ]
-    assert gone(memories, STRICT) == ["a", "b", "c", "d"]
+    assert ids_forgotten_of(memories, STRICT) == ["a", "b", "c", "d"]
 
 
 def test_pinned_memories_never_go_and_count_among_those_that_are_kept() -> None:
     pinned = [memory(f"p{n}", age=900 * DAY, pinned=True) for n in range(2)]
     failing = [memory(f"f{n}", age=(400 + n) * DAY) for n in range(3)]
-    assert gone([*pinned, *failing], keeping(3)) == ["f2", "f1"]
-    assert gone(pinned, STRICT) == []
+    assert ids_forgotten_of([*pinned, *failing], keeping(3)) == ["f2", "f1"]
+    assert ids_forgotten_of(pinned, STRICT) == []
 
 
 def test_what_has_not_faded_stays_however_many_there_are() -> None:
     good = [memory(f"g{n}", age=DAY) for n in range(600)]
     bad = [memory(f"b{n}", age=30 * DAY) for n in range(5)]
-    assert set(gone([*bad, *good], keeping(512))) == {f"b{n}" for n in range(5)}
+    assert set(ids_forgotten_of([*bad, *good], keeping(512))) == {f"b{n}" for n in range(5)}
 
 
 def test_one_run_forgets_no_more_than_it_may_and_says_what_is_due_later() -> None:
@@ -132,27 +132,28 @@ MEMORIES = st.lists(st.tuples(st.integers(-2, 500), st.integers(-10, 20), st.boo
 
 @given(MEMORIES, st.integers(0, 15), st.sampled_from([STRICT, NODE]), st.randoms(use_true_random=False))
 def test_retention_keeps_its_promises(
-    memories: list[ShortTermMemory], kept: int, rule: Parameters, shuffler: Random
+    memories: list[ShortTermMemory], count: int, rule: Parameters, shuffler: Random
 ) -> None:
-    parameters, nothing_kept = keeping(kept, like=rule.retention), keeping(0, like=rule.retention)
-    names, all_failing = gone(memories, parameters), gone(memories, nothing_kept)
+    parameters = keeping(count, like=rule.retention)
+    names = ids_forgotten_of(memories, parameters)
+    all_failing = ids_forgotten_of(memories, keeping(0, like=rule.retention))
     assert len(set(names)) == len(names)
     assert not any(m.pinned for m in memories if m.id in names)
-    left = [m for m in memories if m.id not in names]
+    remaining = [m for m in memories if m.id not in names]
     lasting = [m for m in memories if not rule.retention.age_counts_alone or m.pinned or NOW - m.time_ms <= 365 * DAY]
-    assert len(left) >= min(kept, len(lasting))
+    assert len(remaining) >= min(count, len(lasting))
     # Those that go are the first of all that could.
     assert names == all_failing[: len(names)]
     # Idempotent: what is left after a clean-up stays at the next one.
-    assert gone(left, parameters) == []
+    assert ids_forgotten_of(remaining, parameters) == []
     shuffled = list(memories)
     shuffler.shuffle(shuffled)
-    assert gone(shuffled, parameters) == names
+    assert ids_forgotten_of(shuffled, parameters) == names
 
 
 @given(MEMORIES, st.integers(0, 15))
 def test_for_the_node_original_the_faded_fill_up_what_the_others_leave_open(
-    memories: list[ShortTermMemory], kept: int
+    memories: list[ShortTermMemory], count: int
 ) -> None:
     """Its rule as its document says it: what is older than a year goes; of what has faded, the most relevant stay until
     there are 512."""
@@ -161,14 +162,14 @@ def test_for_the_node_original_the_faded_fill_up_what_the_others_leave_open(
     good = [m for m in lasting if m.pinned or points[m.id] >= -5]
     faded = [m for m in lasting if m not in good]
     faded.sort(key=lambda m: (points[m.id], m.time_ms, m.id), reverse=True)
-    stays = {m.id for m in [*good, *faded[: max(0, kept - len(good))]]}
-    names = gone(memories, keeping(kept, like=NODE_RETENTION))
+    stays = {m.id for m in [*good, *faded[: max(0, count - len(good))]]}
+    names = ids_forgotten_of(memories, keeping(count, like=NODE_RETENTION))
     assert {m.id for m in memories} - set(names) == stays
 
 
 def test_every_constant_counts() -> None:
     memories = [memory("a", age=10 * DAY, score=20), memory("b", age=10 * DAY)]
     stricter = replace(STRICT.retention, max_age_ms=9 * DAY)
-    assert len(gone(memories, Parameters(retention=stricter))) == 2
+    assert len(ids_forgotten_of(memories, Parameters(retention=stricter))) == 2
     milder = replace(STRICT.retention, min_relevance=-16.0)
-    assert gone(memories, Parameters(retention=milder)) == []
+    assert ids_forgotten_of(memories, Parameters(retention=milder)) == []

@@ -1,4 +1,4 @@
-"""Of two facts with the same words the newer comes first, however often the older one was recalled."""
+"""The newer of two facts with the same words comes first, however often the older one was recalled."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from memory_server.conversations.recall.receipts import MatchedWord
 from memory_server.conversations.recall.same_words import Lent, Standing, lent_points, telling_words
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
+from memory_server.runtime import LASTING, ONE_QUESTION, Runtime
 from memory_server.tools.insight import explain_recall
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,9 @@ def standing(time_ms: int, match: float, score: float, relevance: float | None =
     ],
     ids=["newer", "recalled less", "a little less", "shares less", "other words", "ahead", "never recalled", "three"],
 )
-def test_who_gets_points(standings: list[Standing], shared: list[str], lent: dict[int, Lent]) -> None:
+def test_the_newer_of_two_texts_with_the_same_words_is_lent_points(
+    standings: list[Standing], shared: list[str], lent: dict[int, Lent]
+) -> None:
     assert lent_points(standings, lambda number: telling_words(words(shared[number]), [shared[number], "0660"])) == lent
 
 
@@ -53,7 +56,7 @@ def test_a_text_that_says_other_things_too_gets_none() -> None:
     assert lent_points(standings, lambda number: telling_words(words("phone"), long)) == {}
 
 
-async def _asked_often(app: App, texts: tuple[str, str], question: str) -> list[str]:
+async def _texts_after_many_questions(app: App, texts: tuple[str, str], question: str) -> list[str]:
     """The texts that come after a question, which had been asked often before the second one was stored."""
     memories = app.conversation().short_term
     now = app.clock()
@@ -74,18 +77,28 @@ async def _asked_often(app: App, texts: tuple[str, str], question: str) -> list[
 async def test_the_newer_fact_comes_first(
     texts: tuple[str, str], question: str, brief: bool, tmp_path: Path, elsewhere: None
 ) -> None:
-    async with App(Settings(seed=1, data_dir=tmp_path / "data"), brief=brief) as app:
-        came = await _asked_often(app, texts, question)
-    assert came == [f"user: {texts[1]}", f"user: {texts[0]}"]
+    settings = Settings(seed=1, data_dir=tmp_path / "data")
+    lifetime = ONE_QUESTION if brief else LASTING
+    async with App(settings, runtime=Runtime(settings, lifetime)) as app:
+        recalled_texts = await _texts_after_many_questions(app, texts, question)
+    assert recalled_texts == [f"user: {texts[1]}", f"user: {texts[0]}"]
 
 
 async def test_the_explanation_names_the_older_one(tmp_path: Path, elsewhere: None) -> None:
     async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
-        await _asked_often(app, PHONES, "What is my phone number?")
+        await _texts_after_many_questions(app, PHONES, "What is my phone number?")
         older, newer = sorted(await app.conversation().short_term.memories(), key=lambda memory: memory.time_ms)
         asked = [Message("user", "What is my phone number?")]
-        made = await explain_recall.function(app.call, asked, memory_id=newer.id)
-    assert f"shares the same words as {older.id}" in str(made)
-    assert made.older == older.id
-    points = made.match + made.around + made.span + made.cue - made.decay + made.score + made.lent
-    assert made.relevance == pytest.approx(points, abs=0.06)
+        explanation = await explain_recall.function(app.call, asked, memory_id=newer.id)
+    assert f"shares the same words as {older.id}" in str(explanation)
+    assert explanation.older == older.id
+    points = (
+        explanation.match
+        + explanation.around
+        + explanation.span
+        + explanation.cue
+        - explanation.decay
+        + explanation.score
+        + explanation.lent
+    )
+    assert explanation.relevance == pytest.approx(points, abs=0.06)

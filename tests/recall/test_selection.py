@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
+from searched_memories import searched_memories
 
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.flashbacks import flashback_weight
-from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.selection import Recall, reinforcements
@@ -30,23 +29,23 @@ WORD = query_of({"披萨": 10.0})
 
 
 def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Recall:
-    return both(memories, WORD, seed=seed, parameters=parameters)
+    return recall_of(memories, WORD, seed=seed, parameters=parameters)
 
 
-def both(
+def recall_of(
     memories: Sequence[ShortTermMemory], query: RecallQuery, *, seed: int, parameters: RecallParameters = P
 ) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
-    found = decide([Searched({m.id: m for m in memories}, Index(memories))], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    assert found == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
-    return found
+    recall = decide([searched_memories(memories)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
+    assert recall == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    return recall
 
 
 def ids(recall: Recall) -> tuple[list[str], list[str], list[str]]:
-    top, following, flashback = (
-        [item.memory.id for item in tier] for tier in (recall.top, recall.next, recall.flashback)
-    )
+    top = [item.memory.id for item in recall.top]
+    following = [item.memory.id for item in recall.next]
+    flashback = [item.memory.id for item in recall.flashback]
     return top, following, flashback
 
 
@@ -60,7 +59,11 @@ def relevant(memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: ob
 def test_the_two_most_relevant_are_top_the_third_is_next_and_two_of_the_rest_come_back() -> None:
     memories = [relevant(f"m{n}", 20.0 + n, age=(n + 1) * DAY) for n in range(8)]
     top, following, flashback = ids(search(memories))
-    by_relevance = sorted(memories, key=lambda m: -(m.weights[0] + 10 - 15 * (1 - math.exp(-(NOW - m.time_ms) * 2e-9))))
+
+    def relevance(m: ShortTermMemory) -> float:
+        return m.weights[0] + 10 - 15 * (1 - math.exp(-(NOW - m.time_ms) * 2e-9))
+
+    by_relevance = sorted(memories, key=relevance, reverse=True)
     assert [*top, *following] == [m.id for m in by_relevance[:3]]
     assert (len(top), len(following), len(flashback)) == (2, 1, 2)
     assert not {*flashback} & {*top, *following}
@@ -86,11 +89,11 @@ def test_a_relevance_of_exactly_five_is_enough(score: float, comes: bool) -> Non
     ],
 )
 def test_what_is_younger_than_20_minutes_in_this_conversation_is_held_back(age: int, chat: str, comes: bool) -> None:
-    found = search([relevant("a", age=age, chat=chat)])
-    assert bool(found.top) is comes
-    assert found.flashback == ()
-    assert found.held_back.recent == (0 if comes else 1)
-    assert found.searched == 1
+    recall = search([relevant("a", age=age, chat=chat)])
+    assert bool(recall.top) is comes
+    assert recall.flashback == ()
+    assert recall.held_back.recent == (0 if comes else 1)
+    assert recall.searched == 1
 
 
 @pytest.mark.parametrize(
@@ -98,17 +101,17 @@ def test_what_is_younger_than_20_minutes_in_this_conversation_is_held_back(age: 
     [(10 * MINUTE, True), (10 * MINUTE - 1, False), (-10 * MINUTE, True), (-10 * MINUTE + 1, False)],
 )
 def test_two_recalled_memories_are_ten_minutes_apart(apart: int, second: bool) -> None:
-    found = search([relevant("a", 30, age=DAY), relevant("b", 20, age=DAY + apart)])
-    assert ids(found) == (["a", "b"] if second else ["a"], [], [])
-    assert found.held_back.adjacent == (0 if second else 1)
+    recall = search([relevant("a", 30, age=DAY), relevant("b", 20, age=DAY + apart)])
+    assert ids(recall) == (["a", "b"] if second else ["a"], [], [])
+    assert recall.held_back.adjacent == (0 if second else 1)
 
 
 def test_held_back_counts_each_rule() -> None:
     recent = [relevant(f"r{n}", age=n * MINUTE) for n in range(3)] + [memory("irrelevant", age=MINUTE)]
     around = [relevant(f"a{n}", 20.0 - n, age=DAY + n * MINUTE) for n in range(4)]
-    found = search([*recent, *around])
-    assert (found.held_back.recent, found.held_back.adjacent, found.searched) == (4, 3, 8)
-    assert ids(found) == (["a0"], [], [])
+    recall = search([*recent, *around])
+    assert (recall.held_back.recent, recall.held_back.adjacent, recall.searched) == (4, 3, 8)
+    assert ids(recall) == (["a0"], [], [])
 
 
 def test_what_comes_after_the_last_place_is_taken_is_not_held_back() -> None:
@@ -120,8 +123,8 @@ def test_what_comes_after_the_last_place_is_taken_is_not_held_back() -> None:
 @pytest.mark.parametrize(("top", "following", "back"), [(0, 0, 0), (0, 1, 0), (1, 0, 3), (5, 5, 5), (100, 100, 100)])
 def test_the_sizes_of_the_tiers_are_parameters(top: int, following: int, back: int) -> None:
     parameters = replace(P, top_count=top, next_count=following, flashback_count=back)
-    found = search([relevant(f"m{n:02}", age=(n + 1) * DAY) for n in range(12)], parameters=parameters)
-    given_top, given_next, given_back = ids(found)
+    recall = search([relevant(f"m{n:02}", age=(n + 1) * DAY) for n in range(12)], parameters=parameters)
+    given_top, given_next, given_back = ids(recall)
     assert len(given_top) == min(top, 12)
     assert len(given_next) == min(following, 12 - len(given_top))
     assert len(given_back) == min(back, 12 - len(given_top) - len(given_next))
@@ -157,14 +160,14 @@ def test_the_order_of_the_store_changes_nothing(shuffler: Random, seed: int, cou
 # --- reinforcement -----------------------------------------------------------------------------------------
 
 
-def reinforced(found: Recall) -> tuple[Reinforced, ...]:
-    return reinforcements(((recalled.memory, points) for recalled, points in found.gains(P)), P)
+def reinforced(recall: Recall) -> tuple[Reinforced, ...]:
+    return reinforcements(((recalled.memory, points) for recalled, points in recall.gains(P)), P)
 
 
 def test_top_gains_five_next_two_flashbacks_nothing() -> None:
-    found = search([relevant(f"m{n}", 50.0 - n, age=(n + 1) * DAY, score=float(n)) for n in range(6)])
-    assert found.flashback
-    assert [(c.id, c.before, c.after) for c in reinforced(found)] == [
+    recall = search([relevant(f"m{n}", 50.0 - n, age=(n + 1) * DAY, score=float(n)) for n in range(6)])
+    assert recall.flashback
+    assert [(c.id, c.before, c.after) for c in reinforced(recall)] == [
         ("m0", 0, 5),
         ("m1", 1, 6),
         ("m2", 2, 4),
@@ -179,9 +182,9 @@ def test_a_score_stops_at_a_hundred(before: float, after: float) -> None:
 
 @pytest.mark.parametrize("score", [100.0, 140.0])
 def test_a_score_that_cannot_rise_is_no_change(score: float) -> None:
-    found = search([relevant("a", score=score)])
-    assert ids(found)[0] == ["a"]
-    assert reinforced(found) == ()
+    recall = search([relevant("a", score=score)])
+    assert ids(recall)[0] == ["a"]
+    assert reinforced(recall) == ()
 
 
 # --- flashbacks --------------------------------------------------------------------------------------------
@@ -219,11 +222,14 @@ def test_flashbacks_keep_the_time_rules_too() -> None:
 def test_flashbacks_need_no_relevance_and_may_be_relevant_ones_left_over() -> None:
     faded = memory("faded", age=300 * DAY)
     left_over = [relevant(f"m{n}", 50.0 - n, age=(n + 1) * DAY) for n in range(4)]
-    drawn = {name for seed in range(40) for name in ids(search([faded, *left_over], seed=seed))[2]}
+    drawn: set[str] = set()
+    for seed in range(40):
+        drawn.update(ids(search([faded, *left_over], seed=seed))[2])
     assert drawn == {"faded", "m3"}
 
 
-def test_flashbacks_are_drawn_by_weight_without_replacement() -> None:
+@pytest.mark.parametrize("rounds", [1_000, pytest.param(4_000, marks=pytest.mark.full)])
+def test_flashbacks_are_drawn_by_weight_without_replacement(rounds: int) -> None:
     pool = [
         memory("new", age=2 * DAY, score=0),
         memory("liked", age=364 * DAY, score=50),
@@ -232,11 +238,11 @@ def test_flashbacks_are_drawn_by_weight_without_replacement() -> None:
     ]
     weights = {m.id: flashback_weight(m, NOW, P) for m in pool}
     total = sum(weights.values())
-    expected = {
-        (a, b): weights[a] / total * weights[b] / (total - weights[a]) for a, b in itertools.permutations(weights, 2)
-    }
+    expected = {}
+    for first, second in itertools.permutations(weights, 2):
+        remaining = total - weights[first]
+        expected[first, second] = weights[first] / total * weights[second] / remaining
     parameters = replace(P, top_count=0, next_count=0)
-    rounds = 4000
     drawn: Counter[tuple[str, str]] = Counter()
     for seed in range(rounds):
         first, second = ids(search(pool, seed=seed, parameters=parameters))[2]
@@ -255,24 +261,23 @@ def naive(memories: Sequence[ShortTermMemory], query: dict[str, float]) -> tuple
 
     def worth(m: ShortTermMemory) -> float:
         shared = set(m.words) & set(query)
-        match = sum(query[w] + dict(zip(m.words, m.weights, strict=True))[w] for w in shared)
+        weights = dict(zip(m.words, m.weights, strict=True))
+        match = sum(query[w] + weights[w] for w in shared)
         return match - 15 * (1 - math.exp(-max(0, NOW - m.time_ms) * 2e-9)) + m.score
 
     eligible = [m for m in memories if m.conversation_id != "chat" or max(0, NOW - m.time_ms) >= 20 * MINUTE]
     chosen: list[ShortTermMemory] = []
+
+    def can_still_come(m: ShortTermMemory) -> bool:
+        return m not in chosen and all(abs(m.time_ms - c.time_ms) >= 10 * MINUTE for c in chosen)
+
     while len(chosen) < 3:
-        left = [
-            m
-            for m in eligible
-            if m not in chosen and worth(m) >= 5 and all(abs(m.time_ms - c.time_ms) >= 10 * MINUTE for c in chosen)
-        ]
-        if not left:
+        remaining = [m for m in eligible if worth(m) >= 5 and can_still_come(m)]
+        if not remaining:
             break
         # To nine digits, because the sum over a set has no order.
-        chosen.append(min(left, key=lambda m: (-round(worth(m), 9), -m.time_ms, m.id)))
-    pool = [
-        m.id for m in eligible if m not in chosen and all(abs(m.time_ms - c.time_ms) >= 10 * MINUTE for c in chosen)
-    ]
+        chosen.append(min(remaining, key=lambda m: (-round(worth(m), 9), -m.time_ms, m.id)))
+    pool = [m.id for m in eligible if can_still_come(m)]
     return [m.id for m in chosen], pool
 
 
@@ -297,14 +302,14 @@ def test_select_is_the_naive_reading_of_the_design(
         memory(f"m{n}", age=age, words=words, score=score, chat=chat)
         for n, (age, words, score, chat) in enumerate(facts)
     ]
-    found = both(memories, query_of(query), seed=seed)
-    top, following, flashback = ids(found)
+    recall = recall_of(memories, query_of(query), seed=seed)
+    top, following, flashback = ids(recall)
     chosen, pool = naive(memories, query)
     assert [*top, *following] == chosen
     assert top == chosen[:2]
     assert set(flashback) <= set(pool)
     assert bool(flashback) is bool(pool)
-    times = [item.memory.time_ms for tier in (found.top, found.next, found.flashback) for item in tier]
+    times = [item.memory.time_ms for item in (*recall.top, *recall.next, *recall.flashback)]
     assert all(abs(a - b) >= 10 * MINUTE for a, b in itertools.combinations(times, 2))
 
 
@@ -313,33 +318,34 @@ def test_select_is_the_naive_reading_of_the_design(
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.integers(0, 2)), max_size=30), st.integers(0, 99))
 def test_several_conversations_are_searched_as_if_they_were_one(parts: list[tuple[int, int, int]], seed: int) -> None:
-    kept: dict[str, list[ShortTermMemory]] = {"chat": [], "b": [], "c": []}
+    by_conversation: dict[str, list[ShortTermMemory]] = {"chat": [], "b": [], "c": []}
     for number, (steps, weight, where) in enumerate(parts):
-        name = list(kept)[where]
-        kept[name].append(relevant(f"m{number}", weight * 10.0, age=steps * 7 * MINUTE, chat=name))
-    searched = [Searched({m.id: m for m in memories}, Index(memories), name) for name, memories in kept.items()]
+        name = list(by_conversation)[where]
+        by_conversation[name].append(relevant(f"m{number}", weight * 10.0, age=steps * 7 * MINUTE, chat=name))
+    searched = [searched_memories(memories, conversation_id=name) for name, memories in by_conversation.items()]
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
-    found = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    everything = [m for memories in kept.values() for m in memories]
+    recall = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
+    everything = list(itertools.chain.from_iterable(by_conversation.values()))
     plain = selection.select(everything, WORD, rng=Random(seed), **about)  # type: ignore[arg-type]
-    assert ids(found) == ids(plain)
-    assert (found.held_back, found.searched) == (plain.held_back, plain.searched)
-    for item in (*found.top, *found.next, *found.flashback):
+    assert ids(recall) == ids(plain)
+    assert (recall.held_back, recall.searched) == (plain.held_back, plain.searched)
+    for item in (*recall.top, *recall.next, *recall.flashback):
         assert item.kept_in == item.memory.conversation_id
 
 
 def test_two_conversations_may_hold_the_same_id() -> None:
-    one, other = relevant("same", 30.0, chat="b"), relevant("same", 20.0, age=3 * DAY, chat="c")
-    searched = [Searched({m.id: m}, Index([m]), m.conversation_id) for m in (one, other)]
-    found = decide(searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P).recall
-    assert [(item.kept_in, item.memory) for item in found.top] == [("b", one), ("c", other)]
+    first = relevant("same", 30.0, chat="b")
+    second = relevant("same", 20.0, age=3 * DAY, chat="c")
+    searched = [searched_memories([m], conversation_id=m.conversation_id) for m in (first, second)]
+    recall = decide(searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P).recall
+    assert [(item.kept_in, item.memory) for item in recall.top] == [("b", first), ("c", second)]
 
 
 # --- what nearly came --------------------------------------------------------------------------------------
 
 
 def lacked(recall: Recall) -> dict[str, tuple[str, float]]:
-    return {one.recalled.memory.id: (one.lacked, round(one.points, 6)) for one in recall.near}
+    return {miss.recalled.memory.id: (miss.lacked, round(miss.points, 6)) for miss in recall.near}
 
 
 def test_the_three_most_relevant_that_did_not_come_say_what_they_lacked() -> None:
@@ -349,23 +355,23 @@ def test_the_three_most_relevant_that_did_not_come_say_what_they_lacked() -> Non
     young = relevant("young", 99.0, age=MINUTE, chat="chat")
     nothing = memory("nothing", age=6 * DAY, words={"电影": 99.0})
     only = replace(P, flashback_count=0, same_moment=1)
-    found = search([*taken, late, beside, young, nothing, relevant("last", 9.0, age=9 * DAY)], parameters=only)
-    assert ids(found)[:2] == (["came0", "came1"], ["came2"])
-    assert list(lacked(found)) == ["beside", "late", "last"], "neither what is held back nor what shares nothing"
-    assert lacked(found)["beside"] == ("same_moment", 0.0)
-    assert lacked(found)["late"] == ("place", 0.0)
+    recall = search([*taken, late, beside, young, nothing, relevant("last", 9.0, age=9 * DAY)], parameters=only)
+    assert ids(recall)[:2] == (["came0", "came1"], ["came2"])
+    assert list(lacked(recall)) == ["beside", "late", "last"], "neither what is held back nor what shares nothing"
+    assert lacked(recall)["beside"] == ("same_moment", 0.0)
+    assert lacked(recall)["late"] == ("place", 0.0)
 
 
 def test_what_was_not_relevant_enough_lacks_points() -> None:
     far = relevant("far", 5.0, age=300 * DAY)
-    found = search([far], parameters=replace(P, flashback_count=0, threshold=20.0))
-    [one] = found.near
-    assert one.lacked == "points"
-    assert one.points == pytest.approx(20.0 - one.recalled.receipt.relevance)
-    assert found.top == ()
+    recall = search([far], parameters=replace(P, flashback_count=0, threshold=20.0))
+    [miss] = recall.near
+    assert miss.lacked == "points"
+    assert miss.points == pytest.approx(20.0 - miss.recalled.receipt.relevance)
+    assert recall.top == ()
 
 
 def test_a_flashback_came_and_did_not_nearly_come() -> None:
-    found = search([relevant("far", 5.0, age=300 * DAY)], parameters=replace(P, threshold=20.0))
-    assert ids(found) == ([], [], ["far"])
-    assert found.near == ()
+    recall = search([relevant("far", 5.0, age=300 * DAY)], parameters=replace(P, threshold=20.0))
+    assert ids(recall) == ([], [], ["far"])
+    assert recall.near == ()

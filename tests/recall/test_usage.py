@@ -29,9 +29,9 @@ def credited(memories: list[ShortTermMemory], *, asked: set[str], answered: set[
         parameters=RecallParameters(),
     )
     assert recall.flashback
-    kept = used(recall, memories, asked=frozenset(asked), answered=frozenset(answered))
-    assert kept.flashback == (), "what came by chance was not looked for"
-    return [item.memory.id for item in (*kept.top, *kept.next)]
+    credit = used(recall, memories, asked=frozenset(asked), answered=frozenset(answered))
+    assert credit.flashback == (), "what came by chance was not looked for"
+    return [item.memory.id for item in (*credit.top, *credit.next)]
 
 
 ONE = memory("one", words={"披萨": 20.0, "凤梨": 5.0, "常见": 5.0})
@@ -69,8 +69,8 @@ def test_a_hundredth_of_many_is_few() -> None:
 
 def test_a_word_said_once_in_a_long_answer_is_one_of_its_words() -> None:
     filler = " ".join(f"Sentence number {n} talks about the weather of that day." for n in range(200))
-    said = words_said([Message("assistant", f"{filler} The drive is under the staircase. {filler}")], WORDING, NOW)
-    assert stem("staircase") in said
+    words = words_said([Message("assistant", f"{filler} The drive is under the staircase. {filler}")], WORDING, NOW)
+    assert stem("staircase") in words
     chinese = words_said(
         [Message("assistant", "今天天气很好。" * 500 + "硬盘在楼梯下面。" + "明天也好！" * 500)], WORDING, NOW
     )
@@ -78,8 +78,8 @@ def test_a_word_said_once_in_a_long_answer_is_one_of_its_words() -> None:
 
 
 def test_words_that_say_little_are_none() -> None:
-    said = words_said([Message("assistant", "What should we do about these, please? 我们觉得可以")], WORDING, NOW)
-    assert said.isdisjoint({"what", "should", "about", "these", "please", "我们", "觉得", "可以"})
+    words = words_said([Message("assistant", "What should we do about these, please? 我们觉得可以")], WORDING, NOW)
+    assert words.isdisjoint({"what", "should", "about", "these", "please", "我们", "觉得", "可以"})
 
 
 pytestmark = pytest.mark.anyio
@@ -91,13 +91,13 @@ ASK = [Message("user", "Which port does the staging database use?")]
 async def test_what_an_answer_used_is_reinforced_where_it_is_kept(tmp_path: Path, answer: str, score: float) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
-        told = await chat.add([Message("user", "The staging database listens on port 5433.", OLD)])
+        stored = await chat.add([Message("user", "The staging database listens on port 5433.", OLD)])
         turn = await chat.add([*ASK, Message("assistant", answer)], session=Session("s"))
-        found = await chat.credit(
+        credit = await chat.credit(
             ASK, Message("assistant", answer), became=turn.memory.id, session=Session("s", 0), by="hook"
         )
-        assert {kept.id: kept.score for kept in await chat.memories()} == {told.memory.id: score, turn.memory.id: 0.0}
-        assert bool(found.changes) is bool(score)
+        assert {item.id: item.score for item in await chat.memories()} == {stored.memory.id: score, turn.memory.id: 0.0}
+        assert bool(credit.changes) is bool(score)
         (latest, *_) = await app.store.history("default")
         assert latest.by == ("hook" if score else "api")
 
@@ -108,4 +108,4 @@ async def test_a_memory_that_nobody_may_change_is_not_reinforced(tmp_path: Path)
     async with open_memory(tmp_path, settings=Settings(read_only=True)) as app:
         chat = app.conversation().short_term
         await chat.credit(ASK, Message("assistant", "It is 5433."))
-        assert [kept.score for kept in await chat.memories()] == [0.0]
+        assert [item.score for item in await chat.memories()] == [0.0]

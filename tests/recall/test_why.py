@@ -23,10 +23,11 @@ assert len(RULES) == len(fields(HeldBack))
 
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_says_one_and_many(rule: str) -> None:
-    one, many = why.held_back(rule, 1), why.held_back(rule, 3)
-    assert one.startswith("1 ")
+    single = why.held_back(rule, 1)
+    many = why.held_back(rule, 3)
+    assert single.startswith("1 ")
     assert many.startswith("3 ")
-    assert f"({rule})" not in one, "a rule of ours has words of its own"
+    assert f"({rule})" not in single, "a rule of ours has words of its own"
 
 
 def test_a_rule_of_another_version_is_counted_by_its_name() -> None:
@@ -37,6 +38,6 @@ def test_a_rule_of_another_version_is_counted_by_its_name() -> None:
 def test_each_near_miss_says_something_else(words: dict[str, float]) -> None:
     near = [{"id": lacked, "tier": "near", "lacked": lacked, "points": 0.7, "words": words} for lacked in LACKED]
     items = recorded_recall({"near": near}).near
-    sentences = [why.lacked(item, zh=False) for item in items]
+    sentences = [why.near_miss_text(item, zh=False) for item in items]
     assert len(sentences) == len(set(sentences)) == len(LACKED)
     assert any("0.7 points too few" in sentence for sentence in sentences)

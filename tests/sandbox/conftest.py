@@ -12,6 +12,6 @@ from sandbox import SandboxLimits
 
 @pytest.fixture(scope="session")
 def driver() -> Iterator[Driver]:
-    made = Driver(SandboxLimits(), workers=1)
-    yield made
-    made.close()
+    driver = Driver(SandboxLimits(), workers=1)
+    yield driver
+    driver.close()

@@ -15,11 +15,11 @@ from sandbox.worker import board
 def memory(count: int, index: int, notes: str, verdicts: bytes = b"") -> memoryview:
     text = notes.encode("utf-16-le", "surrogatepass")
     ends_at = board.HEADER_BYTES + (count + 7) // 8 * 8
-    made = bytearray(ends_at + count * 8 + len(text))
-    struct.pack_into("=iii", made, 0, index, len(text) // 2, 0)
-    made[board.HEADER_BYTES : board.HEADER_BYTES + len(verdicts)] = verdicts
-    made[ends_at + count * 8 :] = text
-    return memoryview(made)
+    content = bytearray(ends_at + count * 8 + len(text))
+    struct.pack_into("=iii", content, 0, index, len(text) // 2, 0)
+    content[board.HEADER_BYTES : board.HEADER_BYTES + len(verdicts)] = verdicts
+    content[ends_at + count * 8 :] = text
+    return memoryview(content)
 
 
 def test_what_was_written_is_read() -> None:
@@ -34,7 +34,8 @@ def test_a_note_that_was_cut_off_is_left_out() -> None:
 
 
 def test_what_was_read_is_not_read_again() -> None:
-    first, second = ('{"i":0,"k":"thrown"}\n', '{"i":2,"k":"thrown"}\n')
+    first = '{"i":0,"k":"thrown"}\n'
+    second = '{"i":2,"k":"thrown"}\n'
     before = board.read(memory(4, 1, first, bytes([3, 0, 0, 0])), 4)
     after = board.read(memory(4, 3, first + second, bytes([3, 1, 3, 0])), 4, before.index, before.noted)
     assert (after.first, after.index, after.verdicts) == (1, 3, bytes([1, 3, 0]))

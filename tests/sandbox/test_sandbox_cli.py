@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import subprocess
 import sys
@@ -65,12 +66,18 @@ def test_everything_of_the_context_can_be_given(capsys: pytest.CaptureFixture[st
 
 def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str]) -> None:
     source = "console.log(Math.random())"
-    first, again, other = (run(capsys, "run", "-e", source, "--seed", seed)[1].splitlines()[0] for seed in "112")
-    assert first == again != other
+
+    def first_line(seed: str) -> str:
+        _, out, _ = run(capsys, "run", "-e", source, "--seed", seed)
+        return out.splitlines()[0]
+
+    numbers = first_line("1")
+    assert first_line("1") == numbers
+    assert first_line("2") != numbers
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["run", "missing.js"], "missing.js cannot be read: No such file"),
         (["run", "-e", "1", "--now", "yesterday"], "--now: 'yesterday' is not an ISO time"),
@@ -80,11 +87,13 @@ def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str
         (["run", "-e", "1", "--chat", "missing.txt"], "missing.txt cannot be read"),
     ],
 )
-def test_a_wrong_command_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_a_wrong_command_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
     code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("trigger-sandbox: ")
-    assert said in err
+    assert sentence in err
     assert len(err.splitlines()) == 1
 
 
@@ -100,7 +109,7 @@ def test_doctor_shows_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert out.startswith("V8 ")
     for name in ("process", "memory", "file system and network", "system calls"):
-        assert re.search(rf"^(holds  |MISSING)  {name}  ", out, re.MULTILINE), name
+        assert re.search(rf"^(active |MISSING)  {name}  ", out, re.MULTILINE), name
     for name in ("opening a file", "making a socket", "starting a program"):
         assert re.search(rf"^(blocked|OPEN   )  {name}  ", out, re.MULTILINE), name
     details = [re.sub(r"^\S+ +(?:\S+ )*\S+  +", "", line) for line in out.splitlines()[1:]]
@@ -108,38 +117,25 @@ def test_doctor_shows_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(columns) == 1, "what each line says is below that of the others"
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["doctor"]])
-def test_help_has_an_example_and_starts_at_once(command: list[str]) -> None:
-    times = []
+@pytest.mark.parametrize("command", ["run", "doctor"])
+def test_help_of_a_command_has_an_example_and_starts_at_once(command: str) -> None:
+    """What the help of the program itself loads, tests/workbench/test_workbench_help.py looks at."""
+    least_seconds = math.inf
     for _ in range(3):
         began = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "sandbox.cli", *command, "--help"],
+        process = subprocess.run(
+            [sys.executable, "-m", "sandbox.cli", command, "--help"],
             capture_output=True,
             text=True,
             cwd=Path(__file__).resolve().parents[2],
             check=True,
         )
-        times.append(time.monotonic() - began)
-    assert "trigger-sandbox" in done.stdout
-    assert not command or "example:" in done.stdout
-    assert min(times) < 1.0  # 0.07 s on an idle machine
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\nfrom sandbox import cli\n"
-        "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
-        "print([m for m in ('asyncio', 'py_mini_racer', 'tree_sitter', 'zoneinfo') if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).resolve().parents[2],
-        check=True,
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
+        least_seconds = min(least_seconds, time.monotonic() - began)
+        assert "trigger-sandbox" in process.stdout
+        assert "example:" in process.stdout
+        if least_seconds < 1.0:
+            break
+    assert least_seconds < 1.0  # 0.07 s on an idle machine
 
 
 def test_a_terminal_that_cannot_show_a_character_is_no_failure() -> None:
@@ -171,7 +167,7 @@ def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("hello", "line 1 must begin with user:"),
         ("\n\nat 10:30, nobody: x", "line 3 must begin with"),
@@ -180,6 +176,6 @@ def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
         ('{"role":"me","content":"a"}', "line 1 has the role 'me'"),
     ],
 )
-def test_what_is_no_chat_is_said_by_line(text: str, said: str) -> None:
-    with pytest.raises(chat.ChatError, match=re.escape(said)):
+def test_what_is_no_chat_is_said_by_line(text: str, sentence: str) -> None:
+    with pytest.raises(chat.ChatError, match=re.escape(sentence)):
         chat.parse(text)

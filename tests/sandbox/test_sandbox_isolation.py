@@ -45,6 +45,10 @@ GLOBALS = [
     "console",
     "match_keys",
     "match_keys_all",
+    "on_day",
+    "days_until",
+    "lunar",
+    "on_lunar_day",
     "parseFloat",
     "parseInt",
     "isFinite",
@@ -58,6 +62,7 @@ GLOBALS = [
     "eval",
     "globalThis",
 ]
+ERRORS = ("new Error('')", "new TypeError", "(() => { try { null.x } catch (e) { return e } })()")
 # Where a property can be put: every global, its prototype, and the intrinsics that no name reaches.
 PLACES = [
     *GLOBALS,
@@ -96,11 +101,8 @@ PLACES = [
     "Object.getOwnPropertyDescriptor(Object.prototype, '__proto__').set",
     "Object.getOwnPropertyDescriptor(Object.prototype, 'toString').set",
     "Object.getOwnPropertyDescriptor(Intl.DateTimeFormat.prototype, 'format').get",
-    *(
-        f"Object.getOwnPropertyDescriptor({error}, 'stack').{half}"
-        for error in ("new Error('')", "new TypeError", "(() => { try { null.x } catch (e) { return e } })()")
-        for half in ("get", "set")
-    ),
+    *(f"Object.getOwnPropertyDescriptor({error}, 'stack').get" for error in ERRORS),
+    *(f"Object.getOwnPropertyDescriptor({error}, 'stack').set" for error in ERRORS),
     "Error.prepareStackTrace",
     "console.log",
     "Date.now",
@@ -111,14 +113,15 @@ PLACES = [
 
 def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: Driver) -> None:
     pairs = []
-    for place in PLACES:
+    for expression in PLACES:
         pairs.append(
-            f"try {{ ({place}).leaked = 1 }} catch {{}}"
-            f"try {{ Object.defineProperty({place}, 'leaked', {{ value: 1 }}) }} catch {{}} true"
+            f"try {{ ({expression}).leaked = 1 }} catch {{}}"
+            f"try {{ Object.defineProperty({expression}, 'leaked', {{ value: 1 }}) }} catch {{}} true"
         )
-        pairs.append(f"Object.hasOwn({place}, 'leaked')")
+        pairs.append(f"Object.hasOwn({expression}, 'leaked')")
     outcomes = [outcome(verdict) for verdict in driver.evaluate(*pairs)]
-    wrong = [pairs[i] for i, got in enumerate(outcomes) if got != ("fired", "quiet")[i % 2]]
+    expected = ["fired", "quiet"] * len(PLACES)
+    wrong = [pair for pair, word, right in zip(pairs, outcomes, expected, strict=True) if word != right]
     assert wrong == []
 
 
@@ -187,8 +190,8 @@ LATER = "const n = await 1; return match_keys(context.messages, ['cake']) === 1"
     ],
 )
 def test_the_jobs_of_others_change_no_verdict_and_blame_nobody(driver: Driver, first: str, second: str) -> None:
-    got = [outcome(verdict) for verdict in driver.evaluate(first, second, "1", LATER, LATER, "0")]
-    assert got[2:] == ["fired", "fired", "fired", "quiet"]
+    outcomes = [outcome(verdict) for verdict in driver.evaluate(first, second, "1", LATER, LATER, "0")]
+    assert outcomes[2:] == ["fired", "fired", "fired", "quiet"]
 
 
 @pytest.fixture
@@ -199,9 +202,9 @@ def soft(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     )
     start = process._START.replace("from sandbox.worker", open_hole + "from sandbox.worker")
     monkeypatch.setattr(process, "_START", start)
-    made = Driver(SandboxLimits(), workers=1)
-    yield made
-    made.close()
+    driver = Driver(SandboxLimits(), workers=1)
+    yield driver
+    driver.close()
 
 
 @pytest.mark.parametrize("job", ["context.messages.length = 0", "for (;;) ;", "const a = []; for (;;) a.push({})"])
@@ -211,15 +214,15 @@ def test_jobs_that_are_left_unseen_change_nothing_and_blame_nobody(soft: Driver,
     )
     give = f"const g = {STACK}; g.r(1); 1"
     verdicts = soft.evaluate(keep, give, LATER, keep, give, "0", LATER, keep, give)
-    got = [outcome(verdict) for verdict in verdicts]
-    assert got == ["fired", "fired", "fired", "fired", "fired", "quiet", "fired", "fired", "fired"]
+    outcomes = [outcome(verdict) for verdict in verdicts]
+    assert outcomes == ["fired", "fired", "fired", "fired", "fired", "quiet", "fired", "fired", "fired"]
     assert [soft.sandbox.record_of(source).total for source in (keep, give, LATER, "0")] == [0] * 4
 
 
 def test_a_trigger_that_hides_that_it_waits_is_begun_alone_and_gives_the_same(driver: Driver) -> None:
     hidden = "const k = 'th' + 'en', w = Math.random(); ({ [k](yes) { yes(w < 1 && context.messages.length === 2) } })"
-    got = driver.evaluate("1", hidden, "0", hidden, "1")
-    assert [outcome(verdict) for verdict in got] == ["fired", "fired", "quiet", "fired", "fired"]
+    hidden_verdicts = driver.evaluate("1", hidden, "0", hidden, "1")
+    assert [outcome(verdict) for verdict in hidden_verdicts] == ["fired", "fired", "quiet", "fired", "fired"]
 
 
 WALK = """

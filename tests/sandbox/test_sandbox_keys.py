@@ -44,12 +44,12 @@ ONE = [
 ]
 
 
-@pytest.mark.parametrize(("key", "text", "found"), ONE)
-def test_one_key_in_one_message(driver: Driver, key: str, text: str, found: bool) -> None:
+@pytest.mark.parametrize(("key", "text", "is_match"), ONE)
+def test_one_key_in_one_message(driver: Driver, key: str, text: str, is_match: bool) -> None:
     messages = f"[{{ role: 'user', content: {json.dumps(text)} }}]"
     verdicts = driver.evaluate(
-        f"match_keys({messages}, [{key}]) === {int(found)}",
-        f"match_keys_all({messages}, [{key}]) === {json.dumps(found)}",
+        f"match_keys({messages}, [{key}]) === {int(is_match)}",
+        f"match_keys_all({messages}, [{key}]) === {json.dumps(is_match)}",
     )
     assert [outcome(verdict) for verdict in verdicts] == ["fired", "fired"]
 

@@ -17,6 +17,7 @@ from sandbox.protocol import findings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
 K = "match_keys(context.messages, ['a'])"
+T = "const n = new Date(); const t = new Date(n.getFullYear(), n.getMonth(), n.getDate());"
 A = "match_keys_all(context.messages, ['a', 'b'])"
 
 FOUND = [
@@ -81,12 +82,78 @@ FOUND = [
     ("Math.ceil((new Date(2027, 6, 17) - new Date()) / 864e5) >= 0", []),
     ("Math.floor((new Date() - new Date(2026, 6, 1)) / 864e5) > 3", []),
     ("Math.round((new Date('2027-07-17T20:00') - new Date()) / 864e5) > 3", []),
-    ("Math.round((Date.now() - context.messages[0].timestamp) / 864e5) > 3", []),
+    ("Math.round((Date.now() - context.messages[0].timestamp) / 864e5) > 3", ["timestamp-missing"]),
     ("Math.round((new Date(2027, 6, 17) - new Date()) / 36e5) > 3", []),
     (
         "const n = new Date(); n.setHours(0, 0, 0, 0)\nMath.round((new Date(2027, 6, 17) - n) / 864e5) === 0",
         [],
     ),
+    # days of 23 and 25 hours
+    ("Math.floor((new Date(2027, 6, 17) - new Date(2026, 6, 1)) / 864e5) > 3", ["day-rounding"]),
+    (f"{T} Math.ceil((new Date(n.getFullYear(), 6, 17) - t) / 36e5 / 24) <= 7", ["day-rounding"]),
+    (f"{T} (new Date(n.getFullYear(), 6, 17) - t) / 864e5 === 7", ["day-rounding"]),
+    (f"{T} (new Date(n.getFullYear(), 6, 17) - t) / 864e5 === 0", []),
+    ("Math.round((new Date(2027, 6, 17) - new Date()) / 36e5 / 24) === 1", ["day-rounding"]),
+    ("Math.round((new Date(2027, 6, 17) - new Date(2026, 6, 1)) / 864e5) > 3", []),
+    ("Math.floor((Date.now() - Date.parse('2026-07-17T10:00')) / 864e5) % 7 === 0", []),
+    # a date without a time is midnight in UTC
+    ("const born = new Date('2001-05-01'); new Date().getDate() === born.getDate()", ["date-without-time"]),
+    ("const text = '2001-05-01'; new Date(text).toDateString() === new Date().toDateString()", ["date-without-time"]),
+    ("new Date('2001-05-01').getMonth() === new Date().getMonth()", ["date-without-time"]),
+    (
+        "const b = new Date('2001-05-01'), n = new Date(); b.getMonth() === n.getMonth() && b.getDate() > n.getDate()",
+        ["date-without-time"],
+    ),
+    ("new Date('2001-05-12').getMonth() === new Date().getMonth()", []),
+    ("new Date('2001-05-01').getUTCDate() === new Date().getDate()", []),
+    ("new Date('2001-05-01T00:00').getDate() === new Date().getDate()", []),
+    ("new Date('2001/05/01').getDate() === new Date().getDate()", []),
+    ("new Date(2001, 4, 1).getDate() === new Date().getDate()", []),
+    ("new Date('2027-05-01') > new Date()", []),
+    ("new Date('2001-05-01').toLocaleDateString('en', { timeZone: 'UTC' }) === '5/1/2001'", []),
+    # 29 February
+    ("const d = new Date(); d.getMonth() === 1 && d.getDate() === 29", ["leap-day"]),
+    ("const d = new Date(); d.getMonth() + 1 === 2 && d.getDate() === 29 && d.getHours() > 8", ["leap-day"]),
+    (f"const d = new Date(); (d.getMonth() === 1 && d.getDate() === 29) || {K}", ["leap-day"]),
+    (
+        "const b = new Date(2000, 1, 29), n = new Date(); n.getMonth() === b.getMonth() && n.getDate() === b.getDate()",
+        ["leap-day"],
+    ),
+    ("const born = new Date('2000-02-29T00:00'); new Date().getDate() === born.getDate()", ["leap-day"]),
+    ("new Date().toISOString().slice(5, 10) === '02-29'", ["leap-day"]),
+    ("on_day(2, 29)", []),
+    ("const d = new Date(); d.getMonth() === 1 && (d.getDate() === 28 || d.getDate() === 29)", []),
+    (
+        "const d = new Date(); (d.getMonth() === 1 && d.getDate() === 29) || (d.getMonth() === 2 && d.getDate() === 1)",
+        [],
+    ),
+    ("const d = new Date(); d.getFullYear() === 2028 && d.getMonth() === 1 && d.getDate() === 29", []),
+    ("const d = new Date(); d.getFullYear() % 4 === 0 && d.getMonth() === 1 && d.getDate() === 29", []),
+    ("const d = new Date(); d.getMonth() === 4 && d.getDate() === 29", []),
+    # a time that may be missing
+    ("Date.now() - context.messages.at(-2).timestamp > 36e5", ["timestamp-missing"]),
+    ("const last = context.messages.at(-2).timestamp\nDate.now() - last > 36e5", ["timestamp-missing"]),
+    ("context.messages.some((m) => Date.now() - m.timestamp > 36e5)", ["timestamp-missing"]),
+    ("const last = context.messages.at(-1); (new Date() - new Date(last.timestamp)) / 36e5 > 5", ["timestamp-missing"]),
+    ("context.messages.some((m) => m.timestamp && Date.now() - m.timestamp > 36e5)", []),
+    ("context.messages.some((m) => m.timestamp !== undefined && Date.now() - m.timestamp > 36e5)", []),
+    ("context.messages.filter((m) => m.timestamp).some((m) => Date.now() - m.timestamp > 36e5)", []),
+    ("const last = context.messages.at(-2).timestamp\nlast !== undefined && Date.now() - last > 36e5", []),
+    ("const last = context.messages.at(-2).timestamp ?? Date.now()\nDate.now() - last > 36e5", []),
+    ("const gap = Date.now() - context.messages.at(-2).timestamp\nNumber.isFinite(gap) && gap > 36e5", []),
+    ("context.messages.at(-1).timestamp > Date.now() - 36e5", []),
+    ("context.messages.toSorted((a, b) => a.timestamp - b.timestamp).length > 2", []),
+    # the helpers
+    ("on_day(0, 15)", ["date-never-comes"]),
+    ("on_day(13, 1)", ["date-never-comes"]),
+    ("const month = 4; on_day(month, 31)", ["date-never-comes"]),
+    ("on_lunar_day(8, 31)", ["date-never-comes"]),
+    ("days_until(2, 30) < 3", ["date-never-comes"]),
+    ("days_until(5, 1) < 0", ["never-true"]),
+    ("days_until(5, 1) >= 0", ["always-true"]),
+    ("days_until(5, 1) <= 7", []),
+    (f"on_day && {K}", ["always-true"]),
+    ("on_lunar_day(8, 30, { before: 7 }) || on_day(2, 29) || lunar().leap", []),
     # what is not a number
     ("Date.now() - undefined > 5", ["not-a-number"]),
     ("const last = undefined; Date.now() - last > 864e5", ["not-a-number"]),
@@ -138,7 +205,8 @@ FOUND = [
     ("24 <= new Date().getHours()", ["date-never-comes"]),
     ("new Date().getFullYear() === 2025", ["date-never-comes"]),
     ("new Date().getFullYear() === 2026", []),
-    ("new Date('2020-01-01').getFullYear() === 2020", []),
+    ("new Date('2020-01-01').getFullYear() === 2020", ["date-without-time"]),
+    ("new Date('2020-01-02').getFullYear() === 2020", []),
     ("new Date().getMonth() === '6'", ["never-true"]),
     ("if (match_keys(args, ['a']) > 0) return true\nreturn false", []),
     ("(await match_keys(args, ['a'], 'any')) || false", []),
@@ -195,7 +263,6 @@ LEFT_ALONE = [
     "new Date('December 17, 2030 03:24:00') > new Date()",
     "new Date(2028, 1, 29) > new Date()",
     "new Date(2027, 6, 0) > new Date()",
-    "new Date().toISOString().slice(5, 10) === '02-29'",
     "new Date().toISOString().slice(5, 10) === given\nvar given = '07-17'",
     "new Date().toISOString().slice(0, 4) === '2026'",
     "new Date().toTimeString().slice(0, 2) === '07'",
@@ -220,23 +287,23 @@ LEFT_ALONE = [
 ]
 
 
-def found(source: str) -> list[LintFinding]:
+def findings_in(source: str) -> list[LintFinding]:
     return lint(parse(source), NOW)
 
 
 @pytest.mark.parametrize(("source", "rules"), FOUND)
 def test_it_is_found(source: str, rules: list[str]) -> None:
-    assert sorted(one.rule for one in found(source)) == sorted(rules)
+    assert sorted(finding.rule for finding in findings_in(source)) == sorted(rules)
 
 
 @pytest.mark.parametrize("source", LEFT_ALONE)
 def test_it_is_left_alone(source: str) -> None:
     assert not parse(source).broken, source
-    assert found(source) == []
+    assert findings_in(source) == []
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         (
             "match_keys(args, '生日,生辰')",
@@ -247,8 +314,8 @@ def test_it_is_left_alone(source: str) -> None:
         ("match_keys(args, ['a'], ' User')", "no scope ' User'; did you mean 'user'?"),
     ],
 )
-def test_a_finding_says_what_to_write(source: str, said: str) -> None:
-    assert [one.message for one in found(source)] == [said]
+def test_a_finding_says_what_to_write(source: str, message: str) -> None:
+    assert [str(finding.message) for finding in findings_in(source)] == [message]
 
 
 PIECES = st.sampled_from(
@@ -291,8 +358,8 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_any_text_can_be_looked_at(source: str) -> None:
     parsed = parse(source)
-    for one in lint(parsed, NOW):
-        assert one.start <= len(parsed.content)
+    for finding in lint(parsed, NOW):
+        assert finding.start <= len(parsed.content)
 
 
 @pytest.mark.parametrize(
@@ -334,5 +401,5 @@ def test_a_forged_finding_moves_no_cursor() -> None:
 )
 def test_no_text_takes_long(source: str) -> None:
     before = time.process_time()
-    found(source)
+    findings_in(source)
     assert time.process_time() - before < 2

@@ -104,23 +104,22 @@ BEHEADED = st.builds(
     st.integers(20, 110),
 )
 HUNGRY = "const a = []; for (;;) a.push({})"
-QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LATIN_1 = st.binary(max_size=40).map(lambda data: data.decode("latin-1"))
+ANY_SOURCE = ANY_TEXT | LIKE_CODE | BEHEADED | LATIN_1 | NO_TEXT
+QUIETLY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUIETLY
-@given(
-    st.lists(
-        ANY_TEXT | LIKE_CODE | BEHEADED | st.binary(max_size=40).map(lambda b: b.decode("latin-1")) | NO_TEXT,
-        max_size=8,
-    )
-)
+@given(st.lists(ANY_SOURCE, max_size=8))
 def test_no_source_makes_a_search_raise(driver: Driver, sources: list[Any]) -> None:
     if not driver.sandbox.record_of(HUNGRY).total:
         driver.evaluate(HUNGRY)  # once one has a record, all sources are looked up
     assert driver.sandbox.record_of(HUNGRY).total
-    beside = [part for source in sources for part in (source, "1", "0")]
-    verdicts = driver.evaluate(*beside)
-    assert len(verdicts) == len(beside)
+    triggers: list[Any] = []
+    for source in sources:
+        triggers.extend((source, "1", "0"))
+    verdicts = driver.evaluate(*triggers)
+    assert len(verdicts) == len(triggers)
     assert [outcome(verdict) for verdict in verdicts[1::3]] == ["fired"] * len(sources)
     assert [outcome(verdict) for verdict in verdicts[2::3]] == ["quiet"] * len(sources)
 
@@ -136,12 +135,14 @@ def test_no_source_makes_a_check_raise(driver: Driver, source: str) -> None:
 @QUIETLY
 @given(st.text(max_size=30))
 def test_any_pattern_answers_or_is_refused_in_words(driver: Driver, pattern: str) -> None:
+    refusal = ""
+    matches: tuple[bool, ...] = ()
     try:
-        found = driver.run(driver.sandbox.match_texts(pattern, ["a", pattern]))
+        matches = driver.run(driver.sandbox.match_texts(pattern, ["a", pattern]))
     except PatternError as error:
-        found = (bool(str(error)), True)
-    assert len(found) == 2
-    assert pattern.startswith("/") or found[1], "a refusal has a reason, and a word is found in itself"
+        refusal = str(error)
+    assert refusal or len(matches) == 2, "a refusal has a reason"
+    assert refusal or pattern.startswith("/") or matches[1], "a word is found in itself"
 
 
 @pytest.mark.parametrize("odd", [7, None, b"1", ["1"], {"a": 1}])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver
 
-from sandbox import Fired, Quiet, Reading, SandboxLimits
+from sandbox import Failed, Fired, Quiet, Reading, SandboxLimits
 from sandbox.errors import ProtocolError
 from sandbox.javascript import tracing
 from sandbox.protocol import MOST_WORDS, reading, words
@@ -25,9 +25,9 @@ SOURCES = (
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
-    made = Driver(SandboxLimits(), workers=1)
-    yield made
-    made.close()
+    driver = Driver(SandboxLimits(), workers=1)
+    yield driver
+    driver.close()
 
 
 def test_the_key_words_of_triggers_are_read_from_their_code(driver: Driver) -> None:
@@ -45,9 +45,9 @@ def test_many_triggers_are_read_in_parts_and_in_their_order(driver: Driver) -> N
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_worker_reads_what_the_workbench_reads(driver: Driver, source: str) -> None:
     read = driver.run(driver.sandbox.read(source))
-    assert [(one.number, one.depth, one.text) for one in read.operands] == [
-        (one.number, one.depth, one.text) for one in tracing.operands(tracing.syntax.parse(source))
-    ]
+    operands = [(operand.number, operand.depth, operand.text) for operand in read.operands]
+    of_workbench = tracing.operands(tracing.syntax.parse(source))
+    assert operands == [(operand.number, operand.depth, operand.text) for operand in of_workbench]
     own = tracing.copy_of(source)
     assert (read.copy is None) == (own is None)
     if read.copy is not None and own is not None:
@@ -72,15 +72,14 @@ def test_what_is_too_long_or_kills_its_reader_is_not_read(driver: Driver) -> Non
 
 
 def test_a_trigger_that_was_tried_is_checked_without_another_run(driver: Driver) -> None:
-    said = driver.run(driver.sandbox.check_after("nowhere.x", Quiet(1), now=NOW))
-    assert [problem.kind for problem in said.errors] == ["reference"]
-    endless = driver.run(driver.sandbox.run("while (true);", CONTEXT, now=NOW, seed=1)).verdict
-    assert [one.kind for one in driver.run(driver.sandbox.check_after("while (true);", endless, now=NOW)).errors] == [
-        "timeout"
-    ]
+    report = driver.run(driver.sandbox.check_after("nowhere.x", Quiet(1), now=NOW))
+    assert [problem.kind for problem in report.errors] == ["reference"]
+    timeout = Failed("timeout", "stopped after 1.00 s", None, None, 1_000_000)
+    report = driver.run(driver.sandbox.check_after("while (true);", timeout, now=NOW))
+    assert [problem.kind for problem in report.errors] == ["timeout"]
 
 
-OPERAND = [0, 0, "", "a", 0, 1]
+OPERAND = [0, 0, "", "a", 0, 1, False]
 COPY = ["probe_0123456789abcdef(0,(a))", "probe_0123456789abcdef"]
 
 
@@ -114,9 +113,10 @@ def test_an_answer_of_the_right_form_is_believed() -> None:
                 [[[OPERAND], [COPY[0], "process.exit"]]],
                 [[[OPERAND], [1, COPY[1]]]],
                 [[[OPERAND[:5]], None]],
+                [[[OPERAND[:6]], None]],
                 [[[[-1, *OPERAND[1:]]], None]],
                 [[[OPERAND] * 251, None]],
-                [[[[0, 0, "", 7, 0, 1]], None]],
+                [[[[0, 0, "", 7, 0, 1, False]], None]],
             )
         ),
     ],

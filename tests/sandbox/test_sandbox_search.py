@@ -50,7 +50,7 @@ def new(*sources: Any, limits: SandboxLimits = SandboxLimits()) -> Search:  # no
     return Search(limits, sources, Scene(CONTEXT, NOW, 1), range(len(sources)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(EVENTS)
 def test_any_answers_and_deaths_end_in_one_verdict_each(events: list[Any]) -> None:
     search = new("a", "b\nc", "1", "2", "3")
@@ -65,9 +65,11 @@ def test_any_answers_and_deaths_end_in_one_verdict_each(events: list[Any]) -> No
             try:
                 answered = search.take(Frame(*event))
             except ProtocolError:
-                step, answered = search.died(None), True
+                step = search.died(None)
+                answered = True
         else:
-            step, answered = search.died(event), True
+            step = search.died(event)
+            answered = True
         if answered and search.open:
             search.request(step=step)
     search.end()
@@ -98,7 +100,7 @@ LONG = [3, 60_000, "timeout", "", None, None]
 CROWDED = [3, 5_000, "out_of_memory", LATER, None, None]
 
 
-def asked(search: Search, *, step: bool = False) -> dict[str, Any]:
+def request_of(search: Search, *, step: bool = False) -> dict[str, Any]:
     """The next request: its triggers by their order in the search, and what they may take."""
     body = dict(search.request(step=step).body)
     return {"triggers": body["triggers"], "seconds": body["trigger_seconds"]}
@@ -108,15 +110,15 @@ def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> N
     limits = SandboxLimits()
     search = new("slow", "slower", "1", "2", limits=limits)
     search.begin()
-    assert asked(search) == {"triggers": ["slow", "slower", "1", "2"], "seconds": limits.sprint_seconds}
+    assert request_of(search) == {"triggers": ["slow", "slower", "1", "2"], "seconds": limits.sprint_seconds}
     assert search.take(Frame(Kind.DONE, {"rows": [LONG]}))
-    assert asked(search) == {"triggers": ["slower", "1", "2"], "seconds": limits.sprint_seconds}
+    assert request_of(search) == {"triggers": ["slower", "1", "2"], "seconds": limits.sprint_seconds}
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7], [1, 7]]}))
-    assert asked(search) == {"triggers": ["slow"], "seconds": limits.after_timeout_seconds}
+    assert request_of(search) == {"triggers": ["slow"], "seconds": limits.after_timeout_seconds}
     assert search.take(Frame(Kind.DONE, {"rows": [LONG]}))
-    assert asked(search) == {"triggers": ["slower"], "seconds": limits.after_timeout_seconds}
+    assert request_of(search) == {"triggers": ["slower"], "seconds": limits.after_timeout_seconds}
     assert search.take(Frame(Kind.DONE, {"rows": [[2, 9]]}))
-    assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
+    assert request_of(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
     assert search.take(Frame(Kind.DONE, {"rows": [[2, 9]]}))
     assert not search.open
     assert search.verdicts() == (Fired(9), Fired(9), Quiet(7), Quiet(7))
@@ -125,11 +127,11 @@ def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> N
 def test_one_that_nobody_waits_for_has_its_whole_time_at_once() -> None:
     limits = SandboxLimits()
     search = new("slow", limits=limits)
-    assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
+    assert request_of(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
     search = new("slow", "1", limits=limits)
-    asked(search)
+    request_of(search)
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]]}))
-    assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
+    assert request_of(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
 
 
 def test_once_one_has_timed_out_the_others_have_had_their_time() -> None:
@@ -138,19 +140,19 @@ def test_once_one_has_timed_out_the_others_have_had_their_time() -> None:
         search.request(step=False)
         assert search.take(Frame(Kind.DONE, {"rows": rows}))
     assert not search.open
-    said = [verdict.message for verdict in search.verdicts() if isinstance(verdict, Failed)]
-    assert said == ["stopped after 1.00 s", "stopped after 0.06 s", "stopped after 0.06 s"]
+    messages = [verdict.message for verdict in search.verdicts() if isinstance(verdict, Failed)]
+    assert messages == ["stopped after 1.00 s", "stopped after 0.06 s", "stopped after 0.06 s"]
 
 
 def test_one_that_others_left_no_memory_is_tried_alone_before_those_that_need_long() -> None:
     search = new("slow", "hungry", "1")
     search.request(step=False)
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, CROWDED]}))
-    assert asked(search)["triggers"] == ["1"]
+    assert request_of(search)["triggers"] == ["1"]
     assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]]}))
-    assert asked(search)["triggers"] == ["hungry"]
+    assert request_of(search)["triggers"] == ["hungry"]
     assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]]}))
-    assert asked(search)["triggers"] == ["slow"]
+    assert request_of(search)["triggers"] == ["slow"]
 
 
 def test_what_was_put_off_is_named_when_the_time_is_over() -> None:
@@ -185,7 +187,7 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
 
 
 def test_a_traced_copy_has_its_notes() -> None:
-    search = Search(SandboxLimits(), ["one"], Scene(CONTEXT, NOW, 1), [0], copy=TracedCopy("one", "two", "probe"))
+    search = Search.of_copy(SandboxLimits(), TracedCopy("one", "two", "probe"), Scene(CONTEXT, NOW, 1))
     body = search.request(step=False).body
     assert (body["triggers"], body["original"], body["probe"]) == (["one"], "two", "probe")
     assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]], "trace": [{"operands": []}]}))
@@ -208,23 +210,28 @@ class TestDeaths:
 
     def test_the_culprit_in_a_crowd_is_found_among_fewer_and_fewer(self) -> None:
         sources = [str(number) for number in range(1_000)]
-        culprit, requests = 777, 0
+        culprit = 777
+        requests = 0
         search = new(*sources)
         search.begin()
         step = False
         while search.open:
             body = search.request(step=step).body
             requests += 1
-            done = answered = 0
-            while done < len(body["triggers"]):
-                size = 1 if done < body["singly"] else body["stride"]
-                piece = body["triggers"][done : done + size]
+            decided = answered = 0
+            while decided < len(body["triggers"]):
+                size = body["stride"]
+                if decided < body["singly"]:
+                    size = 1
+                piece = body["triggers"][decided : decided + size]
                 if str(culprit) in piece:
                     step = search.died(-5)
                     break
                 answered += 1
-                done += len(piece)
-                kind = Kind.DONE if done == len(body["triggers"]) else Kind.PART
+                decided += len(piece)
+                kind = Kind.PART
+                if decided == len(body["triggers"]):
+                    kind = Kind.DONE
                 search.take(Frame(kind, {"rows": [[1, 1]] * len(piece)}))
             assert answered < 100, "a report after each would be a thousand"
         assert requests <= 6
@@ -236,7 +243,7 @@ class TestDeaths:
         search.request(step=False)
         assert not search.take(Frame(Kind.PART, {"rows": [[1, 1], [1, 1]]}))
         assert search.died(-5)
-        assert asked(search, step=True)["triggers"] == ["3", "4"]
+        assert request_of(search, step=True)["triggers"] == ["3", "4"]
 
     def test_one_that_was_seen_at_work_is_put_off_and_tried_alone(self) -> None:
         search = new("1", "2", "3", "4")
@@ -244,9 +251,9 @@ class TestDeaths:
         search.take(Frame(Kind.PART, {"rows": [[1, 1]]}))
         search.take(Frame(Kind.STEP, {"index": 1}))
         assert not search.died(-5)
-        assert asked(search)["triggers"] == ["3", "4"]
+        assert request_of(search)["triggers"] == ["3", "4"]
         assert search.take(Frame(Kind.DONE, {"rows": [[1, 1], [1, 1]]}))
-        assert asked(search)["triggers"] == ["2"]
+        assert request_of(search)["triggers"] == ["2"]
         search.died(-5)
         assert [getattr(verdict, "kind", "quiet") for verdict in search.verdicts()] == ["quiet", "killed"] + [
             "quiet"
@@ -265,7 +272,7 @@ class TestDeaths:
         search = new("1", "2")
         search.request(step=False)
         search.died(0)
-        assert asked(search)["triggers"] == ["1", "2"]
+        assert request_of(search)["triggers"] == ["1", "2"]
 
 
 def test_many_long_triggers_go_in_portions() -> None:

@@ -81,9 +81,10 @@ def test_spellings_stay_apart_where_the_original_is_wanted() -> None:
 
 
 def test_the_realm_and_needs_have_the_same_table(driver: Driver) -> None:
-    others = [(one, folded(one)) for one in map(chr, range(0x3000, 0xFFFF)) if folded(one) != one]
-    assert len(others) > 3_000
-    for pairs in batched(others, 1_000):
+    forms = [(character, folded(character)) for character in map(chr, range(0x3000, 0xFFFF))]
+    folded_pairs = [(character, form) for character, form in forms if form != character]
+    assert len(folded_pairs) > 3_000
+    for pairs in batched(folded_pairs, 1_000):
         source = f"""
         const isFoundBothWays = ([a, b]) => match_keys([{{ content: `日${{a}}日` }}], [`日${{b}}`]) === 1
             && match_keys([{{ content: b + '日' }}], [a + '日']) === 1;
@@ -125,11 +126,12 @@ for (let at = 0; at < pairs.length; at += 30) console.log(JSON.stringify(pairs.s
 
 @pytest.mark.full
 def test_what_v8_takes_for_the_same_letter_is_the_same_in_needs() -> None:
-    """Of all letters that a word may have: by expressions of both kinds, and by toLowerCase."""
-    sure = [one for one in map(chr, range(0x10000)) if _SURE.fullmatch(one) and one.lower() != one.upper()]
+    """V8 is asked about all letters that a word may have: by expressions of both kinds, and by toLowerCase."""
+    letters = [character for character in map(chr, range(0x10000)) if character.lower() != character.upper()]
+    sure = [letter for letter in letters if _SURE.fullmatch(letter)]
     limits = SandboxLimits(trigger_seconds=60, search_seconds=60)
 
-    async def said() -> str:
+    async def lines_said() -> str:
         async with TriggerSandbox(limits, workers=1, spare=False) as sandbox:
             lines: list[str] = []
             for at in range(0, len(sure), 100):
@@ -138,7 +140,7 @@ def test_what_v8_takes_for_the_same_letter_is_the_same_in_needs() -> None:
                 lines += report.console
             return ",".join(lines)
 
-    pairs = json.loads(f"[{asyncio.run(said())}]")
+    pairs = json.loads(f"[{asyncio.run(lines_said())}]")
     assert len(pairs) > len(sure), "each letter has at least its other case"
     assert [pair for pair in pairs if normal(pair[0]) not in normal(pair[1:])] == []
 

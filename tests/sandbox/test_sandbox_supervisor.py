@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 import psutil
@@ -58,42 +58,54 @@ def good(index: int) -> str:
 
 
 def expected(index: int) -> str:
-    return "fired" if index % 3 == 0 else "quiet"
+    if index % 3 == 0:
+        return "fired"
+    return "quiet"
+
+
+def mixed(kinds: Mapping[int, str], count: int) -> list[str]:
+    """Triggers of which those at the keys of `kinds` are culprits of that kind, and the others are good."""
+    sources = [good(index) for index in range(count)]
+    for index, kind in kinds.items():
+        sources[index] = CULPRITS[kind]
+    return sources
 
 
 @pytest.mark.parametrize("kind", CULPRITS)
 @pytest.mark.parametrize("places", [(0,), (10,), (19,), (9, 10)], ids=["first", "middle", "last", "adjacent"])
 def test_a_culprit_is_named_exactly(quick: Driver, calm: Driver, kind: str, places: tuple[int, ...]) -> None:
-    sources = [CULPRITS[kind] if index in places else good(index) for index in range(20)]
-    got = [outcome(verdict) for verdict in (quick if kind == "timeout" else calm).evaluate(*sources)]
-    assert got == [kind if index in places else expected(index) for index in range(20)]
+    kinds = dict.fromkeys(places, kind)
+    driver = calm
+    if kind == "timeout":
+        driver = quick
+    outcomes = [outcome(verdict) for verdict in driver.evaluate(*mixed(kinds, 20))]
+    assert outcomes == [kinds.get(index, expected(index)) for index in range(20)]
 
 
 def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
     kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
-    sources = [CULPRITS[kinds[index]] if index in kinds else good(index) for index in range(40)]
     driver = Driver(SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0), workers=1)
     try:
-        got = [outcome(verdict) for verdict in driver.evaluate(*sources)]
+        outcomes = [outcome(verdict) for verdict in driver.evaluate(*mixed(kinds, 40))]
     finally:
         driver.close()
-    assert got == [kinds.get(index, expected(index)) for index in range(40)]
+    assert outcomes == [kinds.get(index, expected(index)) for index in range(40)]
 
 
 def test_a_trigger_that_nearly_fills_the_memory_is_not_the_next_ones_fault(quick: Driver) -> None:
     heavy = "const a = []; for (let i = 0; i < 2e5; i++) a.push({ i, s: 'x' + i }); a.length === 2e5"
     light = "let n = 0; for (let i = 0; i < 2e4; i++) n += [i, i].length; n === 4e4"
-    got = [outcome(verdict) for verdict in quick.evaluate(*[heavy, light] * 6)]
-    assert got[1::2] == ["fired"] * 6
+    outcomes = [outcome(verdict) for verdict in quick.evaluate(*[heavy, light] * 6)]
+    assert outcomes[1::2] == ["fired"] * 6
 
 
 def test_a_used_up_budget_names_what_was_left_out() -> None:
     driver = Driver(SandboxLimits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.9), workers=1)
     try:
         verdicts = driver.evaluate("1", *[f"for (;;) /* {number} */;" for number in range(4)], "1")
-        got = [outcome(verdict) for verdict in verdicts]
-        late = got.count("timeout")  # one on a starved machine, else two
-        assert got == ["fired", *["timeout"] * late, *["not_evaluated"] * (4 - late), "fired"]
+        outcomes = [outcome(verdict) for verdict in verdicts]
+        late = outcomes.count("timeout")  # one on a starved machine, else two
+        assert outcomes == ["fired", *["timeout"] * late, *["not_evaluated"] * (4 - late), "fired"]
         assert 1 <= late <= 2
         for verdict in verdicts[1 + late : 5]:
             assert isinstance(verdict, Failed)
@@ -130,9 +142,9 @@ def test_what_was_stopped_leaves_the_realm_as_it_was() -> None:
         "await new Promise(() => { for (;;) ; })",
     )
     try:
-        for one in stopped:
-            got = [outcome(verdict) for verdict in driver.evaluate(one, *INNOCENT, one, *INNOCENT)]
-            assert got[1:5] == got[6:] == [outcome(kind(1)) for kind in EXPECTED], one
+        for trigger in stopped:
+            outcomes = [outcome(verdict) for verdict in driver.evaluate(trigger, *INNOCENT, trigger, *INNOCENT)]
+            assert outcomes[1:5] == outcomes[6:] == [outcome(kind(1)) for kind in EXPECTED], trigger
     finally:
         driver.close()
 
@@ -151,7 +163,8 @@ def test_after_a_first_timeout_the_others_get_less() -> None:
 
 def test_a_timeout_under_less_time_is_no_offence() -> None:
     driver = Driver(SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
-    first, second = "for (;;) /* first */;", "for (;;) /* second */;"
+    first = "for (;;) /* first */;"
+    second = "for (;;) /* second */;"
     try:
         assert [outcome(verdict) for verdict in driver.evaluate(first, second)] == ["timeout", "timeout"]
         assert driver.sandbox.record_of(first).timeouts == 1
@@ -185,11 +198,10 @@ def test_long_messages_take_no_room_from_others(quick: Driver) -> None:
         ("thrown", 1, 7)
     }
     assert all('Error: """"' in verdict.message for verdict in flood if isinstance(verdict, Failed))
-    got = [
-        (verdict.kind, verdict.line, verdict.column) if isinstance(verdict, Failed) else outcome(verdict)
-        for verdict in verdicts[200:]
-    ]
-    assert got == [("syntax", 1, 5), ("reference", 1, 1), "fired", ("thrown", 1, 7)]
+    failures = [verdict for verdict in verdicts[200:] if isinstance(verdict, Failed)]
+    places = [(failure.kind, failure.line, failure.column) for failure in failures]
+    assert places == [("syntax", 1, 5), ("reference", 1, 1), ("thrown", 1, 7)]
+    assert isinstance(verdicts[202], Fired)
 
 
 def test_a_flood_on_the_console_hides_no_failure(quick: Driver) -> None:
@@ -215,8 +227,8 @@ def test_a_line_noted_by_one_trigger_is_not_shown_for_the_next(quick: Driver) ->
 
 def test_an_error_that_fails_when_it_is_looked_at_is_the_triggers_own_failure(quick: Driver) -> None:
     proxy = "new Proxy({}, { getPrototypeOf() { throw new Error('boo') } })"
-    got = quick.evaluate("1", f"throw {proxy}", "0", f"await Promise.reject({proxy})", "1")
-    assert [outcome(verdict) for verdict in got] == ["fired", "thrown", "quiet", "thrown", "fired"]
+    verdicts = quick.evaluate("1", f"throw {proxy}", "0", f"await Promise.reject({proxy})", "1")
+    assert [outcome(verdict) for verdict in verdicts] == ["fired", "thrown", "quiet", "thrown", "fired"]
 
 
 def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
@@ -319,16 +331,17 @@ def test_cancelling_a_search_stops_its_worker(quick: Driver) -> None:
         search.cancel()
         with pytest.raises(asyncio.CancelledError):
             await search
-        gone = before - set(quick.sandbox.pids)
-        assert len(gone) == 1
-        assert not psutil.pid_exists(gone.pop())
+        ended_pids = before - set(quick.sandbox.pids)
+        assert len(ended_pids) == 1
+        assert not psutil.pid_exists(ended_pids.pop())
 
     quick.run(scenario())
     assert [outcome(verdict) for verdict in quick.evaluate("1")] == ["fired"]
 
 
-def test_a_worker_killed_at_any_moment_costs_no_verdict(quick: Driver) -> None:
-    chance = random.Random(5)
+@pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.full)])
+def test_a_worker_killed_at_any_moment_costs_no_verdict(quick: Driver, seed: int) -> None:
+    chance = random.Random(seed)
     sources = [f"let n = 0; while (n < 4e4) n += 1; {index} % 3 === 0" for index in range(60)]
 
     async def scenario(delay: float) -> list[str]:
@@ -339,7 +352,7 @@ def test_a_worker_killed_at_any_moment_costs_no_verdict(quick: Driver) -> None:
             psutil.Process(pid).kill()
         return [outcome(verdict) for verdict in await search]
 
-    for _ in range(8):
+    for _ in range(4):
         assert quick.run(scenario(chance.uniform(0, 0.1))) == [expected(index) for index in range(60)]
 
 
@@ -361,7 +374,7 @@ def test_a_single_trigger_is_not_blamed_for_a_worker_that_was_killed_from_outsid
 def test_a_hundred_searches_at_once_do_not_mix() -> None:
     driver = Driver(SandboxLimits(), workers=2)
 
-    async def one(index: int) -> list[str]:
+    async def outcomes_of_search(index: int) -> list[str]:
         context = {"messages": [{"role": "user", "content": f"number {index}"}], "conversation_id": str(index)}
         sources = [
             f"context.conversation_id === '{index}'",
@@ -374,7 +387,7 @@ def test_a_hundred_searches_at_once_do_not_mix() -> None:
         return [outcome(verdict) for verdict in verdicts]
 
     async def all_of_them() -> list[list[str]]:
-        return list(await asyncio.gather(*map(one, range(1, 101))))
+        return list(await asyncio.gather(*map(outcomes_of_search, range(1, 101))))
 
     try:
         assert driver.run(all_of_them()) == [["fired", "fired", "quiet", "fired"]] * 100
@@ -489,7 +502,7 @@ class TestMatchTexts:
     TEXTS = ("I love Pizza", "披萨", "pizza pizza", "", "PIZZA\nday")
 
     @pytest.mark.parametrize(
-        ("pattern", "found"),
+        ("pattern", "matches"),
         [
             ("pizza", (True, False, True, False, True)),
             ("披萨", (False, True, False, False, False)),
@@ -504,8 +517,8 @@ class TestMatchTexts:
             ("/", (False,) * 5),
         ],
     )
-    def test_finds(self, quick: Driver, pattern: str, found: tuple[bool, ...]) -> None:
-        assert quick.run(quick.sandbox.match_texts(pattern, self.TEXTS)) == found
+    def test_finds(self, quick: Driver, pattern: str, matches: tuple[bool, ...]) -> None:
+        assert quick.run(quick.sandbox.match_texts(pattern, self.TEXTS)) == matches
 
     @pytest.mark.parametrize(
         ("pattern", "message"),
@@ -546,8 +559,8 @@ class TestMatchTexts:
 
     def test_many_long_texts_go_in_parts(self, quick: Driver) -> None:
         texts = [f"{'x' * 900} {index}" for index in range(5_000)]
-        found = quick.run(quick.sandbox.match_texts("/ (7|4999)$/", texts))
-        assert [index for index, one in enumerate(found) if one] == [7, 4999]
+        matches = quick.run(quick.sandbox.match_texts("/ (7|4999)$/", texts))
+        assert [index for index, is_match in enumerate(matches) if is_match] == [7, 4999]
 
     def test_no_texts_still_check_the_expression(self, quick: Driver) -> None:
         assert quick.run(quick.sandbox.match_texts("/a/", [])) == ()
@@ -560,6 +573,7 @@ class TestMatchTexts:
 
 def test_the_order_of_triggers_does_not_matter(quick: Driver) -> None:
     sources = ["1", "0", "nope", "throw 1", "foo bar"]
+    expected_outcomes = ["fired", "quiet", "reference", "thrown", "syntax"]
     for order in itertools.islice(itertools.permutations(range(5)), 0, 120, 17):
-        got = [outcome(verdict) for verdict in quick.evaluate(*(sources[index] for index in order))]
-        assert got == [("fired", "quiet", "reference", "thrown", "syntax")[index] for index in order]
+        verdicts = quick.evaluate(*map(sources.__getitem__, order))
+        assert [outcome(verdict) for verdict in verdicts] == list(map(expected_outcomes.__getitem__, order))

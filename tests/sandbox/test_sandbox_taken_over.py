@@ -43,7 +43,10 @@ while True:
         send(kind, body)
     number += 1
 """
-HONEST = "('D', {'rows': [[2, 1]] * len(a.get('triggers', '')), 'id': a['id']}), ('Y', {'id': a['id']})"
+HONEST = (
+    "('D', {'rows': [[2, 1]] * len(a.get('triggers', '')), 'needs': [None] * len(a.get('sources', '')),"
+    " 'id': a['id']}), ('Y', {'id': a['id']})"
+)
 
 
 @pytest.fixture
@@ -53,17 +56,17 @@ def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
         "_START",
         FAKE.replace("VERSION", str(protocol.VERSION)).replace("ANSWER", f"(lambda a, n: [{request.param}])"),
     )
-    made = Driver(SandboxLimits(search_seconds=1.0), workers=1)
-    yield made
-    made.close()
+    driver = Driver(SandboxLimits(search_seconds=1.0), workers=1)
+    yield driver
+    driver.close()
 
 
 @pytest.mark.parametrize("fake", [HONEST], indirect=True)
 def test_the_fake_that_is_honest_is_believed(fake: Driver) -> None:
-    fake.evaluate("1")
+    fake.evaluate("x")
     pids = set(fake.sandbox.pids)
     for _ in range(3):
-        assert fake.evaluate("1", "1") == (Fired(1), Fired(1))
+        assert fake.evaluate("x", "x") == (Fired(1), Fired(1))
     assert pids <= set(fake.sandbox.pids), "and lives on"
 
 
@@ -85,7 +88,7 @@ def test_an_answer_to_the_next_question_kills_the_worker_and_is_not_believed(fak
         await fake.sandbox.warm()
         before = set(fake.sandbox.pids)
         for _ in range(6):
-            (verdict,) = await fake.sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1)
+            (verdict,) = await fake.sandbox.evaluate(["x"], CONTEXT, now=NOW, seed=1)
             assert verdict == Fired(1)
             await asyncio.sleep(0.05)  # what was sent too much has arrived
         assert not before & set(fake.sandbox.pids)
@@ -125,7 +128,7 @@ def test_nonsense_is_refused(body: dict[str, Any]) -> None:
 
 
 def test_messages_are_cut_and_cleaned() -> None:
-    search = Search(SandboxLimits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
+    search = Search.for_author(SandboxLimits(), "1", Scene(CONTEXT, NOW, 1))
     search.begin()
     search.request(step=False)
     body = row(3, 1, "thrown", "\ud800\x1b[31m\u202e" + "y" * 10**6, 1, 1) | {"console": ["\x1b" + "z" * 10**6]}
@@ -140,7 +143,7 @@ def test_messages_are_cut_and_cleaned() -> None:
 
 
 def test_a_flood_of_console_lines_and_frames_is_refused() -> None:
-    search = Search(SandboxLimits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
+    search = Search.for_author(SandboxLimits(), "1", Scene(CONTEXT, NOW, 1))
     search.begin()
     search.request(step=False)
     assert not search.take(Frame(Kind.PART, {"rows": [], "console": ["a"] * 150}))

@@ -25,43 +25,43 @@ from memory_server.serving.server import build_server
 from memory_server.web.speech import Speech
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
-SAID = {"messages": [{"role": "user", "content": "My cat is called Miso."}]}
+TURN = {"messages": [{"role": "user", "content": "My cat is called Miso."}]}
 
 
-def broken(*_arguments: object, **_named: object) -> Any:
+def fail(*_arguments: object, **_named: object) -> Any:
     raise ZeroDivisionError("a fault of ours")
 
 
-async def of_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+async def failed_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     async with opened(folder) as page:
         await remember(page.app, "My cat is called Miso.")
-        monkeypatch.setattr(Speech, "date", broken)
+        monkeypatch.setattr(Speech, "date", fail)
         answer = await page.client.get("/history", params={"lang": "en"})
         assert answer.status_code == 500
         return answer.text
 
 
-async def of_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+async def failed_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     async with open_memory(folder) as app, Client(build_server(lambda _: app.call)) as client:
-        monkeypatch.setattr(app.conversations, "get", broken)
-        answer = await client.call_tool("remember_turn", SAID)
+        monkeypatch.setattr(app.conversations, "get", fail)
+        answer = await client.call_tool("remember_turn", TURN)
         assert answer.is_error
         return str(answer.content)
 
 
-async def of_resource(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+async def failed_resource(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     async with open_memory(folder) as app, Client(build_server(lambda _: app.call)) as client:
-        monkeypatch.setattr(resources, "read", broken)
+        monkeypatch.setattr(resources, "read", fail)
         with pytest.raises(MCPError) as raised:
             await client.read_resource("memory://conversations")
         return str(raised.value)
 
 
-async def of_request(_folder: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
+async def failed_request(_folder: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
     async def enter(_token: str | None) -> Principal:
         return Principal(None, ALL)
 
-    middleware = Middleware(broken, enter, {}, ("/healthz",), LOOPBACK, ())
+    middleware = Middleware(fail, enter, {}, ("/healthz",), LOOPBACK, ())
     transport = httpx.ASGITransport(app=middleware)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.get("/healthz")
@@ -69,7 +69,7 @@ async def of_request(_folder: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
         return answer.text
 
 
-@pytest.mark.parametrize("face", [of_page, of_tool, of_resource, of_request])
+@pytest.mark.parametrize("face", [failed_page, failed_tool, failed_resource, failed_request])
 async def test_a_failed_request_is_named_in_the_log_under_the_id_that_its_answer_has(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -88,7 +88,7 @@ async def test_a_failed_request_is_named_in_the_log_under_the_id_that_its_answer
 def test_a_command_that_fails_inside_says_what_and_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(App, "conversation", broken)
+    monkeypatch.setattr(App, "conversation", fail)
     assert main(["list", "-c", "a", "--data-dir", str(tmp_path / "data")]) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert re.search(r"failed inside the program: ZeroDivisionError: a fault of ours \(memory_server/\S+:\d+\)", line)

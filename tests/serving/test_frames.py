@@ -18,7 +18,9 @@ from memory_server.serving.stdio.frames import (
     frame_of,
 )
 
-PARSE, INVALID, PARAMS = -32700, -32600, -32602
+PARSE = -32700
+INVALID = -32600
+PARAMS = -32602
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}'
 
 
@@ -82,13 +84,13 @@ REFUSED: list[tuple[str, bytes, int, Any]] = [
 
 @pytest.mark.parametrize(("text", "code", "id_"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_what_is_no_message_is_refused_in_one_sentence(text: bytes, code: int, id_: Any) -> None:
-    said = answer(frame_of(text))
-    assert said["jsonrpc"] == "2.0"
-    assert said["error"]["code"] == code
-    assert said["id"] == id_
-    assert type(said["id"]) is type(id_)
-    assert said["error"]["message"].endswith(".")
-    assert len(said["error"]["message"]) < 200
+    refusal = answer(frame_of(text))
+    assert refusal["jsonrpc"] == "2.0"
+    assert refusal["error"]["code"] == code
+    assert refusal["id"] == id_
+    assert type(refusal["id"]) is type(id_)
+    assert refusal["error"]["message"].endswith(".")
+    assert len(refusal["error"]["message"]) < 200
 
 
 MESSAGES: list[tuple[str, bytes, Frame | None]] = [
@@ -126,7 +128,10 @@ STREAM = b"\xef\xbb\xbf" + b"\r\n".join(
 
 def fed(*pieces: bytes, longest: int = LONGEST_LINE) -> list[Frame]:
     frames = Frames(longest)
-    return [frame for piece in pieces for frame in frames.feed(piece)] + frames.end()
+    taken: list[Frame] = []
+    for piece in pieces:
+        taken += frames.feed(piece)
+    return taken + frames.end()
 
 
 def test_byte_by_byte_gives_the_same_as_all_at_once() -> None:
@@ -157,9 +162,9 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_is_read(piece: int) -> 
     long = {"id": 8, "params": {"a": "x" * 9_000}}
     text = line(long) + b"\n" + PING % 9 + b"\n"
     refusal, request = fed(*(text[i : i + piece] for i in range(0, len(text), piece)), longest=4096)
-    said = answer(refusal)
-    assert (said["id"], said["error"]["code"]) == (None, INVALID)
-    assert f"has {len(line(long)):,} bytes; send at most 4,096" in said["error"]["message"]
+    answered = answer(refusal)
+    assert (answered["id"], answered["error"]["code"]) == (None, INVALID)
+    assert f"has {len(line(long)):,} bytes; send at most 4,096" in answered["error"]["message"]
     assert request == call(9)
 
 
@@ -200,16 +205,20 @@ def test_whatever_comes_a_line_has_at_most_one_answer_and_the_session_lives_on(
     junk: list[bytes], sizes: list[int]
 ) -> None:
     stream = b"".join(text + b"\n" + PING % number + b"\n" for number, text in enumerate(junk))
-    frames, found, at, turn = Frames(), list[Frame](), 0, 0
+    frames = Frames()
+    taken_frames = list[Frame]()
+    at = 0
+    turn = 0
     while at < len(stream):
         size = sizes[turn % len(sizes)]
-        found += frames.feed(stream[at : at + size])
-        at, turn = at + size, turn + 1
+        taken_frames += frames.feed(stream[at : at + size])
+        at = at + size
+        turn = turn + 1
     assert frames.end() == []
-    rest = iter(found)
+    remaining = iter(taken_frames)
     for number in range(len(junk)):
-        assert call(number) in rest, "every request is read, in its turn, whatever stands before it"
-    assert len(found) <= 2 * len(junk)
-    for frame in found:
+        assert call(number) in remaining, "every request is read, in its turn, whatever stands before it"
+    assert len(taken_frames) <= 2 * len(junk)
+    for frame in taken_frames:
         if isinstance(frame, Refusal):
             answer(frame)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
+import select
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +16,14 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from memory_server.serving.stdio.lines import MOST_IN_FLIGHT, Lines
+from memory_server.serving.stdio.lines import MOST_IN_FLIGHT, DescriptorLines, Events, Lines, StreamLines
 
 pytestmark = pytest.mark.anyio
+Kind = Callable[[int, int], Awaitable[Lines]]
 PATIENCE = 30.0
 """Seconds for what should happen at once, on a machine that others use too."""
+FLOOD = 6_000
+"""Messages of some 400 kB: more than two pipes and the buffers between them hold."""
 
 
 @dataclass
@@ -30,6 +33,7 @@ class Client:
     lines: Lines
     stdin: int
     stdout: int
+    unread: bytes = b""
 
     def send(self, *messages: Any) -> threading.Thread:
         """Write in a thread: whoever is read no further waits."""
@@ -55,17 +59,55 @@ class Client:
         return answer
 
     def _line(self) -> bytes:
-        data = b""
-        while not data.endswith(b"\n"):
-            data += os.read(self.stdout, 1)
-        return data
+        while b"\n" not in self.unread:
+            self.unread += os.read(self.stdout, 1 << 16)
+        line, _, self.unread = self.unread.partition(b"\n")
+        return line
+
+
+EVENTS = Events(ended=lambda: None, broken=lambda: None, first=lambda: None)
+
+
+class Pipes:
+    """A stream of bytes over two pipes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writing: int) -> None:
+        self._reader = reader
+        self._writing = writing
+
+    async def read(self) -> bytes:
+        return await self._reader.read(1 << 16)
+
+    async def write(self, data: bytes) -> None:
+        unwritten = memoryview(data)
+        while unwritten:
+            count = await asyncio.to_thread(os.write, self._writing, unwritten[: select.PIPE_BUF])
+            unwritten = unwritten[count:]
+
+
+async def stream_lines(reading: int, writing: int) -> Lines:
+    reader = asyncio.StreamReader(limit=1 << 16)
+    pipe = os.fdopen(reading, "rb", buffering=0)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return StreamLines(Pipes(reader, writing), EVENTS)
+
+
+async def descriptor_lines(reading: int, writing: int) -> Lines:
+    return DescriptorLines(reading, writing, EVENTS)
+
+
+@pytest.fixture(params=[descriptor_lines, stream_lines])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Lines over descriptors and over a stream."""
+    kind: Kind = request.param
+    return kind
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Client]:
+async def connected(kind: Kind) -> AsyncIterator[Client]:
     reading, stdin = os.pipe()
     stdout, writing = os.pipe()
-    lines = Lines(reading, writing, ended=lambda: None, broken=lambda: None, first=lambda: None)
+    lines = await kind(reading, writing)
     lines.start()
     try:
         yield Client(lines, stdin, stdout)
@@ -89,42 +131,39 @@ def answer_to(id_: int | str) -> SessionMessage:
 PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
 
 
-async def test_with_a_control_socket_no_thread_stays_and_nothing_is_written_after_the_end() -> None:
-    """Another client's file may soon have the number of this one's."""
-    ours, theirs = socket.socketpair()
-    reading, stdin = os.pipe()
-    stdout, writing = os.pipe()
-    with ours, theirs:
-        lines = Lines(reading, writing, ended=bool, broken=bool, first=bool, control=theirs)
-        client, before = Client(lines, stdin, stdout), set(threading.enumerate())
-        lines.start()
-        begun = set(threading.enumerate()) - before
-        # More requests than may have no answer, and a client that reads a long answer slowly.
-        client.send(*({**PING, "id": n} for n in range(MOST_IN_FLIGHT + 20)))
-        for _ in range(MOST_IN_FLIGHT):
-            await client.taken()
-        big = types.JSONRPCResponse(jsonrpc="2.0", id=0, result={"text": "x" * 3_000_000})
-        await lines.send(SessionMessage(big))
-        ended = threading.Event()
+async def test_nothing_is_written_to_a_stream_after_the_end() -> None:
+    """More requests than may have no answer, and a client that reads a long answer slowly."""
+    pieces: list[bytes] = []
+    has_piece = asyncio.Event()
 
-        def read_slowly() -> None:
-            while not ended.wait(0.002):
-                os.read(stdout, 4096)
+    class Slow:
+        async def read(self) -> bytes:
+            await asyncio.sleep(0)
+            return b"".join(json.dumps({**PING, "id": n}).encode() + b"\n" for n in range(MOST_IN_FLIGHT + 20))
 
-        reader = threading.Thread(target=read_slowly, daemon=True)
-        reader.start()
-        lines.end()
-        await lines.drain(0.2)
-        assert not [thread.name for thread in begun if thread.is_alive()]
-        ended.set()
-        reader.join(PATIENCE)
-        lines.incoming.close()
-        for each in (reading, stdin, stdout, writing):
-            os.close(each)
+        async def write(self, data: bytes) -> None:
+            pieces.append(data)
+            has_piece.set()
+            await asyncio.Event().wait()
+
+    lines = StreamLines(Slow(), EVENTS)
+    tasks_before = asyncio.all_tasks()
+    lines.start()
+    begun = asyncio.all_tasks() - tasks_before
+    for _ in range(MOST_IN_FLIGHT):
+        await asyncio.wait_for(lines.incoming.receive(), PATIENCE)
+    await lines.send(answer_to(0))
+    await asyncio.wait_for(has_piece.wait(), PATIENCE)
+    await lines.send(answer_to(1))
+    lines.end()
+    await lines.drain(0.2)
+    assert all(task.done() for task in begun)
+    assert len(pieces) == 1
+    lines.incoming.close()
 
 
-async def test_requests_wait_in_the_pipe_while_as_many_as_may_be_have_no_answer() -> None:
-    async with connected() as client:
+async def test_requests_wait_in_the_pipe_while_as_many_as_may_be_have_no_answer(kind: Kind) -> None:
+    async with connected(kind) as client:
         client.send(*({**PING, "id": n} for n in range(MOST_IN_FLIGHT + 20)))
         for number in range(MOST_IN_FLIGHT):
             assert (await client.taken())["id"] == number
@@ -138,31 +177,30 @@ async def test_requests_wait_in_the_pipe_while_as_many_as_may_be_have_no_answer(
             assert (await client.taken())["id"] == number
 
 
-async def test_refusals_that_the_client_does_not_read_count_too() -> None:
-    async with connected() as client:
-        flood = client.send(*["not an object" * 5] * 20_000, PING)
+async def test_refusals_that_the_client_does_not_read_count_too(kind: Kind) -> None:
+    async with connected(kind) as client:
+        flood = client.send(*["not an object" * 5] * FLOOD, PING)
         await asyncio.sleep(0.3)
         assert flood.is_alive()
-        for _ in range(20_000):
+        for _ in range(FLOOD):
             assert (await client.answer())["error"]["code"] == -32600
         assert (await client.taken())["id"] == "ping"
 
 
-async def test_a_flood_of_notifications_waits_in_the_pipe() -> None:
-    async with connected() as client:
-        count = 20_000
-        notes = [{"jsonrpc": "2.0", "method": "notifications/n", "params": {"n": n}} for n in range(count)]
+async def test_a_flood_of_notifications_waits_in_the_pipe(kind: Kind) -> None:
+    async with connected(kind) as client:
+        notes = [{"jsonrpc": "2.0", "method": "notifications/n", "params": {"n": n}} for n in range(FLOOD)]
         flood = client.send(*notes, {"jsonrpc": "2.0", "id": 1, "result": {}}, PING)
         await asyncio.sleep(0.3)
         assert flood.is_alive(), "no more is read than the session takes"
-        for number in range(count):
+        for number in range(FLOOD):
             assert (await client.taken())["params"] == {"n": number}
         assert "result" in await client.taken()
         assert (await client.taken())["id"] == "ping"
 
 
-async def test_a_notification_is_read_while_as_many_requests_as_may_be_wait_for_their_answers() -> None:
-    async with connected() as client:
+async def test_a_notification_is_read_while_as_many_requests_as_may_be_wait_for_their_answers(kind: Kind) -> None:
+    async with connected(kind) as client:
         client.send(
             *({**PING, "id": n} for n in range(MOST_IN_FLIGHT)),
             *map(listen, range(MOST_IN_FLIGHT, MOST_IN_FLIGHT + 3)),
@@ -173,26 +211,26 @@ async def test_a_notification_is_read_while_as_many_requests_as_may_be_wait_for_
         assert (await client.taken())["method"] == "notifications/cancelled"
 
 
-async def test_others_have_a_turn_while_messages_wait() -> None:
-    async with connected() as client:
+async def test_others_have_a_turn_while_messages_wait(kind: Kind) -> None:
+    async with connected(kind) as client:
         client.send(*({**PING, "id": number} for number in range(900)))
         turns = 0
 
-        async def other() -> None:
+        async def count_turns() -> None:
             nonlocal turns
             while True:
                 turns += 1
                 await asyncio.sleep(0)
 
-        beside = asyncio.create_task(other())
+        beside = asyncio.create_task(count_turns())
         for _ in range(900):
             await client.lines.incoming.receive()
         beside.cancel()
         assert turns >= 900 // 32
 
 
-async def test_it_is_quiet_when_only_lasting_requests_are_left() -> None:
-    async with connected() as client:
+async def test_it_is_quiet_when_only_lasting_requests_are_left(kind: Kind) -> None:
+    async with connected(kind) as client:
         client.send(listen("L"), PING)
         assert [(await client.taken())["id"] for _ in range(2)] == ["L", "ping"]
         quiet = asyncio.create_task(client.lines.quiet(PATIENCE))

@@ -66,8 +66,8 @@ async def test_recall_brings_both_kinds_of_memory_marked_as_recalled(tmp_path: P
         assert "小明（3 小时前" in text
         assert "小明对蘑菇过敏" in text
         # Stored again, as a model's next turn would, the recalled lines are not part of the memory.
-        stored = await chat.short_term.add([Message("user", text)])
-        assert "蘑菇" not in stored.memory.text
+        addition = await chat.short_term.add([Message("user", text)])
+        assert "蘑菇" not in addition.memory.text
 
 
 async def test_a_conversation_is_looked_through_in_its_own_language(tmp_path: Path) -> None:
@@ -94,11 +94,11 @@ async def test_what_is_looked_through_is_marked_and_cannot_pass_for_anything_els
 
 async def test_very_many_names_do_not_fill_the_chat(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
-        for number in range(60):
-            await app.conversation("work").long_term.add(f"{number} " + "n" * 90, "y", "false")
+        for number in range(30):
+            await app.conversation("work").long_term.add(f"{number} " + "n" * 180, "y", "false")
         text = await text_of(client, "analyze-conversation", {"conversation_id": "work"})
         assert "[0 n" in text
-        assert len(text) < 4_000
+        assert len(text) < 4_000, "the names have 5,400 characters"
 
 
 async def test_no_prompt_asks_for_a_tool_that_the_model_does_not_have(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from memory_server.serving.server import build_server
 from memory_server.storage.recall_files import RecallFiles
 
 pytestmark = pytest.mark.anyio
-SAID = [{"role": "user", "content": "下周三是我生日，想吃披萨"}]
-ASKED = [{"role": "user", "content": "生日吃什么披萨？"}]
+TURN = [{"role": "user", "content": "下周三是我生日，想吃披萨"}]
+QUESTION = [{"role": "user", "content": "生日吃什么披萨？"}]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -29,50 +29,52 @@ async def test_each_way_to_recall_is_a_line(tmp_path: Path, mode: Any) -> None:
         open_memory(tmp_path) as app,
         Client(build_server(lambda _: app.call), mode=mode, client_info=about) as client,
     ):
-        await client.call_tool("remember_turn", {"messages": SAID})
-        await client.call_tool("recall_turn", {"messages": ASKED})
-        await client.call_tool("search_short_term_memories", {"recentMessages": ASKED, "conversation_id": "b"})
-        await client.call_tool("search_long_term_memories", {"messages": ASKED})
+        await client.call_tool("remember_turn", {"messages": TURN})
+        await client.call_tool("recall_turn", {"messages": QUESTION})
+        await client.call_tool("search_short_term_memories", {"recentMessages": QUESTION, "conversation_id": "b"})
+        await client.call_tool("search_long_term_memories", {"messages": QUESTION})
         await client.get_prompt("recall-context", {"current_topic": "生日"})
-        found = [recall.line for recall in app.recalls.found()]
-    assert [line["by"] for line in found] == ["tool"] * 4
-    assert {line.get("client") for line in found} == {"a-client"}
-    assert [line["conversation"] for line in found].count("b") == 1
-    held = [line.get("held") for line in found if line["said"] == "生日吃什么披萨？"]
-    assert {"too_recent": 1} in held
+        lines = [recall.line for recall in app.recalls.found()]
+    assert [line["by"] for line in lines] == ["tool"] * 4
+    assert {line.get("client") for line in lines} == {"a-client"}
+    assert [line["conversation"] for line in lines].count("b") == 1
+    held_back = [line.get("held") for line in lines if line["said"] == "生日吃什么披萨？"]
+    assert {"too_recent": 1} in held_back
 
 
 async def test_a_line_is_written_soon_after_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written, loop, write = asyncio.Event(), asyncio.get_running_loop(), Recalls.write
+    has_written = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    write = Recalls.write
 
-    def seen(recalls: Recalls) -> None:
+    def write_and_tell(recalls: Recalls) -> None:
         write(recalls)
-        loop.call_soon_threadsafe(written.set)
+        loop.call_soon_threadsafe(has_written.set)
 
-    monkeypatch.setattr(Recalls, "write", seen)
+    monkeypatch.setattr(Recalls, "write", write_and_tell)
     async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
-        await client.call_tool("remember_turn", {"messages": SAID})
-        await client.call_tool("recall_turn", {"messages": ASKED})
+        await client.call_tool("remember_turn", {"messages": TURN})
+        await client.call_tool("recall_turn", {"messages": QUESTION})
         assert app.home.recalls.lines() == [], "the caller did not wait for it"
         async with asyncio.timeout(30):
-            await written.wait()
+            await has_written.wait()
         assert len(app.home.recalls.lines()) == 1
 
 
 async def test_a_record_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
-        await client.call_tool("remember_turn", {"messages": SAID})
+        await client.call_tool("remember_turn", {"messages": TURN})
         (tmp_path / ".memory-server").mkdir(exist_ok=True)
         (tmp_path / ".memory-server" / "recalls").write_text("in the way")
-        done = await client.call_tool("recall_turn", {"messages": ASKED})
-        assert not done.is_error
+        answer = await client.call_tool("recall_turn", {"messages": QUESTION})
+        assert not answer.is_error
         app.recalls.write()
 
 
 async def test_upkeep_removes_what_is_too_old(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.call)) as client:
-        await client.call_tool("remember_turn", {"messages": SAID})
-        await client.call_tool("recall_turn", {"messages": ASKED})
+        await client.call_tool("remember_turn", {"messages": TURN})
+        await client.call_tool("recall_turn", {"messages": QUESTION})
         app.recalls.write()
         [line] = app.home.recalls.lines()
         app.home.recalls.append(line | {"id": "old", "at": "2020-01-01T00:00:00.000Z"})
@@ -83,35 +85,35 @@ async def test_upkeep_removes_what_is_too_old(tmp_path: Path) -> None:
 async def test_over_http_rest_and_tools_are_told_apart(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN) as server:
         asker = Asker(server.url)
-        assert asker.call("remember_turn", {"messages": SAID}).status_code == 200
-        assert asker.call("recall_turn", {"messages": ASKED}).status_code == 200
-        params = {"name": "recall_turn", "arguments": {"messages": ASKED}}
+        assert asker.call("remember_turn", {"messages": TURN}).status_code == 200
+        assert asker.call("recall_turn", {"messages": QUESTION}).status_code == 200
+        params = {"name": "recall_turn", "arguments": {"messages": QUESTION}}
         assert asker.mcp("2025-11-25", "tools/call", params).status_code == 200
         server.end()
-    first, second = RecallFiles(tmp_path / "data").lines()
-    assert (first["by"], second["by"]) == ("REST", "tool")
-    assert "cwd" not in first | second
+    rest_line, tool_line = RecallFiles(tmp_path / "data").lines()
+    assert (rest_line["by"], tool_line["by"]) == ("REST", "tool")
+    assert "cwd" not in rest_line | tool_line
 
 
 def test_notes_of_a_loop_that_ended_are_written_with_those_of_the_next() -> None:
-    kept = PassingRecalls()
-    recalls = Recalls(kept, lambda: 0, 30, lambda: True, 0.01)
+    record = PassingRecalls()
+    recalls = Recalls(record, lambda: 0, 30, lambda: True, 0.01)
 
     async def noted(number: int, seconds: float) -> None:
         recalls.note(lambda at: {"id": str(number), "at": at, "conversation": "chat"})
         await asyncio.sleep(seconds)
 
     asyncio.run(noted(1, 0.0))
-    assert kept.lines() == []
+    assert record.lines() == []
     asyncio.run(noted(2, 0.3))
-    assert [line["id"] for line in kept.lines()] == ["1", "2"]
+    assert [line["id"] for line in record.lines()] == ["1", "2"]
 
 
 async def test_a_line_that_cannot_be_made_takes_no_other_with_it() -> None:
-    kept = PassingRecalls()
-    recalls = Recalls(kept, lambda: 0, 30, lambda: True, 60.0)
+    record = PassingRecalls()
+    recalls = Recalls(record, lambda: 0, 30, lambda: True, 60.0)
     recalls.note(lambda at: {"id": "1", "at": at, "conversation": "chat"})
     recalls.note(lambda at: {}["missing"])
     with pytest.raises(KeyError):
         recalls.write()
-    assert [line["id"] for line in kept.lines()] == ["1"]
+    assert [line["id"] for line in record.lines()] == ["1"]

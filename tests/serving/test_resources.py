@@ -33,7 +33,8 @@ async def connected(folder: Path, mode: Any = "auto") -> AsyncIterator[tuple[App
 
 async def read(client: Client, uri: str) -> Any:
     (contents,) = (await client.read_resource(uri)).contents
-    return json.loads(contents.text) if contents.mime_type == "application/json" else contents.text  # type: ignore[union-attr]
+    text = contents.text  # type: ignore[union-attr]
+    return json.loads(text) if contents.mime_type == "application/json" else text
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -67,15 +68,16 @@ async def test_pages_hold_every_memory_once_newest_first(tmp_path: Path) -> None
                 [Message("user", f"第{number}次见面", 1_700_000_000_000 + number)]
             )
         uri: str | None = "memory://conversation/a/short-term"
-        seen: list[str] = []
+        texts: list[str] = []
         pages = 0
         while uri is not None:
             page = await read(client, uri)
             assert page["total"] == count
-            seen += [memory["text"] for memory in page["memories"]]
-            uri, pages = page.get("next"), pages + 1
+            texts += [memory["text"] for memory in page["memories"]]
+            uri = page.get("next")
+            pages = pages + 1
     assert pages == 3
-    assert seen == [f"user: 第{number}次见面" for number in reversed(range(count))]
+    assert texts == [f"user: 第{number}次见面" for number in reversed(range(count))]
 
 
 async def test_a_document_escapes_tags_and_what_nobody_sees_and_its_values_stay(
@@ -88,9 +90,9 @@ async def test_a_document_escapes_tags_and_what_nobody_sees_and_its_values_stay(
         for kind, field, value in (("short-term", "text", f"user: {hidden}"), ("long-term", "prompt", hidden)):
             uri = f"memory://conversation/a/{kind}"
             (contents,) = (await client.read_resource(uri)).contents
-            written = contents.text  # type: ignore[union-attr]
-            assert not set("<\U000e0041\u202e\x7f") & set(written)
-            assert "猫" in written
+            document = contents.text  # type: ignore[union-attr]
+            assert not set("<\U000e0041\u202e\x7f") & set(document)
+            assert "猫" in document
             assert (await read(client, uri))["memories"][0][field] == value
 
 
@@ -132,10 +134,10 @@ async def test_what_is_not_there_is_said_with_its_uri(tmp_path: Path, mode: str,
 async def test_reading_reinforces_and_writes_nothing(tmp_path: Path) -> None:
     async with connected(tmp_path) as (app, client):
         await app.conversation("a").short_term.add([Message("user", "披萨")])
-        before = await app.conversations.version("a")
+        version_before = await app.conversations.version("a")
         for uri in (*RESOURCES, *(template.uri_of("a") for template in TEMPLATES)):
             await client.read_resource(uri)
-        assert await app.conversations.version("a") == before
+        assert await app.conversations.version("a") == version_before
 
 
 async def test_ids_are_completed_beginnings_first(tmp_path: Path) -> None:
@@ -145,51 +147,51 @@ async def test_ids_are_completed_beginnings_first(tmp_path: Path) -> None:
         from mcp_types import PromptReference, ResourceTemplateReference
 
         template = ResourceTemplateReference(type="ref/resource", uri=TEMPLATES[0].uri_template)
-        found = await client.complete(template, {"name": "id", "value": "work"})
-        assert found.completion.values == ["Work", "homework"]
+        completion = await client.complete(template, {"name": "id", "value": "work"})
+        assert completion.completion.values == ["Work", "homework"]
         prompt = PromptReference(type="ref/prompt", name="recall-context")
-        found = await client.complete(prompt, {"name": "conversation_id", "value": "小"})
-        assert found.completion.values == ["小明", "小红"]
-        found = await client.complete(prompt, {"name": "current_topic", "value": "小"})
-        assert found.completion.values == []
+        completion = await client.complete(prompt, {"name": "conversation_id", "value": "小"})
+        assert completion.completion.values == ["小明", "小红"]
+        completion = await client.complete(prompt, {"name": "current_topic", "value": "小"})
+        assert completion.completion.values == []
 
 
 async def test_no_more_values_are_completed_than_a_client_takes(tmp_path: Path) -> None:
     async with connected(tmp_path) as (app, client):
         from mcp_types import ResourceTemplateReference
 
-        for number in range(120):
+        for number in range(103):
             await app.conversation(f"chat-{number}").long_term.add("a", "b", "true")
         template = ResourceTemplateReference(type="ref/resource", uri=TEMPLATES[0].uri_template)
         completion = (await client.complete(template, {"name": "id", "value": ""})).completion
-    assert (len(completion.values), completion.total, completion.has_more) == (100, 120, True)
+    assert (len(completion.values), completion.total, completion.has_more) == (100, 103, True)
 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 @pytest.mark.filterwarnings("ignore:resources/unsubscribe is removed")
 async def test_a_subscriber_of_the_handshake_era_is_told_of_changes_of_other_processes_too(tmp_path: Path) -> None:
     uri = "memory://conversation/%E5%B0%8F%E6%98%8E/short-term"
-    told: list[str] = []
+    changed_uris: list[str] = []
     heard = anyio.Event()
 
     async def handle(message: Any) -> None:
         if getattr(message, "method", "") == "notifications/resources/updated":
-            told.append(str(message.params.uri))
+            changed_uris.append(str(message.params.uri))
             heard.set()
 
     async with (
         open_memory(tmp_path) as app,
-        open_memory(tmp_path) as other,
+        open_memory(tmp_path) as other_app,
         Client(build_server(lambda _: app.call), mode="legacy", message_handler=handle) as client,
     ):
         await app.conversation("小明").short_term.add([Message("user", "披萨")])
         await client.subscribe_resource(uri)
-        await other.conversation("小红").short_term.add([Message("user", "寿司")])
-        await other.conversation("小明").short_term.add([Message("user", "寿司")])
+        await other_app.conversation("小红").short_term.add([Message("user", "寿司")])
+        await other_app.conversation("小明").short_term.add([Message("user", "寿司")])
         with anyio.fail_after(20):
             await heard.wait()
         await client.unsubscribe_resource(uri)
-    assert told == [uri]
+    assert changed_uris == [uri]
 
 
 async def test_a_listener_of_the_later_era_is_told_of_its_own_calls_at_once(tmp_path: Path) -> None:
@@ -254,7 +256,7 @@ async def test_no_more_are_watched_when_all_ask_at_once(tmp_path: Path) -> None:
         over = anyio.Event()
 
         async def listen(number: int) -> None:
-            some = [f"memory://stats/conversation/{number}-{each}" for each in range(100)]
+            some = [f"memory://stats/conversation/{number}-{part}" for part in range(100)]
             try:
                 async with client.listen(resource_subscriptions=some):
                     await over.wait()

@@ -43,8 +43,8 @@ async def test_looking_takes_a_tenth_of_the_time() -> None:
     await asyncio.wait_for(subscriptions.enough.wait(), 30)
     watching.cancel()
     for look in range(LOOKS):
-        took = subscriptions.ended[look] - subscriptions.began[look]
-        assert subscriptions.began[look + 1] - subscriptions.ended[look] >= 8.9 * took
+        look_seconds = subscriptions.ended[look] - subscriptions.began[look]
+        assert subscriptions.began[look + 1] - subscriptions.ended[look] >= 8.9 * look_seconds
 
 
 @pytest.mark.anyio

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -31,13 +32,14 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.history import name_of
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.ports import ConversationStore
 from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryNotFound
 from memory_server.kernel.messages import Message
+from memory_server.storage.json_store import history_files
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.conversations import PostgresStore
@@ -57,15 +59,16 @@ class House:
     now: list[int]
 
     async def commit(self, *changes: Change) -> str:
-        _, made = await self.store.update("chat", lambda state: (changes, None), by="test")
-        assert made is not None
-        return made
+        _, change = await self.store.update("chat", lambda state: (changes, None), by="test")
+        assert change is not None
+        return change
 
     async def ids(self) -> list[str]:
         return [*(await self.store.read("chat")).short_term]
 
     async def archived(self) -> list[tuple[str, str]]:
-        return [(getattr(e.memory, "id", None) or e.memory.name, e.reason) for e in await self.store.archive("chat")]
+        entries = await self.store.archive("chat")
+        return [(name_of(entry), entry.reason) for entry in entries]
 
 
 @pytest.fixture(params=["memory", "json_files", "postgres"])
@@ -130,19 +133,21 @@ async def test_what_is_older_than_it_is_kept_is_gone_from_history_and_archive(ho
 
 
 async def test_what_was_forgotten_comes_back_with_score_and_pin(house: House) -> None:
-    kept = memory("a", score=7, pinned=True, words={"披萨": 2.5})
-    await house.commit(Added(kept), Added(memory("b", text="user: 寿司")), TriggerSet(trigger("t"), None))
+    pizza = memory("a", score=7, pinned=True, words={"披萨": 2.5})
+    await house.commit(Added(pizza), Added(memory("b", text="user: 寿司")), TriggerSet(trigger("t"), None))
     await house.chat.short_term.delete("披萨")
     await house.chat.long_term.delete("t")
     await house.store.compact("chat")
     assert await house.archived() == [("a", "deleted"), ("t", "deleted")]
-    would = await house.chat.archive.bring_back(["a"], dry_run=True)
-    assert ([e.memory for e in would.entries], would.change_id) == ([kept], None)
+    preview = await house.chat.archive.bring_back(["a"], dry_run=True)
+    assert [entry.memory for entry in preview.entries] == [pizza]
+    assert preview.change_id is None
     assert await house.ids() == ["b"]
-    done = await house.chat.archive.bring_back(["a", "t"])
+    result = await house.chat.archive.bring_back(["a", "t"])
     state = await house.store.read("chat")
-    assert (state.short_term["a"], state.long_term["t"]) == (kept, trigger("t"))
-    assert done.change_id == change_id("chat", 4)
+    assert state.short_term["a"] == pizza
+    assert state.long_term["t"] == trigger("t")
+    assert result.change_id == change_id("chat", 4)
     assert await house.archived() == []
     await house.store.compact("chat")
     assert await house.archived() == []
@@ -154,8 +159,8 @@ async def test_memories_come_back_by_pattern_and_by_time_of_removal(house: House
     house.now[0] += DAY
     await house.chat.short_term.delete("x2")
     await house.chat.short_term.delete("y")
-    found = await house.chat.archive.bring_back(pattern="x", since_ms=NOW + 1, dry_run=True)
-    assert [e.memory.id for e in found.entries] == ["x2"]  # type: ignore[union-attr]
+    preview = await house.chat.archive.bring_back(pattern="x", since_ms=NOW + 1, dry_run=True)
+    assert [entry.memory.id for entry in preview.entries] == ["x2"]  # type: ignore[union-attr]
     await house.chat.archive.bring_back(pattern="x")
     assert await house.ids() == ["x1", "x2"]
     await house.chat.archive.bring_back(until_ms=NOW)
@@ -168,13 +173,15 @@ async def test_what_is_in_use_again_is_not_written_over(house: House) -> None:
     await house.commit(Added(memory("a", text="user: old")))
     await house.chat.short_term.delete("old")
     await house.commit(Added(memory("a", text="user: new")))
-    done = await house.chat.archive.bring_back(["a"])
-    assert ([*done.entries], len(done.in_the_way), done.change_id) == ([], 1, None)
+    result = await house.chat.archive.bring_back(["a"])
+    assert [*result.entries] == []
+    assert len(result.in_the_way) == 1
+    assert result.change_id is None
     assert (await house.store.read("chat")).short_term["a"].text == "user: new"
 
 
 async def test_the_last_removals_can_be_read_alone(house: House) -> None:
-    names = [f"m{n}" for n in range(7)]
+    names = [f"m{number}" for number in range(7)]
     await house.commit(*(Added(memory(name)) for name in names), TriggerSet(trigger("t"), None))
 
     async def last(count: int) -> list[str]:
@@ -195,20 +202,60 @@ async def test_the_last_removals_can_be_read_alone(house: House) -> None:
     assert await last(3) == ["m3", "m5", "t"]
 
 
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 5))])
+async def test_the_archive_is_that_of_the_whole_history(house: House, seed: int) -> None:
+    rng = Random(seed)
+    for number in range(12):
+        state = await house.store.read("chat")
+        await house.commit(*random_changes(copy_of(state), rng, 3))
+        if number in (4, 9):
+            await house.store.compact("chat")
+        history = await house.store.history("chat", limit=100)
+        assert await house.store.archive("chat") == archived(history)
+
+
+async def test_what_was_stored_before_every_removal_is_not_read_for_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JsonFileStore(tmp_path, lambda: NOW, StoreParameters(idle_seconds=3600))
+    house = house_of(store, [NOW])
+    await house.commit(*(TriggerSet(trigger(f"t{number}"), None) for number in range(3)))
+    versions_read: list[int] = []
+    read_commit = history_files.commit_of
+
+    def commit_of(line: Mapping[str, Any], most_changes: int | None = None) -> Commit:
+        versions_read.append(line["seq"])
+        return read_commit(line, most_changes)
+
+    monkeypatch.setattr(history_files, "commit_of", commit_of)
+    assert await house.archived() == []
+    assert versions_read == []
+    await house.chat.long_term.delete("t1")
+    await house.commit(TriggerSet(trigger("t1"), None))
+    assert await house.archived() == []
+    assert versions_read == [3, 2]
+    await house.chat.long_term.delete("t2")
+    assert await house.archived() == [("t2", "deleted")]
+    await store.aclose()
+
+
 async def test_the_archive_tells_what_it_would_have_for_a_question(house: House) -> None:
     pizza = {"披萨": 30.0}
     await house.commit(
-        *(Added(memory(f"p{n}", words=pizza, age=(n + 1) * DAY)) for n in range(5)),
+        *(Added(memory(f"p{number}", words=pizza, age=(number + 1) * DAY)) for number in range(5)),
         Added(memory("cat", words={"猫": 30.0})),
     )
     assert (await house.chat.archive.recall(query_of({"披萨": 9.0}))).top == ()
-    await house.commit(*(Forgotten(memory(f"p{n}", words=pizza, age=(n + 1) * DAY), "faded") for n in range(5)))
+    await house.commit(
+        *(Forgotten(memory(f"p{number}", words=pizza, age=(number + 1) * DAY), "faded") for number in range(5))
+    )
     await house.commit(Added(memory("p0", words=pizza, text="user: again")))
     version = (await house.store.read("chat")).version
-    found = await house.chat.archive.recall(query_of({"披萨": 9.0}))
+    recall = await house.chat.archive.recall(query_of({"披萨": 9.0}))
     # p0 is in use again; what is minutes old may come, and nothing comes by chance.
-    assert [recalled.memory.id for recalled in (*found.top, *found.next)] == ["p1", "p2", "p3"]
-    assert (found.flashback, found.held_back.recent) == ((), 0)
+    assert [recalled.memory.id for recalled in (*recall.top, *recall.next)] == ["p1", "p2", "p3"]
+    assert recall.flashback == ()
+    assert recall.held_back.recent == 0
     assert (await house.chat.archive.recall(query_of({"猫": 9.0}))).top == ()
     assert (await house.store.read("chat")).version == version
 
@@ -217,8 +264,8 @@ async def test_the_archive_is_asked_by_pairs_of_characters_too(house: House) -> 
     dog = memory("dog", text="user: 我的狗叫阿黄")
     await house.commit(Added(dog))
     await house.commit(Forgotten(dog, "faded"))
-    found = await house.chat.archive.recall(WITH_PAIRS.of_query([Message("user", "阿黄几岁？")], NOW))
-    assert [recalled.memory.id for recalled in found.top] == ["dog"]
+    recall = await house.chat.archive.recall(WITH_PAIRS.of_query([Message("user", "阿黄几岁？")], NOW))
+    assert [recalled.memory.id for recalled in recall.top] == ["dog"]
 
 
 async def test_bringing_back_needs_a_choice_that_exists(house: House) -> None:
@@ -233,25 +280,27 @@ async def test_bringing_back_needs_a_choice_that_exists(house: House) -> None:
 @given(st.randoms(use_true_random=False), st.integers(1, 20))
 def test_the_newest_removals_are_the_last_ones_of_all(rng: Random, count: int) -> None:
     state = ConversationState("chat")
-    commits = [Commit(n + 1, NOW, "test", tuple(random_changes(state, rng, 3))) for n in range(count)]
-    whole = archived(reversed(commits))
-    for newest in range(len(whole) + 2):
-        assert archived(reversed(commits), newest) == whole[max(0, len(whole) - newest) :]
+    commits = [Commit(number + 1, NOW, "test", tuple(random_changes(state, rng, 3))) for number in range(count)]
+    removals = archived(reversed(commits))
+    for newest in range(len(removals) + 2):
+        assert archived(reversed(commits), newest) == removals[max(0, len(removals) - newest) :]
 
 
 # --- the clean-up ------------------------------------------------------------------------------------------
 
 
 async def test_a_clean_up_forgets_at_most_so_many_and_never_what_is_pinned(house: House) -> None:
-    await house.commit(*(Added(memory(f"m{n}", age=(400 + n) * DAY)) for n in range(5)))
+    await house.commit(*(Added(memory(f"m{number}", age=(400 + number) * DAY)) for number in range(5)))
     await house.chat.short_term.pin("m4")
     preview = await house.chat.short_term.clean_up(dry_run=True)
-    assert (len(preview.forgotten), preview.due, preview.change_id) == (2, 2, None)
-    done = [await house.chat.short_term.clean_up() for _ in range(3)]
-    assert [(len(d.forgotten), d.due) for d in done] == [(2, 2), (2, 0), (0, 0)]
+    assert len(preview.forgotten) == 2
+    assert preview.due == 2
+    assert preview.change_id is None
+    results = [await house.chat.short_term.clean_up() for _ in range(3)]
+    assert [(len(result.forgotten), result.due) for result in results] == [(2, 2), (2, 0), (0, 0)]
     assert await house.ids() == ["m4"]
-    assert done[1].change_id is not None
-    await house.chat.archive.undo(done[1].change_id)
+    assert results[1].change_id is not None
+    await house.chat.archive.undo(results[1].change_id)
     assert len(await house.ids()) == 3
 
 
@@ -267,8 +316,10 @@ async def test_a_pin_is_set_and_taken_off_once(house: House) -> None:
 
 async def test_a_dry_run_of_deleting_deletes_nothing(house: House) -> None:
     await house.commit(Added(memory("a")))
-    would = await house.chat.short_term.delete("披萨", dry_run=True)
-    assert ([f.memory.id for f in would.forgotten], would.remaining, would.change_id) == (["a"], 0, None)
+    preview = await house.chat.short_term.delete("披萨", dry_run=True)
+    assert [forgotten.memory.id for forgotten in preview.forgotten] == ["a"]
+    assert preview.remaining == 0
+    assert preview.change_id is None
     assert await house.ids() == ["a"]
 
 
@@ -276,15 +327,17 @@ async def test_a_dry_run_of_deleting_deletes_nothing(house: House) -> None:
 
 
 async def test_every_kind_of_change_is_undone_and_the_undoing_too(house: House) -> None:
-    a, b = memory("a", score=1), memory("b")
+    a = memory("a", score=1)
+    b = memory("b")
     await house.commit(Added(a), Added(b), TriggerSet(trigger("t"), None))
-    changed = await house.commit(
+    change_id_of_all = await house.commit(
         Reinforced("a", 1, 6), Forgotten(b, "deleted"), TriggerSet(trigger("t", source="1"), trigger("t"))
     )
     await house.store.compact("chat")
-    undone = await house.chat.archive.undo(changed)
+    undone = await house.chat.archive.undo(change_id_of_all)
     state = await house.store.read("chat")
-    assert (state.short_term, state.long_term) == ({"a": a, "b": b}, {"t": trigger("t")})
+    assert state.short_term == {"a": a, "b": b}
+    assert state.long_term == {"t": trigger("t")}
     await house.chat.archive.undo(undone.change_id)
     state = await house.store.read("chat")
     assert state.short_term == {"a": replace(a, score=6)}
@@ -329,15 +382,20 @@ def test_what_is_no_change_of_the_conversation_is_refused(text: str) -> None:
 
 
 async def test_a_change_that_never_was_is_not_called_forgotten(house: House) -> None:
-    made = await house.commit(Added(memory("a")))
+    newest = await house.commit(Added(memory("a")))
     later = change_id("chat", 9)
-    with pytest.raises(InvalidInput, match=f"There is no change {later} yet; the newest is {made}"):
+    with pytest.raises(InvalidInput, match=f"There is no change {later} yet; the newest is {newest}"):
         await house.chat.archive.undo(later)
 
 
 async def test_a_change_that_is_not_kept_any_more_cannot_be_undone(house: House) -> None:
     with pytest.raises(InvalidInput, match="not in the history any more"):
         await house.chat.archive.undo(change_id("chat", 5))
+
+
+def rounded(memories: Mapping[str, ShortTermMemory]) -> dict[str, ShortTermMemory]:
+    """The memories without the last digits of their scores, which adding and taking back may change."""
+    return {name: replace(memory, score=round(memory.score, 6)) for name, memory in memories.items()}
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 12))
@@ -347,11 +405,9 @@ def test_undoing_the_last_commit_gives_what_was_before(rng: Random, count: int) 
     after = copy_of(before)
     commit = Commit(1, NOW, "test", tuple(random_changes(after, rng, count)))
     try:
-        back = taking_back(after, commit)
+        undoing = taking_back(after, commit)
     except InvalidInput:
-        back = ()
-    apply(after, back)
-    assert {k: replace(m, score=round(m.score, 6)) for k, m in after.short_term.items()} == {
-        k: replace(m, score=round(m.score, 6)) for k, m in before.short_term.items()
-    }
+        undoing = ()
+    apply(after, undoing)
+    assert rounded(after.short_term) == rounded(before.short_term)
     assert after.long_term == before.long_term

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,41 +17,40 @@ from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.json_text import NotARecord
 
 CONTENTS = st.builds(
-    lambda short, long: Contents(
-        "chat", tuple({m.id: m for m in short}.values()), tuple({t.name: t for t in long}.values())
-    ),
-    st.lists(SHORT_TERM, max_size=4),
-    st.lists(LONG_TERM, max_size=4),
+    Contents,
+    st.just("chat"),
+    st.lists(SHORT_TERM, max_size=4, unique_by=lambda memory: memory.id).map(tuple),
+    st.lists(LONG_TERM, max_size=4, unique_by=lambda memory: memory.name).map(tuple),
 )
 
 
 def lines_of(*conversations: Contents) -> list[bytes]:
-    body = [line for one in conversations for line in record_lines.conversation_lines(one)]
+    body = chain.from_iterable(map(record_lines.conversation_lines, conversations))
     return [record_lines.first_line(NOW), *body, record_lines.last_line(len(conversations))]
 
 
 @given(CONTENTS)
-def test_what_is_written_is_read_again(one: Contents) -> None:
+def test_what_is_written_is_read_again(written: Contents) -> None:
     assert [contents_of(ConversationState("chat"))] == list(record_lines.parse(lines_of(Contents("chat"))))
-    (read,) = record_lines.parse(lines_of(one))
-    assert read == one
+    (read,) = record_lines.parse(lines_of(written))
+    assert read == written
 
 
 @given(CONTENTS, CONTENTS)
 def test_overwriting_gives_exactly_what_was_brought_and_doing_it_again_changes_nothing(
-    there: Contents, brought: Contents
+    present: Contents, brought: Contents
 ) -> None:
-    state = state_of(*there.short_term, *there.long_term)
+    state = state_of(*present.short_term, *present.long_term)
     apply(state, restore_changes(state, brought, "overwrite")[0])
-    assert set(state.short_term) == {m.id for m in brought.short_term}
-    assert all(state.short_term[m.id] == m for m in brought.short_term)
-    assert all(state.long_term[t.name] == t for t in brought.long_term)
+    assert set(state.short_term) == {memory.id for memory in brought.short_term}
+    assert all(state.short_term[memory.id] == memory for memory in brought.short_term)
+    assert all(state.long_term[trigger.name] == trigger for trigger in brought.long_term)
     assert restore_changes(state, brought, "overwrite")[0] == []
 
 
 @given(CONTENTS, CONTENTS)
-def test_merging_removes_nothing(there: Contents, brought: Contents) -> None:
-    state = state_of(*there.short_term, *there.long_term)
+def test_merging_removes_nothing(present: Contents, brought: Contents) -> None:
+    state = state_of(*present.short_term, *present.long_term)
     before = copy_of(state)
     changes, tally = restore_changes(state, brought, "merge")
     apply(state, changes)
@@ -76,7 +77,8 @@ def test_merging_keeps_the_newer_of_two() -> None:
     assert tally == MergeCounts(added=2, replaced=2, kept_newer=2)
     assert state.short_term["a"].text == "here, newer"
     assert state.short_term["b"] == memory("b", age=HOUR)
-    assert (state.long_term["c"].trigger, state.long_term["d"].trigger) == ("true", "false")
+    assert state.long_term["c"].trigger == "true"
+    assert state.long_term["d"].trigger == "false"
 
 
 def test_the_time_of_the_last_clean_up_comes_along() -> None:
@@ -87,7 +89,7 @@ def test_the_time_of_the_last_clean_up_comes_along() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("damage", "reason"),
     [
         (lambda lines: lines[:-1], "ends too early"),
         (lambda lines: [*lines[:2], *lines[3:]], "memories of the conversation chat are missing"),
@@ -101,7 +103,7 @@ def test_the_time_of_the_last_clean_up_comes_along() -> None:
         (lambda lines: [b'{"a":1}', *lines[1:]], "it is not an export of memory-server"),
     ],
 )
-def test_lines_that_are_not_whole_are_refused_with_their_number(change: object, said: str) -> None:
+def test_lines_that_are_not_whole_are_refused_with_their_number(damage: object, reason: str) -> None:
     lines = lines_of(Contents("chat", (memory("a"), memory("b"))))
-    with pytest.raises(NotARecord, match=said):
-        list(record_lines.parse(change(lines)))  # type: ignore[operator]
+    with pytest.raises(NotARecord, match=reason):
+        list(record_lines.parse(damage(lines)))  # type: ignore[operator]

@@ -28,7 +28,7 @@ from memory_server.storage.backups.files import ENDING, BackupFileWriter, Backup
 HELD = Contents("小明", (memory("a", extra={"mood": "calm"}), memory("b")), (trigger("生日"),), NOW)
 
 
-def made(folder: Path, name: str = "one") -> BackupFolder:
+def backups_with(folder: Path, name: str = "one") -> BackupFolder:
     backups = BackupFolder(folder)
     writer = backups.begin(name, NOW)
     writer.add(HELD)
@@ -42,19 +42,25 @@ def read(backups: BackupFolder, name: str = "one") -> list[Contents]:
 
 
 def test_what_is_set_aside_is_read_again_and_listed(tmp_path: Path) -> None:
-    backups = made(tmp_path / "backups")
+    backups = backups_with(tmp_path / "backups")
     assert read(backups) == [HELD]
-    (one,) = backups.listed()
+    (listed,) = backups.listed()
     path = tmp_path / "backups" / f"one{ENDING}"
-    assert (one.name, one.created_ms, one.size_bytes) == ("one", NOW, path.stat().st_size)
-    assert (one.conversations, one.short_term, one.long_term, one.problem) == (1, 2, 1, None)
+    assert listed.name == "one"
+    assert listed.created_ms == NOW
+    assert listed.size_bytes == path.stat().st_size
+    assert listed.conversations == 1
+    assert listed.short_term == 2
+    assert listed.long_term == 1
+    assert listed.problem is None
     assert os.listdir(path.parent) == [path.name]
     if os.name != "nt":
-        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_any_gunzip_shows_all_of_it(tmp_path: Path) -> None:
-    made(tmp_path)
+    backups_with(tmp_path)
     lines = gzip.decompress((tmp_path / f"one{ENDING}").read_bytes()).decode().splitlines()
     assert json.loads(lines[0])["format"] == "memory-server backup"
     assert json.loads(lines[3])["short"]["mood"] == "calm"
@@ -69,13 +75,13 @@ def test_any_gunzip_shows_all_of_it(tmp_path: Path) -> None:
 )
 def test_names_that_lead_elsewhere_or_work_nowhere_are_refused(tmp_path: Path, name: str) -> None:
     backups = BackupFolder(tmp_path / "backups")
-    for call in (
+    for use in (
         lambda: backups.begin(name, NOW),
         lambda: backups.delete(name),
         lambda: read(backups, name),
     ):
         with pytest.raises(InvalidInput, match="name"):
-            call()
+            use()
     assert os.listdir(tmp_path) == []
 
 
@@ -86,11 +92,12 @@ def test_names_in_any_script_are_fine() -> None:
 
 
 def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
-    backups = made(tmp_path)
+    backups = backups_with(tmp_path)
     before = (tmp_path / f"one{ENDING}").read_bytes()
     with pytest.raises(InvalidInput, match="already; choose another name"):
         backups.begin("one", NOW)
-    first, second = backups.begin("two", NOW), backups.begin("two", NOW)
+    first = backups.begin("two", NOW)
+    second = backups.begin("two", NOW)
     first.finish()
     with pytest.raises(InvalidInput, match="already"):
         second.finish()
@@ -100,11 +107,11 @@ def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
 
 
 def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refused(tmp_path: Path) -> None:
-    def finish(writer: BackupFileWriter, both: threading.Barrier, mark: str) -> str | None:
+    def finish(writer: BackupFileWriter, start: threading.Barrier, mark: str) -> str | None:
         if mark in ("a", "b"):  # c holds no knowledge
             writer.beside().write_text(mark)
         writer.add(replace(HELD, conversation_id=mark))
-        both.wait()
+        start.wait()
         try:
             writer.finish()
         except InvalidInput:
@@ -116,12 +123,13 @@ def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refu
     backups = BackupFolder(tmp_path / "backups")
     with ThreadPoolExecutor(2) as pool:
         for number, marks in enumerate([("a", "b"), ("a", "c")] * 20):
-            name, both = f"n{number}", threading.Barrier(2)
-            done = [pool.submit(finish, backups.begin(name, NOW), both, mark) for mark in marks]
-            (made_by,) = [each.result() for each in done if each.result() is not None]
-            assert [each.conversation_id for each in read(backups, name)] == [made_by]
+            name = f"n{number}"
+            start = threading.Barrier(2)
+            attempts = [pool.submit(finish, backups.begin(name, NOW), start, mark) for mark in marks]
+            (maker,) = filter(None, [attempt.result() for attempt in attempts])
+            assert [contents.conversation_id for contents in read(backups, name)] == [maker]
             knowledge = backups.knowledge_of(name)
-            assert (knowledge.read_text() if knowledge.exists() else "c") == made_by
+            assert (knowledge.read_text() if knowledge.exists() else "c") == maker
 
 
 def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> None:
@@ -129,30 +137,32 @@ def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> No
     writers = [backups.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]
     names = [writer.finish().name for writer in writers]
     assert names == ["20260503-120000", "20260503-120000-2", "20260503-120000-3"]
-    assert sorted(each.name for each in backups.listed()) == names
+    assert sorted(backup.name for backup in backups.listed()) == names
 
 
 def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> None:
-    left = [tmp_path / name for name in (f".{'a' * 16}.next", f".{'b' * 16}.next-journal", ".x1.body")]
-    new, mine = tmp_path / f".{'c' * 16}.next", tmp_path / ".mine.next"
-    for path in (*left, new, mine):
+    leavings = [tmp_path / name for name in (f".{'a' * 16}.next", f".{'b' * 16}.next-journal", ".x1.body")]
+    recent = tmp_path / f".{'c' * 16}.next"
+    of_a_person = tmp_path / ".mine.next"
+    for path in (*leavings, recent, of_a_person):
         path.write_bytes(b"half")
-    for path in (*left, mine):
+    for path in (*leavings, of_a_person):
         os.utime(path, (time.time() - 90_000,) * 2)
-    made(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / f"one{ENDING}", new, mine])
+    backups_with(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / f"one{ENDING}", recent, of_a_person])
 
 
 def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    backups = made(tmp_path / "backups")
+    backups = backups_with(tmp_path / "backups")
     monkeypatch.setattr(kernel_backups, "WAIT_SECONDS", 0.05)
-    release, other = backups.try_hold("one"), BackupFolder(tmp_path / "backups")
+    release = backups.try_hold("one")
+    other_process = BackupFolder(tmp_path / "backups")
     assert release is not None
-    assert other.try_hold("one") is None
+    assert other_process.try_hold("one") is None
     with pytest.raises(LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"):
-        other.delete("one")
-    made(tmp_path / "backups", "two")  # others are made and deleted meanwhile
-    other.delete("two")
+        other_process.delete("one")
+    backups_with(tmp_path / "backups", "two")  # others are made and deleted meanwhile
+    other_process.delete("two")
     release()
     assert read(backups) == [HELD]
     backups.delete("one")
@@ -162,7 +172,7 @@ def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatc
 
 @pytest.mark.skipif(os.name == "nt", reason="names are UTF-16")
 def test_odd_names_in_the_folder_are_listed_as_problems(tmp_path: Path) -> None:
-    made(tmp_path)
+    backups_with(tmp_path)
     whole = (tmp_path / f"one{ENDING}").read_bytes()
     for name in (b"a\x1b[31m", b"caf\xe9", b"a b", b"", b"x" * 200, b"a\nb"):
         (tmp_path / os.fsdecode(name + ENDING.encode())).write_bytes(whole)
@@ -170,11 +180,11 @@ def test_odd_names_in_the_folder_are_listed_as_problems(tmp_path: Path) -> None:
     (tmp_path / f"loop{ENDING}").symlink_to(f"loop{ENDING}")
     (tmp_path / f"gone{ENDING}").symlink_to("nowhere")
     os.mkfifo(tmp_path / f"pipe{ENDING}")
-    there = {each.name: each for each in BackupFolder(tmp_path).listed()}
-    assert len(there) == 11
-    assert [name for name, each in there.items() if each.problem is None] == ["one"]
-    assert {"a\\x1b[31m", "caf\\udce9", "a\\nb"} < there.keys()
-    assert all((each.name + (each.problem or "")).isprintable() for each in there.values())
+    listed = {backup.name: backup for backup in BackupFolder(tmp_path).listed()}
+    assert len(listed) == 11
+    assert [name for name, backup in listed.items() if backup.problem is None] == ["one"]
+    assert {"a\\x1b[31m", "caf\\udce9", "a\\nb"} < listed.keys()
+    assert all((backup.name + (backup.problem or "")).isprintable() for backup in listed.values())
 
 
 def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -185,14 +195,16 @@ def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_every_damaged_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
-    backups = made(tmp_path)
+    backups = backups_with(tmp_path)
     path = tmp_path / f"one{ENDING}"
     whole = path.read_bytes()
-    for place in range(0, len(whole), 3):
+    for position in range(0, len(whole), 3):
+        flipped = bytearray(whole)
+        flipped[position] ^= 0x10
         # The bytes 4 to 9 of a gzip member say when and where it was made, and nothing of what is in it.
-        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]):
+        for damaged in (whole[:position], bytes(flipped)):
             path.write_bytes(damaged)
-            if len(damaged) == len(whole) and 3 <= place <= 9:
+            if len(damaged) == len(whole) and 3 <= position <= 9:
                 with contextlib.suppress(BackupBroken):
                     assert read(backups) == [HELD]
                 continue
@@ -220,7 +232,7 @@ LINES = b"".join([record_lines.first_line(NOW), *record_lines.conversation_lines
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (b"", "its first part is damaged"),
         (b"PK\x03\x04 a zip", "it is not a backup of memory-server, or its first part is damaged"),
@@ -236,17 +248,17 @@ LINES = b"".join([record_lines.first_line(NOW), *record_lines.conversation_lines
     ],
 )
 def test_a_file_that_is_no_whole_backup_is_refused_before_anything_of_it_is_used(
-    tmp_path: Path, content: bytes, said: str
+    tmp_path: Path, content: bytes, reason: str
 ) -> None:
     (tmp_path / f"one{ENDING}").write_bytes(content)
     backups = BackupFolder(tmp_path)
-    with pytest.raises(BackupBroken, match=said), backups.open("one"):
+    with pytest.raises(BackupBroken, match=reason), backups.open("one"):
         pytest.fail("something of it was given")
     assert len(backups.listed()) == 1
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
-    made(tmp_path / "elsewhere")
+    backups_with(tmp_path / "elsewhere")
     backups = BackupFolder(tmp_path / "backups")
     (tmp_path / "backups").mkdir()
     (tmp_path / "backups" / f"one{ENDING}").symlink_to(tmp_path / "elsewhere" / f"one{ENDING}")
@@ -262,7 +274,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
 def test_a_missing_backup_is_named_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(BackupNotFound, match="there are none yet"):
         read(BackupFolder(tmp_path / "none"))
-    backups = made(tmp_path)
+    backups = backups_with(tmp_path)
     for call in (lambda: read(backups, "two"), lambda: backups.delete("two")):
         with pytest.raises(BackupNotFound, match="no backup called `two`; there are one"):
             call()

@@ -36,33 +36,35 @@ pytestmark = pytest.mark.anyio
 
 
 def backups_of(store: JsonFileStore, folder: Path) -> Backups:
-    around = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
-    return Backups([ConversationLifecycle(Conversations(around), around)], lambda: NOW, BackupFolder(folder))
+    services = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
+    return Backups([ConversationLifecycle(Conversations(services), services)], lambda: NOW, BackupFolder(folder))
 
 
 async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_path: Path) -> None:
     store = open_store(tmp_path / "data")
     await commit(store, Added(memory("a")), Added(memory("b", extra={"mood": "calm"})), TriggerSet(trigger("t"), None))
     await commit(store, Added(memory("z")), chat="小红")
-    kept = contents(await store.read("chat"))
+    expected = contents(await store.read("chat"))
     backups = backups_of(store, tmp_path / "backups")
-    made = await backups.make()
-    assert (made.backup.name, made.backup.conversations, made.left_out) == ("20260621-000000", 2, ())
+    saved = await backups.make()
+    assert saved.backup.name == "20260621-000000"
+    assert saved.backup.conversations == 2
+    assert saved.left_out == ()
     await commit(
         store, Forgotten(memory("a"), "deleted"), Added(memory("c")), TriggerSet(trigger("t", source="0"), None)
     )
 
     before = contents(await store.read("chat"))
-    dry = await backups.restore(made.backup.name, "overwrite", dry_run=True)
+    planned = await backups.restore(saved.backup.name, "overwrite", dry_run=True)
     assert contents(await store.read("chat")) == before
-    done = await backups.restore(made.backup.name, "overwrite")
-    assert dry == [replace(one, change_id=None) for one in done]
-    assert {one.place: one.counts for one in done} == {
+    restored = await backups.restore(saved.backup.name, "overwrite")
+    assert planned == [replace(conversation, change_id=None) for conversation in restored]
+    assert {conversation.place: conversation.counts for conversation in restored} == {
         "chat": MergeCounts(added=1, replaced=1, removed=1, unchanged=1, forgotten=1),
         "小红": MergeCounts(unchanged=1),
     }
     assert [sorted(part, key=str) for part in contents(await store.read("chat"))[:2]] == [
-        sorted(part, key=str) for part in kept[:2]
+        sorted(part, key=str) for part in expected[:2]
     ]
     await store.aclose()
     state = await reopened(tmp_path / "data")
@@ -78,13 +80,13 @@ async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
         await commit(app.store, Forgotten(memory("a"), "deleted"), Edited(memory("b", text="new"), memory("b")))
         await commit(app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t")))
         before = contents(await app.store.read("chat"))
-        (done,) = await app.memories.backups.restore("one", "overwrite")
-        change = done.change_id
+        (restored,) = await app.memories.backups.restore("one", "overwrite")
+        change = restored.change_id
         assert set((await app.store.read("chat")).short_term) == {"a", "b"}
         archived = [(name_of(entry), entry.reason) for entry in await app.store.archive("chat")]
         assert archived == [("c", "restored_over")], "what came back is not in the archive"
-        (again,) = await app.memories.backups.restore("one", "overwrite")
-        assert again.change_id is None
+        (unchanged,) = await app.memories.backups.restore("one", "overwrite")
+        assert unchanged.change_id is None
         history = await call(TOOLS["get_history"], app.call, {"conversation_id": "chat", "limit": 1})
         assert history.structured["changes"][0]["changeId"] == change
         await call(TOOLS["undo_change"], app.call, {"conversation_id": "chat", "changeId": change})
@@ -99,8 +101,8 @@ async def test_what_a_restore_brings_back_leaves_the_archive(tmp_path: Path) -> 
     await backups.make("one")
     await commit(store, Forgotten(memory("a"), "deleted"), Forgotten(memory("b"), "deleted"))
     await commit(store, Added(memory("a", text="new")))
-    [brought] = await backups.restore("one")
-    assert brought.counts.added == 1
+    [restored] = await backups.restore("one")
+    assert restored.counts.added == 1
     assert [entry.memory.id for entry in await store.archive("chat")] == ["a"], "what is here differs from what went"
     await store.compact("chat")
     assert [entry.memory.id for entry in await open_store(tmp_path).archive("chat")] == ["a"]
@@ -115,7 +117,7 @@ async def test_one_conversation_alone_can_be_saved_and_brought_back(tmp_path: Pa
     await backups.make("all")
     with pytest.raises(InvalidInput, match="does not hold the conversation chat"):
         await backups.restore("one", only="chat")
-    assert [one.place for one in await backups.restore("all", only="小红")] == ["小红"]
+    assert [conversation.place for conversation in await backups.restore("all", only="小红")] == ["小红"]
     with pytest.raises(InvalidInput, match="nothing to back up"):
         await backups.make("none", only="小明")
 
@@ -137,9 +139,10 @@ async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_sa
     broken = tmp_path / "data" / "broken"
     broken.mkdir()
     (broken / "short-term-memory.json").write_text("[{")
-    made = await backups_of(store, tmp_path / "backups").make("one")
-    assert made.backup.conversations == 1 or made.left_out == ()
-    assert all("broken" in reason for reason in made.left_out)
+    saved = await backups_of(store, tmp_path / "backups").make("one")
+    assert saved.backup.conversations == 1
+    [reason] = saved.left_out
+    assert "broken" in reason
 
 
 async def test_a_broken_backup_changes_nothing(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ asyncio.run(main())
 async def test_a_backup_of_a_thousand_memories_is_whole_while_another_process_writes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     store = open_store(data)
-    await commit(store, *(Added(memory(f"m{n}", words={"披萨": 1.0})) for n in range(1_000)))
+    await commit(store, *(Added(memory(f"m{number}", words={"披萨": 1.0})) for number in range(1_000)))
     backups = backups_of(store, tmp_path / "backups")
     writer = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", WRITER, str(data)], stdout=subprocess.PIPE
@@ -213,12 +216,14 @@ async def test_a_backup_of_a_thousand_memories_is_whole_while_another_process_wr
     finally:
         writer.kill()
         writer.communicate()
-    for number in range(3):
-        with BackupFolder(tmp_path / "backups").open(f"b{number}") as (_, conversations):
-            (held,) = conversations
-        ids = {m.id for m in held.short_term}
-        assert {m for m in ids if m[0] == "m"} == {f"m{n}" for n in range(1_000)}
-        assert {m[1:] for m in ids if m[0] == "x"} == {m[1:] for m in ids if m[0] == "y"}
+    for backup in range(3):
+        with BackupFolder(tmp_path / "backups").open(f"b{backup}") as (_, conversations):
+            (conversation,) = conversations
+        numbers: dict[str, set[int]] = {"m": set(), "x": set(), "y": set()}
+        for stored in conversation.short_term:
+            numbers[stored.id[0]].add(int(stored.id[1:]))
+        assert numbers["m"] == {*range(1_000)}
+        assert numbers["x"] == numbers["y"]
     assert sizes == sorted(sizes)
     assert sizes[0] > 1_000
 
@@ -228,15 +233,15 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
     assert not set(names) & set(DEFAULT_TOOLS)
     async with open_memory(tmp_path / "data") as app:
         await commit(app.store, Added(memory("a")))
-        made = await call(TOOLS["backup_memories"], app.call, {"name": "one"})
-        assert made.structured["shortTerm"] == 1
-        assert "1 conversation with 1 short-term" in made.text
-        dry = await call(TOOLS["restore_memories"], app.call, {"name": "one", "dry_run": True})
-        assert dry.text.startswith("Nothing was changed; a restore would:\nchat: 1 unchanged.")
+        saved = await call(TOOLS["backup_memories"], app.call, {"name": "one"})
+        assert saved.structured["shortTerm"] == 1
+        assert "1 conversation with 1 short-term" in saved.text
+        planned = await call(TOOLS["restore_memories"], app.call, {"name": "one", "dry_run": True})
+        assert planned.text.startswith("Nothing was changed; a restore would:\nchat: 1 unchanged.")
         listed = await call(TOOLS["list_backups"], app.call, {})
         assert [row["name"] for row in listed.structured["backups"]] == ["one"]
-        gone = await call(TOOLS["delete_backup"], app.call, {"name": "one"})
-        assert gone.structured == {"remainingBackups": 0}
+        deleted = await call(TOOLS["delete_backup"], app.call, {"name": "one"})
+        assert deleted.structured == {"remainingBackups": 0}
         with pytest.raises(ToolFailed, match="There is no backup called `one`"):
             await call(TOOLS["restore_memories"], app.call, {"name": "one"})
         with pytest.raises(ToolFailed, match="cannot be the name of a backup"):
@@ -276,7 +281,8 @@ def test_the_commands_say_what_they_did(
 
 
 async def test_a_restore_that_is_cancelled_while_it_waits_holds_nothing(tmp_path: Path) -> None:
-    store, folder = open_store(tmp_path / "data"), BackupFolder(tmp_path / "backups")
+    store = open_store(tmp_path / "data")
+    folder = BackupFolder(tmp_path / "backups")
     await commit(store, Added(memory("a")))
     backups = backups_of(store, folder.folder)
     await backups.make("one")

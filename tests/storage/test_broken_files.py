@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 import pytest
@@ -66,7 +68,7 @@ PRIVATE_FILES = (
 )
 
 
-async def kept(data_dir: Path) -> JsonFileStore:
+async def partly_compacted(data_dir: Path) -> JsonFileStore:
     """Two memories and two triggers in the snapshots; one more, and what happened to another, in the journal."""
     store = open_store(data_dir)
     await commit(store, *(Added(memory(name, text=f"user: {name}")) for name in "ab"))
@@ -77,11 +79,11 @@ async def kept(data_dir: Path) -> JsonFileStore:
 
 
 def names_of(state: object) -> set[str]:
-    short, long, _cleaned = contents(state)  # type: ignore[arg-type]
+    short, long, _cleaned, _chats = contents(state)  # type: ignore[arg-type]
     return {*(memory.id for memory in short), *(memory.name for memory in long)}
 
 
-def kept_files(data_dir: Path) -> Iterator[Path]:
+def broken_files(data_dir: Path) -> Iterator[Path]:
     return (path for path, _time in past.broken_files(private(data_dir, "")))
 
 
@@ -96,13 +98,13 @@ async def undo(data_dir: Path, version: int) -> None:
 async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
     tmp_path: Path, name: str, how: str, running: bool
 ) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     before = await store.read("chat")
     expected = contents(before)
     folder = tmp_path / "chat"
     path = folder / name
     whole = path.read_bytes()
-    spoil, said = BREAKAGES[how]
+    spoil, reason = BREAKAGES[how]
     broken = spoil(whole)
     if broken == whole:
         pytest.skip("has no such record")
@@ -111,19 +113,22 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
         store = open_store(tmp_path)
 
     # Named before anything changes, with the line.
-    [finding] = [found for found in examine(tmp_path, folder, NOW) if found.grade in ("warning", "error")]
-    assert (finding.grade, str(path) in finding.what, said in finding.what) == ("warning", True, True), finding.what
+    [finding] = [finding for finding in examine(tmp_path, folder, NOW) if finding.grade in ("warning", "error")]
+    assert finding.grade == "warning"
+    assert str(path) in finding.what
+    assert reason in finding.what
     assert path.read_bytes() == broken
 
     # The last good state goes on: no record of the broken file counts, and none is missing.
     assert contents(await store.read("chat")) == expected
     await commit(store, Added(memory("e", text="user: e")))
     assert names_of(await reopened(tmp_path)) == {*"abdtu", "e"}
-    [aside] = kept_files(tmp_path)
+    [aside] = broken_files(tmp_path)
     assert aside.read_bytes() == broken
     orjson.loads(path.read_bytes())
-    [finding] = [found for found in examine(tmp_path, folder, NOW) if str(aside) in found.what]
-    assert (finding.grade, said in finding.what) == ("note", True), finding.what
+    [finding] = [finding for finding in examine(tmp_path, folder, NOW) if str(aside) in finding.what]
+    assert finding.grade == "note"
+    assert reason in finding.what
     assert f"memory-server import {aside} -c chat" in finding.what
 
     # Mended and put back by hand: an edit like any other, which an undo takes back.
@@ -135,11 +140,12 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
     lost = {"d", "e"} if name == SHORT_TERM else set()
     assert names_of(put_back) == names_of(latest) - lost
     if name == SHORT_TERM:
-        assert (put_back.short_term["a"].text, put_back.short_term["a"].score) == ("user: mended", 5)
+        assert put_back.short_term["a"].text == "user: mended"
+        assert put_back.short_term["a"].score == 5
     else:
         assert put_back.long_term["t"].prompt.startswith("mended ")
     await commit(open_store(tmp_path), Pinned("a"))
-    edit = next(made for made in await open_store(tmp_path).history("chat") if made.by == "hand")
+    edit = next(past_commit for past_commit in await open_store(tmp_path).history("chat") if past_commit.by == "hand")
     await undo(tmp_path, edit.version)
     undone = await reopened(tmp_path)
     assert names_of(undone) == names_of(latest)
@@ -150,7 +156,7 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
 @pytest.mark.parametrize("name", [SHORT_TERM, LONG_TERM])
 @pytest.mark.parametrize("how", BREAKAGES)
 async def test_a_repair_does_the_same_at_once_and_says_how_to_put_it_back(tmp_path: Path, name: str, how: str) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     expected = contents(await store.read("chat"))
     path = tmp_path / "chat" / name
     whole = path.read_bytes()
@@ -161,26 +167,28 @@ async def test_a_repair_does_the_same_at_once_and_says_how_to_put_it_back(tmp_pa
     snapshots.SAVING_SECONDS = 1e6  # the fixture sets it back
     planned = repair.repair(path.parent, NOW, dry_run=True)
     assert planned is not None
-    assert (len(planned.steps), planned.set_aside) == (1, ())
+    assert len(planned.steps) == 1
+    assert planned.set_aside == ()
     assert path.read_bytes() == broken
-    done = repair.repair(path.parent, NOW)
-    assert done is not None
-    [aside] = kept_files(tmp_path)
+    repaired = repair.repair(path.parent, NOW)
+    assert repaired is not None
+    [aside] = broken_files(tmp_path)
     assert aside.read_bytes() == broken
-    [sentence] = done.set_aside
+    [sentence] = repaired.set_aside
     assert f"memory-server import {aside} -c chat" in sentence
     assert contents(await reopened(tmp_path)) == expected
-    again = repair.repair(path.parent, NOW)
-    assert again is not None
-    assert (again.steps, again.set_aside) == ((), done.set_aside)
+    second_repair = repair.repair(path.parent, NOW)
+    assert second_repair is not None
+    assert second_repair.steps == ()
+    assert second_repair.set_aside == repaired.set_aside
 
 
 @pytest.mark.parametrize("how", BREAKAGES)
 @pytest.mark.parametrize("name", [SHORT_TERM, LONG_TERM])
 async def test_what_may_be_the_only_copy_stays_for_good(tmp_path: Path, name: str, how: str) -> None:
     """Another program wrote the folder, so that there is neither a copy nor a history."""
-    made = await kept(tmp_path / "made")
-    await made.compact("chat")
+    former_store = await partly_compacted(tmp_path / "made")
+    await former_store.compact("chat")
     broken = BREAKAGES[how][0]((tmp_path / "made" / "chat" / name).read_bytes())
     path = tmp_path / "chat" / name
     path.parent.mkdir(mode=0o700)
@@ -193,26 +201,34 @@ async def test_what_may_be_the_only_copy_stays_for_good(tmp_path: Path, name: st
         return
     assert names_of(await store.read("chat")) == set()
     await commit(store, Added(memory("e")))
-    [aside] = kept_files(tmp_path)
+    [aside] = broken_files(tmp_path)
     assert aside.read_bytes() == broken
-    in_it = how != "zeros"
-    assert past.may_be_only_copy(aside) == in_it
+    has_content = how != "zeros"
+    assert past.may_be_only_copy(aside) == has_content
     for days in (1, 200, 400):
         await store.compact("chat", now_ms=NOW + days * DAY)
-    assert aside.exists() == in_it
-    [finding] = [found for found in examine(tmp_path, path.parent, NOW) if found.grade == "warning"] or [None]
-    assert (finding is not None and "stays until you delete it" in finding.what) == in_it
-    assert await store.damaged("chat") == in_it
-    if in_it:
+    assert aside.exists() == has_content
+    [finding] = [finding for finding in examine(tmp_path, path.parent, NOW) if finding.grade == "warning"] or [None]
+    assert (finding is not None and "stays until you delete it" in finding.what) == has_content
+    assert await store.damaged("chat") == has_content
+    if has_content:
         aside.unlink()
-    assert [found.grade for found in examine(tmp_path, path.parent, NOW) if found.grade == "warning"] == []
+    assert [finding.grade for finding in examine(tmp_path, path.parent, NOW) if finding.grade == "warning"] == []
 
 
-@pytest.mark.parametrize("file", PRIVATE_FILES)
-@pytest.mark.parametrize("how", BREAKAGES)
-@pytest.mark.parametrize("running", [True, False])
+def private_file_cases() -> list[Any]:
+    """Each file of the server with each breakage; for a running process, the short form has three of the breakages."""
+    cases = []
+    for file, how in product(PRIVATE_FILES, BREAKAGES):
+        cases.append(pytest.param(file, how, False))
+        is_short = how in ("truncated", "garbage in the middle", "cut to nothing")
+        cases.append(pytest.param(file, how, True, marks=() if is_short else pytest.mark.full))
+    return cases
+
+
+@pytest.mark.parametrize(("file", "how", "running"), private_file_cases())
 async def test_a_broken_file_of_the_server_stops_nothing(tmp_path: Path, file: str, how: str, running: bool) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     path = private(tmp_path, file)
     whole = path.read_bytes() if path.exists() else b'[\n{"id":"b"}\n]\n'
     broken = BREAKAGES[how][0](whole)
@@ -227,7 +243,7 @@ async def test_a_broken_file_of_the_server_stops_nothing(tmp_path: Path, file: s
     list(examine(tmp_path, tmp_path / "chat", NOW))
     repair.repair(tmp_path / "chat", NOW)
     if file == "conversation.json" and broken not in (b"", whole):
-        assert broken in (aside.read_bytes() for aside in kept_files(tmp_path))
+        assert broken in (aside.read_bytes() for aside in broken_files(tmp_path))
     assert names_of(await reopened(tmp_path)) == {*names, "e"}
     state = tree(tmp_path / "chat" / PRIVATE)
     repair.repair(tmp_path / "chat", NOW)
@@ -235,7 +251,7 @@ async def test_a_broken_file_of_the_server_stops_nothing(tmp_path: Path, file: s
 
 
 async def test_a_lost_journal_leaves_the_copy_in_place_of_a_broken_file(tmp_path: Path) -> None:
-    await kept(tmp_path)
+    await partly_compacted(tmp_path)
     for name in ("journal.jsonl", "history.jsonl"):
         private(tmp_path, name).unlink()
     (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[{")

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_every_truncation_of_the_journal_is_a_committed_prefix(tmp_path: Path) -> None:
-    store, rng = open_store(tmp_path / "data"), Random(3)
+    store = open_store(tmp_path / "data")
+    rng = Random(3)
     state = ConversationState("chat")
     states = [contents(state)]
     for _ in range(3):
@@ -39,10 +40,10 @@ async def test_every_truncation_of_the_journal_is_a_committed_prefix(tmp_path: P
     for cut in range(head, len(whole) + 1):
         path.write_bytes(whole[:cut])
         files = ConversationFiles(tmp_path / "data" / "chat", "chat")
-        found, _ = files.load()
+        loaded, _ = files.load()
         commits = sum(end <= cut for end in ends) - 1
-        assert contents(found) == states[commits]
-        assert found.version == commits
+        assert contents(loaded) == states[commits]
+        assert loaded.version == commits
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20])
@@ -74,7 +75,8 @@ async def test_a_bad_line_in_the_middle_is_passed_over_and_set_aside(tmp_path: P
     path.write_bytes(path.read_bytes().replace(b'"id":"bad"', b'"id":"BAD"'))
     next_process = open_store(tmp_path)
     state = await next_process.read("chat")
-    assert ([*state.short_term], state.version) == (["a", "c"], 3)
+    assert [*state.short_term] == ["a", "c"]
+    assert state.version == 3
     await commit(next_process, Added(memory("d")))
     await next_process.compact("chat")
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c", "d"]
@@ -86,11 +88,12 @@ async def test_a_bad_line_in_the_middle_is_passed_over_and_set_aside(tmp_path: P
 
 
 async def test_a_torn_tail_that_became_a_commit_of_its_length_is_seen(tmp_path: Path) -> None:
-    first, other = open_store(tmp_path), open_store(tmp_path)
+    first = open_store(tmp_path)
+    other_store = open_store(tmp_path)
     await commit(first, Added(memory("a")))
     path = private(tmp_path, "journal.jsonl")
     good = path.read_bytes()
-    await commit(other, Added(memory("b")))
+    await commit(other_store, Added(memory("b")))
     line = path.read_bytes()[len(good) :]
     path.write_bytes(good + b"x" * len(line))  # what a process that was killed left behind
     assert [*(await first.read("chat")).short_term] == ["a"]
@@ -123,16 +126,22 @@ async def test_a_journal_with_a_broken_header_is_kept_and_begun_again_with_its_c
     assert tree(tmp_path) == before, "reading alone changes nothing"
     store = early if running else open_store(tmp_path)
     state = await store.read("chat")
-    assert ([*state.short_term], state.version, state.last_cleanup_ms) == (["a", "b"], 2, NOW)
+    assert [*state.short_term] == ["a", "b"]
+    assert state.version == 2
+    assert state.last_cleanup_ms == NOW
     await commit(store, Added(memory("c")))
-    for other in (writer, early, open_store(tmp_path)):
-        state = await other.read("chat")
-        assert ([*state.short_term], state.version, state.last_cleanup_ms) == (["a", "b", "c"], 3, NOW)
-    assert [made.version for made in await store.history("chat")] == [3, 2, 1]
-    [(kept, _)] = past.broken_files(private(tmp_path, ""))
-    assert kept.read_bytes() == broken
+    for later_store in (writer, early, open_store(tmp_path)):
+        state = await later_store.read("chat")
+        assert [*state.short_term] == ["a", "b", "c"]
+        assert state.version == 3
+        assert state.last_cleanup_ms == NOW
+    assert [past_commit.version for past_commit in await store.history("chat")] == [3, 2, 1]
+    [(set_aside, _)] = past.broken_files(private(tmp_path, ""))
+    assert set_aside.read_bytes() == broken
     assert "is written again" in caplog.text
-    assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
+    assert [
+        finding.grade for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("warning", "error")
+    ] == []
     before = tree(tmp_path)
     await open_store(tmp_path).read("chat")
     assert tree(tmp_path) == before, "it is mended once"
@@ -149,11 +158,13 @@ async def test_a_line_that_does_not_count_is_set_aside_on_opening_and_the_journa
     await store.read("chat")
     await store.aclose()
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
-    [(kept, _)] = past.broken_files(private(tmp_path, ""))
-    assert kept.read_bytes() == broken
+    [(set_aside, _)] = past.broken_files(private(tmp_path, ""))
+    assert set_aside.read_bytes() == broken
     [piece] = past.pieces(private(tmp_path, ""))
     assert '"id":"BAD"' in piece.fields["data"]
-    assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
+    assert [
+        finding.grade for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("warning", "error")
+    ] == []
 
 
 async def test_a_lost_note_of_the_id_is_written_again_on_opening(tmp_path: Path) -> None:
@@ -177,7 +188,8 @@ async def test_a_lost_note_of_the_id_is_written_again_on_opening(tmp_path: Path)
 @pytest.mark.parametrize("next_name", ["short", "same length", "a name that is longer than the former one"])
 async def test_a_line_that_was_seen_and_then_cut_off_never_happened(tmp_path: Path, next_name: str) -> None:
     """A writer whose disk fails cuts off what it could not make durable; a reader may have seen it."""
-    writer, reader = open_store(tmp_path), open_store(tmp_path)
+    writer = open_store(tmp_path)
+    reader = open_store(tmp_path)
     await commit(writer, Added(memory("a")))
     path = private(tmp_path, "journal.jsonl")
     good = path.read_bytes()
@@ -189,7 +201,8 @@ async def test_a_line_that_was_seen_and_then_cut_off_never_happened(tmp_path: Pa
 
 
 async def test_a_writer_that_saw_a_line_that_was_cut_off_writes_after_what_is_left(tmp_path: Path) -> None:
-    first, second = open_store(tmp_path), open_store(tmp_path)
+    first = open_store(tmp_path)
+    second = open_store(tmp_path)
     await commit(first, Added(memory("a")))
     path = private(tmp_path, "journal.jsonl")
     good = path.read_bytes()
@@ -211,16 +224,17 @@ async def test_after_a_lost_journal_the_versions_go_on(tmp_path: Path) -> None:
     await commit(store, Added(memory("c")))
     await store.compact("chat")
     newest, *older = await store.history("chat")
-    assert (newest.version, newest.changes) == (3, (Added(memory("c")),))
+    assert newest.version == 3
+    assert newest.changes == (Added(memory("c")),)
     assert [commit.version for commit in older] == [2, 1]
     assert [*(await reopened(tmp_path)).short_term] == ["b", "c"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files")
 @pytest.mark.parametrize("names", ["latest", pytest.param("synced", marks=pytest.mark.full)])
-@pytest.mark.parametrize("broken", [lambda data: data[2:], lambda data: data.replace(b'"id":"bad"', b'"id":"BAD"')])
+@pytest.mark.parametrize("damage", [lambda data: data[2:], lambda data: data.replace(b'"id":"bad"', b'"id":"BAD"')])
 async def test_a_power_loss_at_every_step_of_mending_a_journal_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Names, broken: Callable[[bytes], bytes]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Names, damage: Callable[[bytes], bytes]
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -232,13 +246,15 @@ async def test_a_power_loss_at_every_step_of_mending_a_journal_loses_nothing(
         for name in ("b", "bad", "c"):
             await commit(store, Added(memory(name)))
         path = private(data, "journal.jsonl")
-        damaged = broken(path.read_bytes())
+        damaged = damage(path.read_bytes())
         with path.open("r+b") as file:
             file.write(damaged)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
-        expected = {"a", "b", "c", *(["bad"] if b'"id":"bad"' in damaged else [])}
+        expected = {"a", "b", "c"}
+        if b'"id":"bad"' in damaged:
+            expected.add("bad")
         images: list[Path] = []
 
         def lose() -> None:
@@ -256,9 +272,9 @@ async def test_a_power_loss_at_every_step_of_mending_a_journal_loses_nothing(
         await after.compact("chat")
         state = await reopened(image)
         assert {*state.short_term} - {"d"} == {*expected, "later"}
-        versions = [made.version for made in await after.history("chat")]
+        versions = [past_commit.version for past_commit in await after.history("chat")]
         assert versions == sorted(set(versions), reverse=True)
         assert state.version == versions[0]
-        kept = [there.read_bytes() for there, _ in past.broken_files(private(image, ""))]
-        assert kept == [damaged]
+        set_aside = [broken.read_bytes() for broken, _ in past.broken_files(private(image, ""))]
+        assert set_aside == [damaged]
         assert len(past.pieces(private(image, ""))) == 1

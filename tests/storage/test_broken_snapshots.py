@@ -40,7 +40,7 @@ def nobody_is_saving(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
 
 
-async def kept(data_dir: Path) -> JsonFileStore:
+async def partly_compacted(data_dir: Path) -> JsonFileStore:
     """Three memories in the snapshot, what the journal adds to one of them, and one that only the journal has."""
     store = open_store(data_dir)
     await commit(store, *(Added(memory(name, text=f"user: {name}")) for name in NAMES), TriggerSet(trigger("t"), None))
@@ -50,8 +50,8 @@ async def kept(data_dir: Path) -> JsonFileStore:
 
 
 def records(data: bytes) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = orjson.loads(data)
-    return found
+    rows: list[dict[str, object]] = orjson.loads(data)
+    return rows
 
 
 def line_of(data: bytes, name: bytes) -> bytes:
@@ -79,27 +79,29 @@ BREAKAGES: dict[str, Callable[[bytes], bytes]] = {
 async def test_nothing_is_lost_and_the_broken_file_is_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str, running: bool
 ) -> None:
-    store = await kept(tmp_path)
-    whole = contents(await store.read("chat"))
+    store = await partly_compacted(tmp_path)
+    expected = contents(await store.read("chat"))
     path = tmp_path / "chat" / SHORT_TERM
     broken = BREAKAGES[how](path.read_bytes())
     path.write_bytes(broken)
     if not running:
         store = open_store(tmp_path)
-    assert contents(await store.read("chat")) == whole
+    assert contents(await store.read("chat")) == expected
     await commit(store, Added(memory("e")))
-    assert [m.id for m in (await reopened(tmp_path)).short_term.values()] == [*NAMES, "d", "e"]
+    assert [stored.id for stored in (await reopened(tmp_path)).short_term.values()] == [*NAMES, "d", "e"]
     assert (await reopened(tmp_path)).short_term["a"].score == 5
     # Written anew, and kept as it was, with the reason.
-    assert [r["id"] for r in records(path.read_bytes())] == [*NAMES, "d"]
-    [(there, _)] = past.broken_files(private(tmp_path, ""))
-    assert there.read_bytes() == broken
+    assert [record["id"] for record in records(path.read_bytes())] == [*NAMES, "d"]
+    [(set_aside, _)] = past.broken_files(private(tmp_path, ""))
+    assert set_aside.read_bytes() == broken
     pieces = past.pieces(private(tmp_path, ""))
     assert all(piece.fields["file"] == SHORT_TERM and piece.reason for piece in pieces)
-    assert [piece.fields["kept"] for piece in pieces] == [f"broken/{there.name}"]
-    assert f"{SHORT_TERM} is set aside as {there}: " in caplog.text
-    assert [c.by for c in await store.history("chat") if c.by == "hand"] == []
-    assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
+    assert [piece.fields["kept"] for piece in pieces] == [f"broken/{set_aside.name}"]
+    assert f"{SHORT_TERM} is set aside as {set_aside}: " in caplog.text
+    assert [past_commit.by for past_commit in await store.history("chat") if past_commit.by == "hand"] == []
+    assert [
+        finding.grade for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("warning", "error")
+    ] == []
     # Told once.
     before = tree(tmp_path)
     await open_store(tmp_path).read("chat")
@@ -107,16 +109,16 @@ async def test_nothing_is_lost_and_the_broken_file_is_kept(
 
 
 async def test_nothing_is_taken_out_of_a_broken_file(tmp_path: Path) -> None:
-    store = await kept(tmp_path)
-    whole = contents(await store.read("chat"))
+    store = await partly_compacted(tmp_path)
+    expected = contents(await store.read("chat"))
     path = tmp_path / "chat" / SHORT_TERM
     lines = path.read_bytes().splitlines()
     new = orjson.dumps(short_term_json(memory("new", text="user: new")))
     lines[1:3] = [lines[1].replace(b"user: a", b"user: by hand"), new + b",", b'{"id":"b", oops},']
     path.write_bytes(b"\n".join(lines))
-    assert contents(await store.read("chat")) == whole
+    assert contents(await store.read("chat")) == expected
     await commit(store, Added(memory("e")))
-    assert [made.by for made in await store.history("chat") if made.by == "hand"] == []
+    assert [past_commit.by for past_commit in await store.history("chat") if past_commit.by == "hand"] == []
     assert await store.archive("chat") == ()
     [piece] = past.pieces(private(tmp_path, ""))
     assert "it is not JSON: " in piece.reason
@@ -125,20 +127,22 @@ async def test_nothing_is_taken_out_of_a_broken_file(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join(lines).replace(b'"b", oops}', b'"b","timestamp":1,"text":"user: b"}'))
     state = await reopened(tmp_path)
     assert {*state.short_term} == {*NAMES, "e", "new"}
-    assert (state.short_term["a"].text, state.short_term["a"].score) == ("user: by hand", 5)
+    assert state.short_term["a"].text == "user: by hand"
+    assert state.short_term["a"].score == 5
 
 
 async def test_without_the_copy_the_history_has_what_the_file_lost(tmp_path: Path) -> None:
-    store = await kept(tmp_path)
-    whole = {m.id: m for m in contents(await store.read("chat"))[0]}
+    store = await partly_compacted(tmp_path)
+    expected = {stored.id: stored for stored in contents(await store.read("chat"))[0]}
     private(tmp_path, f"{SHORT_TERM}.zlib").write_bytes(b"broken too")
     path = tmp_path / "chat" / SHORT_TERM
     path.write_bytes(path.read_bytes().replace(b'"id":"b"', b'"id":b'))
     store = open_store(tmp_path)
-    assert (await store.read("chat")).short_term == whole
+    assert (await store.read("chat")).short_term == expected
     await commit(store, Reinforced("b", 0, 5))
-    found = (await reopened(tmp_path)).short_term
-    assert (sorted(found), found["b"].score) == ([*NAMES, "d"], 5)
+    memories = (await reopened(tmp_path)).short_term
+    assert sorted(memories) == [*NAMES, "d"]
+    assert memories["b"].score == 5
 
 
 @pytest.mark.parametrize("data", [b'[{"id":"a","timestamp":0,"text":"user: a"},{', b"PK\x03\x04"])
@@ -153,30 +157,32 @@ async def test_a_broken_file_that_only_another_program_wrote(tmp_path: Path, dat
     assert [*(await store.read("chat")).short_term] == []
     await commit(store, Added(memory("b")))
     assert [*(await reopened(tmp_path)).short_term] == ["b"]
-    [(there, _)] = past.broken_files(private(tmp_path, ""))
-    assert there.read_bytes() == data
-    assert past.may_be_only_copy(there)
+    [(set_aside, _)] = past.broken_files(private(tmp_path, ""))
+    assert set_aside.read_bytes() == data
+    assert past.may_be_only_copy(set_aside)
 
 
 async def test_two_files_broken_at_once_and_one_edited_beside_a_broken_one(tmp_path: Path) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[{")
     (tmp_path / "chat" / LONG_TERM).write_bytes(b"[]")
     state = await store.read("chat")
-    assert ([*state.short_term], state.long_term) == ([*NAMES, "d"], {})
+    assert [*state.short_term] == [*NAMES, "d"]
+    assert state.long_term == {}
     await commit(store, Added(memory("e")))
     for name in (SHORT_TERM, LONG_TERM):
         (tmp_path / "chat" / name).write_bytes(b"\xff")
     await commit(store, TriggerSet(trigger("u"), None))
     state = await reopened(tmp_path)
-    assert ([*state.short_term], [*state.long_term]) == ([*NAMES, "d", "e"], ["u"])
+    assert [*state.short_term] == [*NAMES, "d", "e"]
+    assert [*state.long_term] == ["u"]
     assert len([*past.broken_files(private(tmp_path, ""))]) == 3
 
 
 async def test_a_file_that_may_be_being_saved_is_left_alone_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     path = tmp_path / "chat" / SHORT_TERM
     path.write_bytes(b"[{")
     monkeypatch.setattr(snapshots, "SAVING_SECONDS", 1e6)
@@ -186,9 +192,9 @@ async def test_a_file_that_may_be_being_saved_is_left_alone_for_a_while(
     monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
     await store.read("chat")
     await store.aclose()
-    assert [r["id"] for r in records(path.read_bytes())] == [*NAMES, "d", "e"]
-    [(there, _)] = past.broken_files(private(tmp_path, ""))
-    assert there.read_bytes() == b"[{"
+    assert [record["id"] for record in records(path.read_bytes())] == [*NAMES, "d", "e"]
+    [(set_aside, _)] = past.broken_files(private(tmp_path, ""))
+    assert set_aside.read_bytes() == b"[{"
 
 
 async def test_where_nothing_tells_what_a_file_held_that_may_be_being_saved_one_waits(
@@ -199,9 +205,9 @@ async def test_where_nothing_tells_what_a_file_held_that_may_be_being_saved_one_
     path.parent.mkdir()
     path.write_bytes(b'[{"id":')
     store = open_store(tmp_path)
-    for work in (store.read("chat"), commit(store, Added(memory("b")))):
+    for attempt in (store.read("chat"), commit(store, Added(memory("b")))):
         with pytest.raises(SnapshotBroken, match="may be saving it; try again in"):
-            await work
+            await attempt
     assert path.read_bytes() == b'[{"id":'
     # Of a file with a time ahead of the clock nothing can be said.
     os.utime(path, (4e9, 4e9))
@@ -209,7 +215,7 @@ async def test_where_nothing_tells_what_a_file_held_that_may_be_being_saved_one_
 
 
 async def test_a_newer_format_is_read_and_left_as_it_is(tmp_path: Path) -> None:
-    await kept(tmp_path)
+    await partly_compacted(tmp_path)
     path = private(tmp_path, "journal.jsonl")
     header, rest = path.read_bytes().split(b"\n", 1)
     fields = journal.parse_line(header)
@@ -228,7 +234,7 @@ async def test_a_newer_format_is_read_and_left_as_it_is(tmp_path: Path) -> None:
 async def test_a_folder_that_cannot_be_written_is_read_and_left_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await kept(tmp_path)
+    await partly_compacted(tmp_path)
     (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[{")
     before = tree(tmp_path)
     store = open_store(tmp_path)
@@ -285,7 +291,7 @@ def readers(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
 async def test_processes_that_open_it_at_once_set_it_aside_once(
     tmp_path: Path, readers: list[subprocess.Popen[str]]
 ) -> None:
-    await kept(tmp_path)
+    await partly_compacted(tmp_path)
     path = tmp_path / "chat" / SHORT_TERM
     path.write_bytes(path.read_bytes()[:-30])
     for process in readers:
@@ -316,7 +322,7 @@ async def test_a_power_loss_at_every_step_of_it_loses_nothing(
     data.mkdir()
     with monkeypatch.context() as patch:
         disk = LosingDisk(data, patch)
-        store = await kept(data)
+        store = await partly_compacted(data)
         path = data / "chat" / SHORT_TERM
         records = [short_term_json(memory("new", text="user: new"))]
         broken = path.read_bytes().replace(b'"id":"b"', b'"id":b') + dump_array(records)
@@ -341,58 +347,61 @@ async def test_a_power_loss_at_every_step_of_it_loses_nothing(
     assert len(images) > 20
     expected = {*NAMES, "d"}
     for image in images:
-        found = (await reopened(image)).short_term
-        assert set(found) - {"e"} == expected
-        assert found["a"].score == 5
+        memories = (await reopened(image)).short_term
+        assert set(memories) - {"e"} == expected
+        assert memories["a"].score == 5
         after = open_store(image)
         await commit(after, Added(memory("later")))
         await after.compact("chat")
         assert set((await reopened(image)).short_term) - {"e"} == {*expected, "later"}
-        kept_files = [there.read_bytes() for there, _ in past.broken_files(private(image, ""))]
-        assert kept_files.count(broken) == 1
+        set_aside = [broken_file.read_bytes() for broken_file, _ in past.broken_files(private(image, ""))]
+        assert set_aside.count(broken) == 1
         reasons = [piece.reason for piece in past.pieces(private(image, "")) if "it is not JSON" in piece.reason]
         assert len(reasons) == 1
 
 
 async def test_the_log_says_what_happened(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     path = tmp_path / "chat" / SHORT_TERM
     path.write_bytes(path.read_bytes().replace(b'"id":"b"', b'"id":b'))
     caplog.set_level(logging.WARNING)
     await commit(store, Added(memory("e")))
-    [found, said] = [record.getMessage() for record in caplog.records]
-    assert "is damaged" in found
-    assert said.startswith(f"{path} is set aside as {private(tmp_path, 'broken')}")
-    assert "line 3 column 7" in said
-    assert said.endswith("`memory-server doctor` says how to put it back.")
+    [damage, rescue] = [record.getMessage() for record in caplog.records]
+    assert "is damaged" in damage
+    assert rescue.startswith(f"{path} is set aside as {private(tmp_path, 'broken')}")
+    assert "line 3 column 7" in rescue
+    assert rescue.endswith("`memory-server doctor` says how to put it back.")
 
 
-@pytest.mark.parametrize("gone", [[SHORT_TERM], [LONG_TERM], [SHORT_TERM, LONG_TERM]])
+@pytest.mark.parametrize("missing", [[SHORT_TERM], [LONG_TERM], [SHORT_TERM, LONG_TERM]])
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_file_that_is_gone_with_its_copy_is_a_loss_that_is_told_and_not_an_empty_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, gone: list[str], running: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, missing: list[str], running: bool
 ) -> None:
-    store = await kept(tmp_path)
-    whole = contents(await store.read("chat"))
-    for name in gone:
+    store = await partly_compacted(tmp_path)
+    expected = contents(await store.read("chat"))
+    for name in missing:
         (tmp_path / "chat" / name).unlink()
         private(tmp_path, f"{name}.zlib").unlink()
     if not running:
         store = open_store(tmp_path)
-    assert contents(await store.read("chat")) == whole
+    assert contents(await store.read("chat")) == expected
     await commit(store, Added(memory("e")))
     await store.compact("chat")
-    found = await reopened(tmp_path)
-    assert ([*found.short_term], [*found.long_term]) == ([*NAMES, "d", "e"], ["t"])
+    state = await reopened(tmp_path)
+    assert [*state.short_term] == [*NAMES, "d", "e"]
+    assert [*state.long_term] == ["t"]
     # Told once, also to whoever looks later.
     pieces = [piece.fields for piece in past.pieces(private(tmp_path, ""))]
-    assert [(piece["file"], piece["reason"]) for piece in pieces] == [(name, snapshots.GONE) for name in gone]
+    assert [(piece["file"], piece["reason"]) for piece in pieces] == [
+        (name, snapshots.GONE.english) for name in missing
+    ]
     assert [*past.broken_files(private(tmp_path, ""))] == []
-    assert all(f"{name}: it is missing, and so is the copy of it" in caplog.text for name in gone)
+    assert all(f"{name}: it is missing, and so is the copy of it" in caplog.text for name in missing)
 
 
 async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_write(tmp_path: Path) -> None:
-    store = await kept(tmp_path)
+    store = await partly_compacted(tmp_path)
     with private(tmp_path, "journal.jsonl").open("ab") as file:
         file.write(b"{")
     await commit(store, Added(memory("e")))
@@ -407,9 +416,9 @@ async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_w
         path = tmp_path / "chat" / SHORT_TERM
         path.write_bytes(path.read_bytes().replace(b'"id":"b"', b'"id":b'))
         await commit(open_store(tmp_path), Added(memory("f")))
-        told = await figures()
-        assert "1 damaged file or line is set aside" in told.structured["notice"]
-        assert told.structured["notice"] in told.text
+        answer = await figures()
+        assert "1 damaged file or line is set aside" in answer.structured["notice"]
+        assert answer.structured["notice"] in answer.text
 
 
 async def test_a_file_that_never_was_is_no_loss(tmp_path: Path) -> None:
@@ -421,10 +430,10 @@ async def test_a_file_that_never_was_is_no_loss(tmp_path: Path) -> None:
 
 
 async def test_what_is_gone_and_in_no_history_is_told_all_the_same(tmp_path: Path) -> None:
-    await kept(tmp_path)
+    await partly_compacted(tmp_path)
     (tmp_path / "chat" / SHORT_TERM).unlink()
     private(tmp_path, f"{SHORT_TERM}.zlib").unlink()
     private(tmp_path, "history.jsonl").unlink()
     await commit(open_store(tmp_path), Added(memory("e")))
     assert [*(await reopened(tmp_path)).short_term] == ["d", "e"]
-    assert [piece.reason for piece in past.pieces(private(tmp_path, ""))] == [snapshots.GONE]
+    assert [piece.reason for piece in past.pieces(private(tmp_path, ""))] == [snapshots.GONE.english]

@@ -34,29 +34,32 @@ def record(**fields: Any) -> dict[str, Any]:
 
 
 def read_one(**fields: Any) -> ShortTermMemory:
-    [found] = codec.short_terms([record(**fields)], "chat")
-    return found
+    [stored] = codec.short_terms([record(**fields)], "chat")
+    return stored
 
 
 # --- round trips -------------------------------------------------------------------------------------------
 
 
 @given(SHORT_TERM)
-def test_short_term_memories_survive(kept: ShortTermMemory) -> None:
-    assert codec.short_term(through_disk(codec.short_term_json(kept)), "other") == kept
+def test_short_term_memories_survive(stored: ShortTermMemory) -> None:
+    assert codec.short_term(through_disk(codec.short_term_json(stored)), "other") == stored
 
 
-@given(st.lists(SHORT_TERM, max_size=4, unique_by=lambda m: m.id))
-def test_files_of_short_term_memories_survive(kept: list[ShortTermMemory]) -> None:
-    data = json_text.dump_array(map(codec.short_term_json, kept))
-    assert data.count(b"\n") == len(kept) + 2 if kept else data == b"[]\n"
-    assert codec.short_terms(json_text.load_array(data), "other") == kept
-    assert codec.short_terms(json_text.load_array(BOM + data), "other") == kept
+@given(st.lists(SHORT_TERM, max_size=4, unique_by=lambda stored: stored.id))
+def test_files_of_short_term_memories_survive(memories: list[ShortTermMemory]) -> None:
+    data = json_text.dump_array(map(codec.short_term_json, memories))
+    if memories:
+        assert data.count(b"\n") == len(memories) + 2
+    else:
+        assert data == b"[]\n"
+    assert codec.short_terms(json_text.load_array(data), "other") == memories
+    assert codec.short_terms(json_text.load_array(BOM + data), "other") == memories
 
 
-@given(st.lists(LONG_TERM, max_size=4, unique_by=lambda m: m.name))
-def test_files_of_long_term_memories_survive(kept: list[LongTermMemory]) -> None:
-    assert codec.long_terms(json_text.load_array(json_text.dump_array(map(codec.long_term_json, kept)))) == kept
+@given(st.lists(LONG_TERM, max_size=4, unique_by=lambda stored: stored.name))
+def test_files_of_long_term_memories_survive(memories: list[LongTermMemory]) -> None:
+    assert codec.long_terms(json_text.load_array(json_text.dump_array(map(codec.long_term_json, memories)))) == memories
 
 
 @given(CHANGES)
@@ -65,13 +68,13 @@ def test_changes_survive(change: Change) -> None:
 
 
 def test_every_change_has_a_form() -> None:
-    assert {made for made, _ in change_forms.TYPES.values()} == set(get_args(Change))
+    assert {change_type.change_class for change_type in change_forms.TYPES.values()} == set(get_args(Change))
 
 
 @given(MESSAGES)
 def test_messages_survive(message: Message) -> None:
-    [back] = codec.short_term(through_disk(record(messages=[codec.message_json(message)])), "chat").messages
-    assert back == message
+    [restored] = codec.short_term(through_disk(record(messages=[codec.message_json(message)])), "chat").messages
+    assert restored == message
 
 
 @given(JSON_VALUES)
@@ -207,11 +210,17 @@ NODE_FILE = """[
 @pytest.mark.parametrize("data", [NODE_FILE.encode(), BOM + NODE_FILE.replace("\n", "\r\n").encode()])
 def test_a_file_of_the_node_original_is_read(data: bytes) -> None:
     first, second = codec.short_terms(json_text.load_array(data), "here")
-    assert (first.time_ms, first.text, first.score) == (1_781_928_000_000, "user: 我喜欢吃披萨", 7.0)
-    assert (first.words, first.weights) == (("披萨",), (59.77,))
-    assert (first.conversation_id, second.conversation_id) == ("chat", "here")
+    assert first.time_ms == 1_781_928_000_000
+    assert first.text == "user: 我喜欢吃披萨"
+    assert first.score == 7.0
+    assert first.words == ("披萨",)
+    assert first.weights == (59.77,)
+    assert first.conversation_id == "chat"
+    assert second.conversation_id == "here"
     assert first.extra == {"modalities": {"image": [0.1, 0.2]}}
-    assert (second.time_ms, second.score, second.words) == (1_781_928_000_000, 0.0, ())
+    assert second.time_ms == 1_781_928_000_000
+    assert second.score == 0.0
+    assert second.words == ()
     written = [codec.short_term_json(item) for item in (first, second)]
     assert codec.short_terms(through_disk(written), "elsewhere") == [first, second]
     assert written[0]["modalities"] == {"image": [0.1, 0.2]}
@@ -242,7 +251,7 @@ def test_odd_fields_are_read_for_what_they_can_be(fields: dict[str, Any], attrib
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    ("fields", "reason"),
     [
         ({"timestamp": None}, "no timestamp"),
         ({"timestamp": "soon"}, "malformed"),
@@ -251,8 +260,8 @@ def test_odd_fields_are_read_for_what_they_can_be(fields: dict[str, Any], attrib
         ({"messages": ["hi"]}, "message is not an object"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_number(fields: dict[str, Any], why: str) -> None:
-    with pytest.raises(json_text.NotARecord, match=f"record 2 cannot be read: .*{why}"):
+def test_what_cannot_be_read_is_refused_with_its_number(fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(json_text.NotARecord, match=f"record 2 cannot be read: .*{reason}"):
         codec.short_terms([record(), record(**fields)], "chat")
 
 
@@ -269,11 +278,11 @@ def test_what_cannot_be_read_is_refused_with_its_number(fields: dict[str, Any], 
     ],
 )
 def test_messages_of_other_programs_go_back_as_they_came(message: dict[str, Any]) -> None:
-    [read] = read_one(messages=[message]).messages
-    assert read.role in ("user", "assistant", "system")
-    assert isinstance(read.content, str)
-    assert read.name is None
-    assert codec.message_json(read) == message
+    [stored] = read_one(messages=[message]).messages
+    assert stored.role in ("user", "assistant", "system")
+    assert isinstance(stored.content, str)
+    assert stored.name is None
+    assert codec.message_json(stored) == message
 
 
 # --- ids of records without one ----------------------------------------------------------------------------
@@ -294,34 +303,35 @@ from memory_server.conversations import codec
 from memory_server.kernel import json_text
 print([memory.id for memory in codec.short_terms(json_text.load_array(sys.stdin.buffer.read()), "")])
 """
-    seen = {
-        subprocess.run(
+    outputs = set()
+    for seed in ("1", "2"):
+        process = subprocess.run(
             [sys.executable, "-c", program],
             input=NODE_FILE.encode(),
             capture_output=True,
             check=True,
             env=os.environ | {"PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "2")
-    }
-    here = [item.id for item in codec.short_terms(json_text.load_array(NODE_FILE.encode()), "")]
-    assert seen == {f"{here}\n".encode()}
+        )
+        outputs.add(process.stdout)
+    ids = [item.id for item in codec.short_terms(json_text.load_array(NODE_FILE.encode()), "")]
+    assert outputs == {f"{ids}\n".encode()}
     # Pinned: a new release must find what an old one named.
-    assert here == ["e9428d72cbd12a51", "a243c7a67f4d0568"]
+    assert ids == ["e9428d72cbd12a51", "a243c7a67f4d0568"]
 
 
 def test_a_copied_record_is_not_lost() -> None:
-    found = codec.short_terms([record(id="a"), record(id="a", text="copied and changed"), record(id="b")], "chat")
-    assert [item.text for item in found] == ["user: hi", "copied and changed", "user: hi"]
-    assert len({item.id for item in found}) == 3
-    assert (found[0].id, found[2].id) == ("a", "b")
+    memories = codec.short_terms([record(id="a"), record(id="a", text="copied and changed"), record(id="b")], "chat")
+    assert [item.text for item in memories] == ["user: hi", "copied and changed", "user: hi"]
+    assert len({item.id for item in memories}) == 3
+    assert memories[0].id == "a"
+    assert memories[2].id == "b"
 
 
 def test_a_copied_long_term_memory_is_not_lost() -> None:
-    records = [codec.long_term_json(trigger("t", source=str(n))) for n in range(3)]
-    found = codec.long_terms([*records, codec.long_term_json(trigger("t (2)"))])
-    assert [item.name for item in found] == ["t", "t (2)", "t (3)", "t (2) (2)"]
-    assert [item.trigger for item in found[:3]] == ["0", "1", "2"]
+    records = [codec.long_term_json(trigger("t", source=str(number))) for number in range(3)]
+    memories = codec.long_terms([*records, codec.long_term_json(trigger("t (2)"))])
+    assert [item.name for item in memories] == ["t", "t (2)", "t (3)", "t (2) (2)"]
+    assert [item.trigger for item in memories[:3]] == ["0", "1", "2"]
 
 
 # --- long-term memories ------------------------------------------------------------------------------------
@@ -329,9 +339,9 @@ def test_a_copied_long_term_memory_is_not_lost() -> None:
 
 def test_a_long_term_memory_of_the_node_original_is_read() -> None:
     written = {"name": "t", "prompt": None, "trigger": "true", "createdAt": "2026-06-20T04:00:00.000Z", "tags": ["x"]}
-    [found] = codec.long_terms([written])
-    assert found == LongTermMemory("t", "", "true", 1_781_928_000_000, extra={"tags": ["x"]})
-    assert codec.long_terms([codec.long_term_json(found)]) == [found]
+    [stored] = codec.long_terms([written])
+    assert stored == LongTermMemory("t", "", "true", 1_781_928_000_000, extra={"tags": ["x"]})
+    assert codec.long_terms([codec.long_term_json(stored)]) == [stored]
 
 
 @pytest.mark.parametrize("fields", [{"name": ""}, {"name": 5}, {"trigger": None}, {"createdAt": "soon"}])
@@ -366,8 +376,8 @@ def test_a_change_that_cannot_be_read_is_refused(written: Any) -> None:
 
 
 def test_the_forms_on_disk_are_those_of_the_design() -> None:
-    kept = memory("a", words={"披萨": 1.5}, score=2, messages=(Message("user", "hi", NOW, "小明"),), pinned=True)
-    assert orjson.loads(json_text.dumps(codec.short_term_json(kept))) == {
+    pizza = memory("a", words={"披萨": 1.5}, score=2, messages=(Message("user", "hi", NOW, "小明"),), pinned=True)
+    assert orjson.loads(json_text.dumps(codec.short_term_json(pizza))) == {
         "id": "a",
         "timestamp": "2026-06-20T00:00:00.000Z",
         "text": "user: 我喜欢吃披萨",
@@ -404,10 +414,10 @@ def test_integers_of_any_size_are_read_record_by_record(number: int) -> None:
 
 def test_a_message_of_two_other_fields_keeps_them() -> None:
     """As the common one in number, and in nothing else."""
-    for record in ({"role": ["user"], "content": "a"}, {"role": "user", "content": 5}, {"role": "user", "x": 1}):
-        stored = {"id": "a", "timestamp": "2026-06-21T00:00:00.000Z", "messages": [record]}
-        kept = codec.short_term_json(codec.short_term(stored, "chat"))["messages"][0]
-        assert record.items() <= kept.items()
+    for message in ({"role": ["user"], "content": "a"}, {"role": "user", "content": 5}, {"role": "user", "x": 1}):
+        stored = {"id": "a", "timestamp": "2026-06-21T00:00:00.000Z", "messages": [message]}
+        message_again = codec.short_term_json(codec.short_term(stored, "chat"))["messages"][0]
+        assert message.items() <= message_again.items()
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
     """Every file operation of a compaction in turn is where the process ends, and also half-way through a write."""
     base = tmp_path / "base"
     store = open_store(base)
-    rng, expected = Random(11), ConversationState("chat")
+    rng = Random(11)
+    expected = ConversationState("chat")
     for turn in range(6):
         changes = random_changes(copy_of(expected), rng, 4)
         apply(expected, changes)
@@ -44,19 +45,19 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
     steps = 0
     countdown = [10**9]
 
-    def crashing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def crashing(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def step(*arguments: Any, **options: Any) -> Any:
             nonlocal steps
             steps += 1
             countdown[0] -= 1
             if countdown[0] == 0:
                 if name == "append":  # half a line is written
-                    path, place, lines, *_ = arguments
+                    path, end_of_journal, lines, *_ = arguments
                     with path.open("r+b") as file:
-                        file.seek(place.offset)
+                        file.seek(end_of_journal.offset)
                         file.write(lines[0][:40])
                 raise Crash
-            return real(*arguments, **options)
+            return operation(*arguments, **options)
 
         return step
 
@@ -91,7 +92,7 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
         assert state.short_term == expected.short_term | {"after": memory("after")}
         assert state.version == 7
         snapshot = codec.short_terms(json_text.load_array((data / "chat" / SHORT_TERM).read_bytes()), "chat")
-        assert {m.id: m for m in snapshot} == state.short_term
+        assert {stored.id: stored for stored in snapshot} == state.short_term
 
 
 async def test_a_reader_during_a_compaction_sees_every_commit_once(
@@ -100,16 +101,16 @@ async def test_a_reader_during_a_compaction_sees_every_commit_once(
     """A reader looks between every two steps of a compaction, and a compaction runs between every two steps of a
     reader."""
     store = open_store(tmp_path)
-    names = [f"m{n}" for n in range(5)]
+    names = [f"m{number}" for number in range(5)]
     for name in names:
         await commit(store, Added(memory(name)))
     await store.compact("chat")
     await commit(store, Added(memory("m5")), Forgotten(memory("m0"), "deleted"))
     names = [*names[1:], "m5"]
-    seen: list[list[str]] = []
+    ids_seen: list[list[str]] = []
 
     def look() -> None:
-        seen.append([*ConversationFiles(tmp_path / "chat", "chat").load()[0].short_term])
+        ids_seen.append([*ConversationFiles(tmp_path / "chat", "chat").load()[0].short_term])
 
     real_replace = Path.replace
 
@@ -122,8 +123,8 @@ async def test_a_reader_during_a_compaction_sees_every_commit_once(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
         await store.compact("chat")
-    assert len(seen) == 12
-    assert all(sorted(found) == names for found in seen)
+    assert len(ids_seen) == 12
+    assert all(sorted(ids) == names for ids in ids_seen)
 
 
 @pytest.mark.parametrize("step", range(3))
@@ -135,9 +136,13 @@ async def test_a_compaction_during_a_read_makes_it_begin_again(
     await writer.compact("chat")
     await commit(writer, Added(memory("b")))
     calls = 0
-    other = ConversationFiles(tmp_path / "chat", "chat")
-    state, position = other.load()
-    real = {"contents": Snapshots.contents, "marks": Snapshots.marks, "_read_journal": ConversationFiles._read_journal}
+    writer_files = ConversationFiles(tmp_path / "chat", "chat")
+    state, position = writer_files.load()
+    originals = {
+        "contents": Snapshots.contents,
+        "marks": Snapshots.marks,
+        "_read_journal": ConversationFiles._read_journal,
+    }
 
     def interrupted(name: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any) -> Any:
@@ -145,20 +150,20 @@ async def test_a_compaction_during_a_read_makes_it_begin_again(
             if self in (reader, reader._snapshots):
                 calls += 1
                 if calls == step + 1:
-                    other.compact(state, position)
-            return real[name](self, *arguments)
+                    writer_files.compact(state, position)
+            return originals[name](self, *arguments)
 
         return call
 
     reader = ConversationFiles(tmp_path / "chat", "chat")
     with monkeypatch.context() as patch:
-        for name in real:
+        for name in originals:
             patch.setattr(ConversationFiles if name == "_read_journal" else Snapshots, name, interrupted(name))
-        found, where = reader.load()
+        loaded, loaded_position = reader.load()
     assert calls > step
-    assert [*found.short_term] == ["a", "b"]
-    assert found.version == 2
-    assert where.header.generation == position.header.generation + 1
+    assert [*loaded.short_term] == ["a", "b"]
+    assert loaded.version == 2
+    assert loaded_position.header.generation == position.header.generation + 1
 
 
 async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(
@@ -168,11 +173,11 @@ async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(
     await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
     events: list[str] = []
 
-    def noting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def step(*arguments: Any, **options: Any) -> Any:
-            where = [part.name for part in arguments if isinstance(part, Path)]
-            result = real(*arguments, **options)
-            events.append(" ".join([name, *where[-1:]]))
+            names = [part.name for part in arguments if isinstance(part, Path)]
+            result = operation(*arguments, **options)
+            events.append(" ".join([name, *names[-1:]]))
             return result
 
         return step

@@ -36,14 +36,15 @@ class FileSystem:
     """`stored`: how a listing shows a name. `key`: names with the same key are one."""
 
     def __init__(self, stored: Form, key: Form) -> None:
-        self._stored, self._key = stored, key
+        self._stored = stored
+        self._key = key
         self.names: list[str] = []
 
     def make(self, name: str) -> str:
         """The folder that is then open under `name`: the one that is there already, or a new one."""
-        for known in self.names:
-            if self._key(known) == self._key(name):
-                return known
+        for present in self.names:
+            if self._key(present) == self._key(name):
+                return present
         self.names.append(self._stored(name))
         return self.names[-1]
 
@@ -66,7 +67,7 @@ NODE = st.sampled_from(["work", "Work", "WORK", "con", "k", "K", "ss", "SS", "fi
 def test_no_two_ids_share_a_folder(system: tuple[Form, Form], node: list[str], words: list[str]) -> None:
     disk = FileSystem(*system)
     # The Node original opens whatever opens under an id: what it made first names the folder.
-    theirs = {disk.make(name) for name in node}
+    folders_of_node = {disk.make(name) for name in node}
     ids: dict[str, str] = {}
     for word in [*words, *words]:
         try:
@@ -77,17 +78,18 @@ def test_no_two_ids_share_a_folder(system: tuple[Form, Form], node: list[str], w
         assert ids.setdefault(name, folder) == folder, "an id keeps its folder"
     assert len(set(ids.values())) == len(ids)
     for name, folder in ids.items():
-        assert folder not in theirs or folder == name
+        assert folder not in folders_of_node or folder == name
 
 
 @given(WORDS, WORDS)
-def test_names_of_different_ids_are_different_for_the_most_careless_system(one: str, other: str) -> None:
+def test_names_of_different_ids_are_different_for_the_most_careless_system(first: str, second: str) -> None:
     try:
-        one, other = conversation_id_of(one), conversation_id_of(other)
+        first = conversation_id_of(first)
+        second = conversation_id_of(second)
     except InvalidInput:
         return
-    names = {as_seen_carelessly(folder_name(name)) for name in (one, other)}
-    assert len(names) == len({one, other})
+    names = {as_seen_carelessly(folder_name(name)) for name in (first, second)}
+    assert len(names) == len({first, second})
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,9 @@ def test_names_of_different_ids_are_different_for_the_most_careless_system(one: 
     ],
 )
 def test_a_table_of_what_is_there(listed: list[str], conversation_id: str, name: str) -> None:
-    found = FolderNames(listed).of(conversation_id)
-    assert found == name or (name == "hashed" and found.startswith(f"{conversation_id}~"))
+    folder = FolderNames(listed).of(conversation_id)
+    assert folder == name or (name == "hashed" and folder.startswith(f"{conversation_id}~"))
     # Once it is there it stays the one, whatever comes beside it.
-    assert FolderNames([*listed, found, conversation_id.upper(), conversation_id.lower()]).of(conversation_id) == found
+    assert (
+        FolderNames([*listed, folder, conversation_id.upper(), conversation_id.lower()]).of(conversation_id) == folder
+    )

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
+from memory_server.conversations.book_entry import BookEntry
 from memory_server.conversations.changes import Added, Forgotten, Pinned, TriggerSet, change_id
 from memory_server.kernel.messages import Message
 from memory_server.tools import TOOLS, TOOLSETS
@@ -44,6 +46,8 @@ WRITING: dict[str, dict[str, Any]] = {
     "backup_memories": {"name": "two"},
     "restore_memories": {"name": "one", "mode": "overwrite"},
     "remember_turn": {"messages": [*HELLO, {"role": "assistant", "content": "好的，记住了"}]},
+    "switch_book": {"name": "Tale", "on": False},
+    "remove_book": {"name": "Tale"},
 }
 READING: dict[str, dict[str, Any]] = {
     "get_memory_stats": {},
@@ -54,6 +58,8 @@ READING: dict[str, dict[str, Any]] = {
     "forget_preview": {},
     "get_history": {},
     "list_backups": {},
+    "list_books": {},
+    "show_book": {"name": "Tale"},
     "explain_recall": {"recentMessages": HELLO, "memory_id": "a"},
     "search_memories": {"query": "披萨"},
     "analyze_memory_patterns": {},
@@ -72,17 +78,18 @@ ELSEWHERE = {
 
 async def filled(data_dir: Path) -> None:
     store = open_store(data_dir)
-    said = (Message("user", "我喜欢吃披萨"),)
-    await commit(store, Added(memory("a", words={"披萨": 60.0}, messages=said)), Added(memory("b")), Pinned("b"))
+    messages = (Message("user", "我喜欢吃披萨"),)
+    await commit(store, Added(memory("a", words={"披萨": 60.0}, messages=messages)), Added(memory("b")), Pinned("b"))
     await commit(store, TriggerSet(trigger("t"), None), Added(memory("gone")), Added(memory("old", age=900 * DAY)))
     await commit(store, Forgotten(memory("gone"), "deleted"))
+    await commit(store, TriggerSet(replace(trigger("Bridge"), book=BookEntry("1f", "Tale", uid="1")), None))
     await store.aclose()
 
 
 @contextmanager
-def no_room(number: int) -> Iterator[None]:
+def no_room(error_number: int) -> Iterator[None]:
     def fail(descriptor: int) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(error_number, os.strerror(error_number))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memory_server.kernel.files.sync_file", fail)
@@ -101,8 +108,10 @@ def test_each_tool_is_in_one_of_the_tables() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("number", TROUBLE)
-async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("error_number", TROUBLE)
+async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(
+    tmp_path: Path, error_number: int
+) -> None:
     await filled(tmp_path)
     async with App(settings_of(tmp_path)) as app:
         await call(TOOLS["backup_memories"], app.call, {"name": "one"})
@@ -110,13 +119,16 @@ async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(
         before = contents(await app.store.read("chat"))
 
         async def called(name: str, arguments: dict[str, Any]) -> str:
-            taken = TOOLS[name].arguments.model_fields
-            where = {"conversation_id": "chat"} if "conversation_id" in taken else {}
-            return (await call(TOOLS[name], app.call, where | arguments)).text
+            parameters = TOOLS[name].arguments.model_fields
+            conversation = {}
+            if "conversation_id" in parameters:
+                conversation = {"conversation_id": "chat"}
+            answer = await call(TOOLS[name], app.call, conversation | arguments)
+            return answer.text
 
-        with no_room(number):
+        with no_room(error_number):
             for name, arguments in WRITING.items():
-                with pytest.raises(ToolFailed, match=TROUBLE[number]):
+                with pytest.raises(ToolFailed, match=TROUBLE[error_number]):
                     await called(name, arguments)
                 assert contents(await app.store.read("chat")) == before, name
             for name, arguments in READING.items():
@@ -141,10 +153,10 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("number", TROUBLE)
+@pytest.mark.parametrize("error_number", TROUBLE)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_would_write_says_it_in_one_line_and_by_its_status(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, number: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, error_number: int
 ) -> None:
     asyncio.run(filled(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
@@ -153,14 +165,14 @@ def test_a_command_that_would_write_says_it_in_one_line_and_by_its_status(
     rows = [{"id": "new", "timestamp": "2026-01-01T00:00:00.000Z", "text": "user: 新", "keywords": []}]
     (tmp_path / "new.json").write_text(json.dumps(rows), encoding="utf-8")
     before = contents(asyncio.run(reopened(tmp_path / "data")))
-    with no_room(number):
+    with no_room(error_number):
         status = main(COMMANDS[name])
     out, err = capfd.readouterr()
     assert status in (1, 2), out
-    said = [line for line in err.splitlines() if not line.startswith("{")]
-    assert len(said) == 1, err
-    assert said[0].startswith("memory-server: "), err
-    assert TROUBLE[number] in said[0] or os.strerror(number) in said[0]
+    sentences = [line for line in err.splitlines() if not line.startswith("{")]
+    assert len(sentences) == 1, err
+    assert sentences[0].startswith("memory-server: "), err
+    assert TROUBLE[error_number] in sentences[0] or os.strerror(error_number) in sentences[0]
     assert contents(asyncio.run(reopened(tmp_path / "data"))) == before
     assert not (tmp_path / "out.jsonl").exists()
     assert main(COMMANDS[name]) == 0, capfd.readouterr()

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 Records = list[dict[str, Any]]
 
 
-async def kept(data_dir: Path, *names: str) -> JsonFileStore:
+async def compacted(data_dir: Path, *names: str) -> JsonFileStore:
     store = open_store(data_dir)
     await commit(store, *(Added(memory(name, text=f"user: {name}")) for name in names), TriggerSet(trigger("t"), None))
     await store.compact("chat")
@@ -38,8 +38,8 @@ def edit(data_dir: Path, change: Callable[[Records], object], name: str = SHORT_
     path.write_bytes(orjson.dumps(records, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-async def told(store: JsonFileStore) -> list[Commit]:
-    return [c for c in await store.history("chat") if c.by == "hand"]
+async def edits_in_history(store: JsonFileStore) -> list[Commit]:
+    return [past_commit for past_commit in await store.history("chat") if past_commit.by == "hand"]
 
 
 async def settled(store: JsonFileStore) -> JsonFileStore:
@@ -51,7 +51,7 @@ async def settled(store: JsonFileStore) -> JsonFileStore:
 
 @pytest.mark.parametrize("running", [True, False])
 async def test_what_a_person_changes_adds_and_removes_becomes_one_commit(tmp_path: Path, running: bool) -> None:
-    store = await kept(tmp_path, "a", "b", "c")
+    store = await compacted(tmp_path, "a", "b", "c")
 
     def change(records: Records) -> None:
         records[0]["text"] = "user: by hand"
@@ -61,28 +61,27 @@ async def test_what_a_person_changes_adds_and_removes_becomes_one_commit(tmp_pat
 
     edit(tmp_path, change)
     edit(tmp_path, list.clear, LONG_TERM)
-    seen = store if running else open_store(tmp_path)
-    state = await seen.read("chat")
-    assert [m.text for m in state.short_term.values()] == ["user: by hand", "user: c", "user: new"]
-    assert (state.short_term["a"].pinned, state.long_term) == (True, {})
-    after = await settled(seen)
-    assert await after.read("chat") == await reopened(tmp_path)
-    [commit] = await told(after)
-    assert (commit.at_ms, [type(c).__name__ for c in commit.changes]) == (
-        NOW,
-        ["Edited", "Added", "Forgotten", "TriggerRemoved"],
-    )
-    assert commit.changes[2:] == (
+    reader = store if running else open_store(tmp_path)
+    state = await reader.read("chat")
+    assert [stored.text for stored in state.short_term.values()] == ["user: by hand", "user: c", "user: new"]
+    assert state.short_term["a"].pinned is True
+    assert state.long_term == {}
+    settled_store = await settled(reader)
+    assert await settled_store.read("chat") == await reopened(tmp_path)
+    [edit_commit] = await edits_in_history(settled_store)
+    assert edit_commit.at_ms == NOW
+    assert [type(part).__name__ for part in edit_commit.changes] == ["Edited", "Added", "Forgotten", "TriggerRemoved"]
+    assert edit_commit.changes[2:] == (
         Forgotten(memory("b", text="user: b"), "hand"),
         TriggerRemoved(trigger("t"), "hand"),
     )
-    assert {e.reason for e in await after.archive("chat")} == {"hand"}
-    await after.compact("chat")
-    assert await reopened(tmp_path) == await after.read("chat")
+    assert {entry.reason for entry in await settled_store.archive("chat")} == {"hand"}
+    await settled_store.compact("chat")
+    assert await reopened(tmp_path) == await settled_store.read("chat")
 
 
 async def test_an_edit_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    await kept(tmp_path, "a", "b")
+    await compacted(tmp_path, "a", "b")
     edit(tmp_path, lambda records: records.pop())
     caplog.set_level(logging.INFO)
     for _ in range(3):
@@ -90,59 +89,60 @@ async def test_an_edit_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert [*(await store.read("chat")).short_term] == ["a"]
         await commit(store, Reinforced("a", 0, 5))
         await store.aclose()
-    assert len(await told(open_store(tmp_path))) == 1
+    assert len(await edits_in_history(open_store(tmp_path))) == 1
     assert caplog.text.count("edited by hand") == 1
 
 
 async def test_what_is_only_laid_out_anew_is_no_change(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a")
+    store = await compacted(tmp_path, "a")
     edit(tmp_path, lambda records: None)
     version = (await store.read("chat")).version
-    after = await settled(store)
-    assert await told(after) == []
-    assert (await after.read("chat")).version == version
+    settled_store = await settled(store)
+    assert await edits_in_history(settled_store) == []
+    assert (await settled_store.read("chat")).version == version
     before = tree(tmp_path)
-    await after.read("chat")
-    await after.aclose()
+    await settled_store.read("chat")
+    await settled_store.aclose()
     assert tree(tmp_path) == before
 
 
 async def test_replay_does_not_bring_back_what_a_person_removed(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a", "b")
+    store = await compacted(tmp_path, "a", "b")
     await commit(store, Reinforced("a", 0, 5), TriggerSet(trigger("t", source="1"), trigger("t")))
     edit(tmp_path, lambda records: records.pop(0))
     edit(tmp_path, list.clear, LONG_TERM)
     await commit(store, Added(memory("later")))
-    for found in (await store.read("chat"), await reopened(tmp_path)):
-        assert ([*found.short_term], found.long_term) == (["b", "later"], {})
+    for state in (await store.read("chat"), await reopened(tmp_path)):
+        assert [*state.short_term] == ["b", "later"]
+        assert state.long_term == {}
     [_, entry] = await store.archive("chat")
     assert entry.memory == memory("a", text="user: a", score=5)
 
 
 async def test_an_editor_that_saves_an_old_copy_loses_nothing(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a")
-    old = (tmp_path / "chat" / SHORT_TERM).read_bytes()
+    store = await compacted(tmp_path, "a")
+    old_copy = (tmp_path / "chat" / SHORT_TERM).read_bytes()
     await commit(store, Added(memory("compacted")))
     await store.compact("chat")
     await commit(store, Added(memory("journaled")))
-    (tmp_path / "chat" / SHORT_TERM).write_bytes(old)
+    (tmp_path / "chat" / SHORT_TERM).write_bytes(old_copy)
     # What the editor never had a chance to see stays; what it could have seen is in the archive.
     assert [*(await store.read("chat")).short_term] == ["a", "journaled"]
-    after = await settled(store)
+    settled_store = await settled(store)
     assert [*(await reopened(tmp_path)).short_term] == ["a", "journaled"]
-    assert [e.memory for e in await after.archive("chat")] == [memory("compacted")]
+    assert [entry.memory for entry in await settled_store.archive("chat")] == [memory("compacted")]
 
 
 async def test_an_editor_that_saves_an_old_copy_lowers_no_score(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a", "b", "c")
-    old = (tmp_path / "chat" / SHORT_TERM).read_bytes()
+    store = await compacted(tmp_path, "a", "b", "c")
+    old_copy = (tmp_path / "chat" / SHORT_TERM).read_bytes()
     await commit(store, Reinforced("a", 0, 5), Reinforced("b", 0, 5))
     await store.compact("chat")
     await commit(store, Reinforced("b", 5, 10))
-    (tmp_path / "chat" / SHORT_TERM).write_bytes(old.replace(b"user: a", b"user: by hand"))
+    (tmp_path / "chat" / SHORT_TERM).write_bytes(old_copy.replace(b"user: a", b"user: by hand"))
     edit(tmp_path, lambda records: records[2].update(score=50))
-    for found in (await store.read("chat"), await (await settled(store)).read("chat"), await reopened(tmp_path)):
-        assert [(m.text, m.score) for m in found.short_term.values()] == [
+    for state in (await store.read("chat"), await (await settled(store)).read("chat"), await reopened(tmp_path)):
+        assert [(stored.text, stored.score) for stored in state.short_term.values()] == [
             ("user: by hand", 5),
             ("user: b", 10),
             ("user: c", 50),
@@ -150,7 +150,7 @@ async def test_an_editor_that_saves_an_old_copy_lowers_no_score(tmp_path: Path) 
 
 
 async def test_a_second_edit_is_compared_with_the_first(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a", "b", "c")
+    store = await compacted(tmp_path, "a", "b", "c")
     edit(tmp_path, lambda records: records.pop(0))
     store = await settled(store)
     await commit(store, Added(memory("a", text="user: back")))
@@ -161,16 +161,17 @@ async def test_a_second_edit_is_compared_with_the_first(tmp_path: Path) -> None:
 
 
 async def test_fields_that_the_edit_left_alone_keep_what_happened_since(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a")
+    store = await compacted(tmp_path, "a")
     await commit(store, Reinforced("a", 0, 5))
     edit(tmp_path, lambda records: records[0].update(text="user: by hand"))
-    found = (await store.read("chat")).short_term["a"]
-    assert (found.text, found.score) == ("user: by hand", 5)
+    stored = (await store.read("chat")).short_term["a"]
+    assert stored.text == "user: by hand"
+    assert stored.score == 5
 
 
 @pytest.mark.parametrize("data", [b"", b" \n", b"[{", None])
 async def test_an_editor_half_way_through_saving_removes_nothing(tmp_path: Path, data: bytes | None) -> None:
-    store = await kept(tmp_path, "a", "b")
+    store = await compacted(tmp_path, "a", "b")
     path = tmp_path / "chat" / SHORT_TERM
     whole = path.read_bytes()
     if data is None:
@@ -188,7 +189,7 @@ async def test_an_editor_half_way_through_saving_removes_nothing(tmp_path: Path,
         path.write_bytes(whole)
     assert [*(await store.read("chat")).short_term][:2] == ["a", "b"]
     assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
-    assert await told(store) == []
+    assert await edits_in_history(store) == []
     assert not private(tmp_path, "broken").exists()
 
 
@@ -204,13 +205,13 @@ async def test_a_file_that_another_program_begins_beside_our_journal_is_taken_up
 async def test_an_edit_between_a_look_and_a_compaction_is_not_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await kept(tmp_path, "a", "b")
+    store = await compacted(tmp_path, "a", "b")
     await commit(store, Added(memory("c")))
-    real = ConversationFiles.compact
+    compact_files = ConversationFiles.compact
 
     def late(self: ConversationFiles, *arguments: Any) -> Any:
         edit(tmp_path, lambda records: records.pop(0))
-        return real(self, *arguments)
+        return compact_files(self, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(ConversationFiles, "compact", late)
@@ -220,9 +221,9 @@ async def test_an_edit_between_a_look_and_a_compaction_is_not_written_over(
 
 
 async def test_without_its_copy_an_edited_snapshot_is_read_as_it_is(tmp_path: Path) -> None:
-    store = await kept(tmp_path, "a", "b")
+    store = await compacted(tmp_path, "a", "b")
     await commit(store, Reinforced("b", 0, 5))
     private(tmp_path, f"{SHORT_TERM}.zlib").write_bytes(b"broken")
     edit(tmp_path, lambda records: records.pop(0))
     state = await reopened(tmp_path)
-    assert [(m.id, m.score) for m in state.short_term.values()] == [("b", 5)]
+    assert [(stored.id, stored.score) for stored in state.short_term.values()] == [("b", 5)]

@@ -42,18 +42,18 @@ class Held(OSError):
 @pytest.fixture
 def scanner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often each call met a held file."""
-    met: Counter[str] = Counter()
-    seen: set[tuple[str, str, str]] = set()
+    refusals: Counter[str] = Counter()
+    calls_seen: set[tuple[str, str, str]] = set()
     codes = itertools.cycle((5, 32, 33))
 
-    def held(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def refusing_once(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *arguments: Any, **options: Any) -> Any:
-            place = (name, str(path), str(arguments[:1]))
-            if str(path).startswith(str(tmp_path)) and not Path(path).is_dir() and place not in seen:
-                seen.add(place)
-                met[name] += 1
+            first_call = (name, str(path), str(arguments[:1]))
+            if str(path).startswith(str(tmp_path)) and not Path(path).is_dir() and first_call not in calls_seen:
+                calls_seen.add(first_call)
+                refusals[name] += 1
                 raise Held(next(codes))
-            return real(path, *arguments, **options)
+            return operation(path, *arguments, **options)
 
         return call
 
@@ -65,31 +65,31 @@ def scanner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter
     really_open = io.open
     with monkeypatch.context() as patch:
         for name in ("open", "replace", "rename", "link", "unlink"):
-            patch.setattr(os, name, held(name, getattr(os, name)))
+            patch.setattr(os, name, refusing_once(name, getattr(os, name)))
         patch.setattr(io, "open", impatient)
         patch.setattr("memory_server.kernel.files._PAUSES", (0.0,) * 9)
-        yield met
+        yield refusals
 
 
 def spoil(path: Path) -> None:
     """Break the file by means that the simulation lets pass."""
-    place = os.open(path.parent, os.O_RDONLY)
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        with open(path.name, "r+b", opener=lambda name, flags: os.open(name, flags, dir_fd=place)) as file:
+        with open(path.name, "r+b", opener=lambda name, flags: os.open(name, flags, dir_fd=folder)) as file:
             file.write(b"?")
     finally:
-        os.close(place)
+        os.close(folder)
 
 
 async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: Path, scanner: Counter[str]) -> None:
     data = tmp_path / "data"
     store = open_store(data)
-    gone = memory("gone")
-    await commit(store, Added(memory("a")), Added(gone), TriggerSet(trigger("t"), None))
-    await commit(store, Forgotten(gone, "deleted"))
+    deleted = memory("gone")
+    await commit(store, Added(memory("a")), Added(deleted), TriggerSet(trigger("t"), None))
+    await commit(store, Forgotten(deleted, "deleted"))
     await store.compact("chat")
-    around = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
-    engines = [ConversationLifecycle(Conversations(around), around)]
+    services = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
+    engines = [ConversationLifecycle(Conversations(services), services)]
     backups = Backups(engines, lambda: NOW, BackupFolder(data / ".memory-server" / "backups"))
     await backups.make("one")
     await commit(store, Added(memory("b")))
@@ -101,8 +101,8 @@ async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: 
     assert len(await store.history("chat")) == 4
     # A repair, and letting go of what it kept.
     spoil(data / "chat" / SHORT_TERM)
-    found = repair.plan(data / "chat")
-    assert found is not None
+    planned = repair.plan(data / "chat")
+    assert planned is not None
     repair.repair(data / "chat", NOW)
     plan = repair.plan(data / "chat")
     assert plan is None or plan.steps == ()

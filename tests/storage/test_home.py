@@ -59,9 +59,9 @@ async def test_all_that_is_kept_is_reached_through_it(tmp_path: Path) -> None:
     [repair] = home.repairs()
     assert repair() is None
     assert home.backups.listed() == []
-    async with home.ledger.turn() as ours:
-        assert ours
+    async with home.ledger.turn() as is_ours:
+        assert is_ours
     home.pause.write(Pause())
     assert home.pause.read(NOW) == Pause()
-    assert home.answered.claim("event", NOW)
+    assert home.answered_events.claim("event", NOW)
     await home.conversations.aclose()

@@ -27,7 +27,10 @@ from memory_server.storage.options import StoreParameters
 from memory_server.storage.small_files import FolderLedger
 from memory_server.upkeep import Maintenance
 
-OLD, KEPT, FUTURE, RESET = NOW - 91 * DAY, NOW - 80 * DAY, NOW + 9000 * DAY, 0
+OLD = NOW - 91 * DAY
+KEPT = NOW - 80 * DAY
+FUTURE = NOW + 9000 * DAY
+RESET = 0
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,10 @@ def test_what_comes_after_something_kept_is_kept(times: list[int | None]) -> Non
     horizon = Horizon(NOW - 90 * DAY, NOW)
     passed = horizon.passed(times)
     assert not any(time is not None and horizon.since_ms <= time <= NOW for time in times[:passed])
-    assert passed == 0 or ((last := times[passed - 1]) is not None and last < horizon.since_ms)
+    if passed:
+        last_passed = times[passed - 1]
+        assert last_passed is not None
+        assert last_passed < horizon.since_ms
 
 
 # --- in a data folder --------------------------------------------------------------------------------------
@@ -64,7 +70,8 @@ class House:
     """One data folder under a clock that can be set; every day of upkeep is one of a process of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.now = folder, NOW
+        self.folder = folder
+        self.now = NOW
 
     def store(self) -> JsonFileStore:
         return JsonFileStore(self.folder, lambda: self.now, StoreParameters(idle_seconds=3600))
@@ -72,9 +79,11 @@ class House:
     async def upkeep(self, *, at: int) -> None:
         self.now = at
         store = self.store()
-        around = Services(store, TableRunner(), Parameters(), lambda: self.now, Random(1))
+        services = Services(store, TableRunner(), Parameters(), lambda: self.now, Random(1))
         maintenance = Maintenance(
-            lambda: [ConversationLifecycle(Conversations(around), around)], FolderLedger(self.folder), lambda: self.now
+            lambda: [ConversationLifecycle(Conversations(services), services)],
+            FolderLedger(self.folder),
+            lambda: self.now,
         )
         assert await maintenance.run_if_due() is not None
         await store.aclose()

@@ -38,9 +38,9 @@ WHOLE = HEAD + b"".join(LINES)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = tmp_path / "journal.jsonl"
-    made.write_bytes(WHOLE)
-    return made
+    journal_path = tmp_path / "journal.jsonl"
+    journal_path.write_bytes(WHOLE)
+    return journal_path
 
 
 def test_what_was_written_is_read(path: Path) -> None:
@@ -69,27 +69,27 @@ def test_reading_goes_on_from_any_line(path: Path, number: int, torn: bytes) -> 
 
 @pytest.mark.parametrize("number", range(len(LINES) + 1))
 def test_reading_does_not_go_on_where_another_line_ends_or_another_journal_begins(path: Path, number: int) -> None:
-    place = placed(number)
-    for other in (
+    end = placed(number)
+    for content in (
         WHOLE.replace(HEAD, journal.header_line(replace(HEADER, generation=4))),
-        WHOLE[: place.offset - 1],
-        WHOLE[: place.offset - 19] + b"0" * 18 + b"\n" + WHOLE[place.offset :],
+        WHOLE[: end.offset - 1],
+        WHOLE[: end.offset - 19] + b"0" * 18 + b"\n" + WHOLE[end.offset :],
         b"",
     ):
-        path.write_bytes(other)
-        assert journal.follow(path, place) is None
+        path.write_bytes(content)
+        assert journal.follow(path, end) is None
     path.unlink()
     with pytest.raises(FileNotFoundError):
-        journal.follow(path, place)
+        journal.follow(path, end)
 
 
 def test_every_truncation_at_every_byte_is_a_committed_prefix() -> None:
-    ends = [sum(map(len, LINES[:n])) for n in range(len(LINES) + 1)]
+    ends = [sum(map(len, LINES[:number])) for number in range(len(LINES) + 1)]
     body = b"".join(LINES)
     for cut in range(len(body) + 1):
         tail = journal.parse_tail(body[:cut], 100)
-        whole = sum(end <= cut for end in ends) - 1
-        assert tail == Tail(tuple(COMMITS[:whole]), (), 100 + ends[whole], body[ends[whole] : cut])
+        complete = sum(end <= cut for end in ends) - 1
+        assert tail == Tail(tuple(COMMITS[:complete]), (), 100 + ends[complete], body[ends[complete] : cut])
 
 
 def test_a_header_cut_at_any_byte_is_no_header(path: Path) -> None:
@@ -123,21 +123,23 @@ def test_a_bad_line_in_the_middle_is_passed_over_with_its_reason(line: bytes, re
     assert tail.lines == (COMMITS[0], COMMITS[1])
     [bad] = tail.bad
     assert bad == BadLine(7 + len(LINES[0]), line, bad.reason)
-    assert reason in bad.reason
+    assert reason in bad.reason.english
     assert tail.torn == b""
 
 
 @given(st.data())
 def test_no_flipped_byte_makes_another_commit(data: st.DataObject) -> None:
     body = bytearray(b"".join(LINES))
-    place = data.draw(st.integers(0, len(body) - 1))
-    body[place] ^= data.draw(st.integers(1, 255))
+    position = data.draw(st.integers(0, len(body) - 1))
+    body[position] ^= data.draw(st.integers(1, 255))
     tail = journal.parse_tail(bytes(body), 0)
     # A checksum of 32 bits catches every single flipped byte: what is read was written, in order.
-    kept = [number for number, commit in enumerate(COMMITS) if commit in tail.lines]
-    assert list(tail.lines) == [COMMITS[number] for number in kept]
-    assert len(kept) >= len(COMMITS) - 2
-    assert sum(len(bad.data) + 1 for bad in tail.bad) + sum(len(LINES[n]) for n in kept) + len(tail.torn) == len(body)
+    unharmed = [number for number, commit in enumerate(COMMITS) if commit in tail.lines]
+    assert list(tail.lines) == [COMMITS[number] for number in unharmed]
+    assert len(unharmed) >= len(COMMITS) - 2
+    bad_bytes = sum(len(bad.data) + 1 for bad in tail.bad)
+    unharmed_bytes = sum(len(LINES[number]) for number in unharmed)
+    assert bad_bytes + unharmed_bytes + len(tail.torn) == len(body)
 
 
 @given(st.binary(max_size=300))
@@ -185,7 +187,8 @@ class FullDisk:
     """A file that takes `room` more bytes, a few at a time, and then says the disk is full."""
 
     def __init__(self, file: Any, room: int) -> None:
-        self._file, self._room = file, room
+        self._file = file
+        self._room = room
 
     def __enter__(self) -> FullDisk:
         return self
@@ -199,9 +202,9 @@ class FullDisk:
     def write(self, data: bytes) -> int:
         if self._room == 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        taken = min(self._room, 7)
-        self._room -= min(taken, len(data))
-        return int(self._file.write(data[:taken]))
+        count = min(self._room, 7)
+        self._room -= min(count, len(data))
+        return int(self._file.write(data[:count]))
 
 
 @pytest.mark.parametrize("room", [0, 1, 7, 20, 10_000])
@@ -239,19 +242,19 @@ def test_a_file_is_whole_before_it_takes_its_name_and_the_name_is_synced(
 ) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    seen: list[tuple[str, bytes]] = []
-    monkeypatch.setattr(folders, "sync_file", lambda descriptor: seen.append(("file", path.read_bytes())))
-    monkeypatch.setattr(folders, "sync_folder", lambda folder: seen.append((folder.name, path.read_bytes())))
+    syncs: list[tuple[str, bytes]] = []
+    monkeypatch.setattr(folders, "sync_file", lambda descriptor: syncs.append(("file", path.read_bytes())))
+    monkeypatch.setattr(folders, "sync_folder", lambda folder: syncs.append((folder.name, path.read_bytes())))
     folders.replace_file(path, b"new")
-    assert seen == [("file", b"old"), (tmp_path.name, b"new")]
+    assert syncs == [("file", b"old"), (tmp_path.name, b"new")]
 
 
 @pytest.mark.parametrize(
-    ("there", "after"), [(None, b"b\n"), (b"", b"b\n"), (b"a\n", b"a\nb\n"), (b"a\ntor", b"a\ntor\nb\n")]
+    ("before", "after"), [(None, b"b\n"), (b"", b"b\n"), (b"a\n", b"a\nb\n"), (b"a\ntor", b"a\ntor\nb\n")]
 )
-def test_a_torn_line_in_a_kept_file_does_not_spoil_the_next(tmp_path: Path, there: bytes | None, after: bytes) -> None:
+def test_a_torn_line_in_a_kept_file_does_not_spoil_the_next(tmp_path: Path, before: bytes | None, after: bytes) -> None:
     path = tmp_path / "history.jsonl"
-    if there is not None:
-        path.write_bytes(there)
+    if before is not None:
+        path.write_bytes(before)
     folders.append_durably(path, b"b\n")
     assert path.read_bytes() == after

@@ -29,15 +29,16 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set when a writer has tried a lock that another one holds."""
-    tried = asyncio.Event()
+    has_tried = asyncio.Event()
 
     def lock(path: Path) -> FileLock | None:
-        if (lock := try_lock(path)) is None:
-            tried.set()
-        return lock
+        taken_lock = try_lock(path)
+        if taken_lock is None:
+            has_tried.set()
+        return taken_lock
 
     monkeypatch.setattr("memory_server.storage.json_store.open_conversation.try_lock", lock)
-    return tried
+    return has_tried
 
 
 # --- what is on disk ---------------------------------------------------------------------------------------
@@ -61,7 +62,9 @@ async def test_the_journal_says_who_did_what_when(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     await store.update("chat", lambda state: ([CleanedUp(NOW, None)], None), by="upkeep")
     header, line = map(orjson.loads, private(tmp_path, "journal.jsonl").read_bytes().splitlines())
-    assert (header["format"], header["base"], header["snapshots"]) == (1, 0, {SHORT_TERM: None, LONG_TERM: None})
+    assert header["format"] == 1
+    assert header["base"] == 0
+    assert header["snapshots"] == {SHORT_TERM: None, LONG_TERM: None}
     assert {key: line[key] for key in ("v", "seq", "at", "by", "changes")} == {
         "v": 1,
         "seq": 1,
@@ -77,8 +80,8 @@ async def test_after_compaction_the_snapshots_are_what_people_open(tmp_path: Pat
     await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
     await commit(store, Forgotten(memory("b"), "faded"), CleanedUp(NOW, None))
     await store.compact("chat")
-    assert [m["id"] for m in orjson.loads((tmp_path / "chat" / SHORT_TERM).read_bytes())] == ["a"]
-    assert [m["name"] for m in orjson.loads((tmp_path / "chat" / LONG_TERM).read_bytes())] == ["t"]
+    assert [row["id"] for row in orjson.loads((tmp_path / "chat" / SHORT_TERM).read_bytes())] == ["a"]
+    assert [row["name"] for row in orjson.loads((tmp_path / "chat" / LONG_TERM).read_bytes())] == ["t"]
     journal_lines = private(tmp_path, "journal.jsonl").read_bytes().splitlines()
     history = private(tmp_path, "history.jsonl").read_bytes().splitlines()
     assert len(journal_lines) == 1
@@ -94,17 +97,22 @@ async def test_after_compaction_the_snapshots_are_what_people_open(tmp_path: Pat
 async def test_snapshots_are_brought_up_to_date_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    loop, compacted = asyncio.get_running_loop(), asyncio.Event()
-    real = ConversationFiles.compact
+    loop = asyncio.get_running_loop()
+    compacted = asyncio.Event()
+    compact_files = ConversationFiles.compact
 
     def compact(self: ConversationFiles, state: ConversationState, position: Position) -> Position:
-        result = real(self, state, position)
+        result = compact_files(self, state, position)
         loop.call_soon_threadsafe(compacted.set)
         return result
 
     monkeypatch.setattr(ConversationFiles, "compact", compact)
-    idle = 0.01 if how == "idle" else 3600
-    store = open_store(tmp_path, idle_seconds=idle, small_bytes=10 if how == "outgrown" else 1_000_000, exit_seconds=60)
+    parameters = {
+        "close": {},
+        "idle": {"idle_seconds": 0.01},
+        "outgrown": {"small_bytes": 10},
+    }
+    store = open_store(tmp_path, **({"small_bytes": 1_000_000, "exit_seconds": 60} | parameters[how]))
     await commit(store, Added(memory("a")))
     if how == "close":
         assert not (tmp_path / "chat" / SHORT_TERM).exists()
@@ -138,7 +146,8 @@ async def test_two_stores_on_one_folder_lose_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_reader_sees_each_commit_of_another_store_at_once(tmp_path: Path) -> None:
-    writer, reader = open_store(tmp_path), open_store(tmp_path)
+    writer = open_store(tmp_path)
+    reader = open_store(tmp_path)
     for number in range(6):
         await commit(writer, Added(memory(f"m{number}")))
         if number % 3 == 2:
@@ -149,7 +158,8 @@ async def test_a_reader_sees_each_commit_of_another_store_at_once(tmp_path: Path
 
 
 async def test_a_conversation_removed_and_begun_anew_is_not_taken_for_the_former_one(tmp_path: Path) -> None:
-    old, new = open_store(tmp_path), open_store(tmp_path)
+    old = open_store(tmp_path)
+    new = open_store(tmp_path)
     await commit(old, Added(memory("former")))
     shutil.rmtree(tmp_path / "chat")
     for number in range(4):
@@ -200,17 +210,19 @@ async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(tmp
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
 
-    def held() -> tuple[set[threading.Thread], set[tuple[str, int]]]:
+    def resources() -> tuple[set[threading.Thread], set[tuple[str, int]]]:
         """Threads and open files, without their positions: another process may write to the same output."""
-        return set(threading.enumerate()), {(each.path, each.fd) for each in psutil.Process().open_files()}
+        return set(threading.enumerate()), {
+            (open_file.path, open_file.fd) for open_file in psutil.Process().open_files()
+        }
 
-    before = held()
+    before = resources()
     for _ in range(5):
         with pytest.raises(LockTimeout):
             await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005)
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
     await asyncio.sleep(0.005)
-    assert held() == before
+    assert resources() == before
     lock.release()
     async with asyncio.timeout(20):
         await waiting
@@ -227,12 +239,12 @@ async def test_who_waits_for_a_lock_whose_folder_is_removed_waits_for_the_new_on
     waiting = asyncio.create_task(commit(store, Added(memory("b"))))
     await asyncio.sleep(0)
     path.unlink()
-    held = try_lock(path)
-    assert held is not None
+    new_lock = try_lock(path)
+    assert new_lock is not None
     removed.release()
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    held.release()
+    new_lock.release()
     async with asyncio.timeout(20):
         await waiting
 
@@ -242,10 +254,12 @@ async def test_a_reader_does_not_wait_for_a_commit_and_sees_nothing_of_it_before
 ) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    writing, go_on, real = threading.Event(), threading.Event(), journal.append
+    writing = threading.Event()
+    go_on = threading.Event()
+    append = journal.append
 
     def slow(*arguments: Any) -> int:
-        end = real(*arguments)
+        end = append(*arguments)
         writing.set()
         assert go_on.wait(20)
         return end
@@ -264,11 +278,13 @@ async def test_a_reader_does_not_wait_for_a_commit_and_sees_nothing_of_it_before
 
 async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    tasks = [asyncio.create_task(commit(store, Added(memory(f"m{n}")), chat=f"chat{n % 3}")) for n in range(9)]
+    tasks = [
+        asyncio.create_task(commit(store, Added(memory(f"m{number}")), chat=f"chat{number % 3}")) for number in range(9)
+    ]
     await asyncio.sleep(0)
     assert len(store._open.running) == len(tasks)
     await store.aclose()
-    assert [len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)] == [3, 3, 3]
+    assert [len((await reopened(tmp_path, f"chat{number}")).short_term) for number in range(3)] == [3, 3, 3]
     await asyncio.gather(*tasks)
 
 
@@ -288,12 +304,14 @@ async def test_the_lock_is_kept_while_a_cancelled_writer_still_writes(
     """As when `asyncio.run` ends under an update: it cancels the store's own tasks, but not their threads."""
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    writing, go_on, real = threading.Event(), threading.Event(), journal.append
+    writing = threading.Event()
+    go_on = threading.Event()
+    append = journal.append
 
     def slow(*arguments: Any) -> int:
         writing.set()
         assert go_on.wait(20)
-        return real(*arguments)
+        return append(*arguments)
 
     monkeypatch.setattr(journal, "append", slow)
     caller = asyncio.create_task(commit(store, Added(memory("b"))))
@@ -368,10 +386,12 @@ async def test_what_another_process_writes_right_after_a_commit_is_seen_by_the_n
     """The lock is given back before this process has heard that its own commit is durable."""
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    released, go_on, real = threading.Event(), threading.Event(), FileLock.release
+    released = threading.Event()
+    go_on = threading.Event()
+    release_lock = FileLock.release
 
     def release(self: FileLock) -> None:
-        real(self)
+        release_lock(self)
         if threading.current_thread() is not threading.main_thread():
             written_by_another(tmp_path, "other")
             released.set()
@@ -399,14 +419,14 @@ async def test_who_gave_up_waiting_and_comes_again_decides_on_what_was_written_s
         await store.update("chat", lambda state: ([Added(memory("never"))], None), by="test", wait_seconds=0.05)
     written_by_another(tmp_path, "other")
     lock.release()
-    kept, _ = await store.update("chat", lambda state: ((), [*state.short_term]), by="test")
-    assert kept == ["a", "other"]
+    ids_seen, _ = await store.update("chat", lambda state: ((), [*state.short_term]), by="test")
+    assert ids_seen == ["a", "other"]
 
 
-@pytest.mark.parametrize("seen", [True, False])
-@pytest.mark.parametrize("compacted", [True, False])
+@pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("is_compacted", [True, False])
 async def test_who_waits_decides_on_everything(
-    tmp_path: Path, tried: asyncio.Event, seen: bool, compacted: bool
+    tmp_path: Path, tried: asyncio.Event, is_seen: bool, is_compacted: bool
 ) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
@@ -423,10 +443,10 @@ async def test_who_waits_decides_on_everything(
     async with asyncio.timeout(20):
         await tried.wait()
     written_by_another(tmp_path, "meanwhile")
-    if seen:
+    if is_seen:
         assert [*(await store.read("chat")).short_term] == ["a", "before", "meanwhile"]
     written_by_another(tmp_path, "late")
-    if compacted:
+    if is_compacted:
         files = ConversationFiles(tmp_path / "chat", "chat")
         files.compact(*files.load())
     lock.release()

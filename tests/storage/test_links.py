@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ from sandbox.cli import main as sandbox
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 ROOT = Path(__file__).parents[2]
-OURS, THEIRS = "secret words of this user\n", "---\nkey: theirs\n---\n\nsecret words of this user\n"
-PROJECT, DATA = "work", "data"
+OURS = "secret words of this user\n"
+THEIRS = "---\nkey: theirs\n---\n\nsecret words of this user\n"
+PROJECT = "work"
+DATA = "data"
 
 
 def saved(*keys: str, tool: str = "save_to_memory") -> None:
@@ -83,10 +86,10 @@ WRITERS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Path]]:
-    count = iter(range(1_000))
+    numbers = count()
 
     def make() -> Path:
-        top = tmp_path / str(next(count))
+        top = tmp_path / str(next(numbers))
         for folder in ("home", "outside", PROJECT + "/.git"):
             (top / folder).mkdir(parents=True)
         for name, folder in (("HOME", "home"), ("XDG_CACHE_HOME", "cache"), ("MEMORY_SERVER_DATA_DIR", DATA)):
@@ -106,8 +109,9 @@ def run(writer: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(top: Path) -> list[str]:
     """The files in the project and in the data folder whose names can be foreseen."""
-    paths = [path for folder in (PROJECT, DATA) for path in (top / folder).rglob("*") if path.is_file()]
-    return sorted(str(path.relative_to(top)) for path in paths if "archive/memories" not in str(path))
+    paths = chain((top / PROJECT).rglob("*"), (top / DATA).rglob("*"))
+    names = [str(path.relative_to(top)) for path in paths if path.is_file()]
+    return sorted(name for name in names if "archive/memories" not in name)
 
 
 def linked(path: Path, target: Path) -> None:
@@ -125,14 +129,17 @@ def test_no_file_is_written_or_read_through_a_link(
     assert names, "the call writes no file"
     capsys.readouterr()
     for name in names:
-        for there in (True, False):
+        for victim_exists in (True, False):
             top = fresh()
             victim = top / "outside" / "victim"
-            if there:
+            if victim_exists:
                 victim.write_text(OURS)
             linked(top / name, victim)
             run(writer, monkeypatch)
-            assert (victim.read_text() if there else victim.exists()) == (OURS if there else False), name
+            if victim_exists:
+                assert victim.read_text() == OURS, name
+            else:
+                assert not victim.exists(), name
             assert "secret words" not in capsys.readouterr().out
     top = fresh()
     victim = top / "outside" / "victim"
@@ -154,7 +161,8 @@ def test_nothing_is_written_or_read_through_a_linked_folder_of_a_project(
 ) -> None:
     top = fresh()
     run(writer, monkeypatch)
-    parts = {part for name in written(top) for part in map(str, Path(name).parents) if part.startswith(f"{PROJECT}/")}
+    parents = {str(parent) for parent in chain.from_iterable(Path(name).parents for name in written(top))}
+    parts = {parent for parent in parents if parent.startswith(f"{PROJECT}/")}
     capsys.readouterr()
     for part in parts:
         top = fresh()
@@ -174,22 +182,22 @@ def test_an_entry_that_is_a_link_is_named_and_not_read(
     linked(top / PROJECT / ".multi-agent-mcp/memory/mine.md", top / "outside/theirs.md")
     main(["call", "--text", "retrieve_from_memory", '{"query": "secret words"}'])
     main(["call", "--text", "get_memory_summary"])
-    said = capsys.readouterr().out
-    assert "secret words of" not in said
-    assert "mine.md cannot be read: it is a link" in said
+    output = capsys.readouterr().out
+    assert "secret words of" not in output
+    assert "mine.md cannot be read: it is a link" in output
 
 
 def test_a_link_of_the_user_in_the_home_folder_is_followed_and_stays(
     fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top = fresh()
-    real = top / "home/dotfiles/claude.json"
-    real.parent.mkdir()
-    real.write_text("{}")
-    (top / "home/.claude.json").symlink_to(real)
+    target = top / "home/dotfiles/claude.json"
+    target.parent.mkdir()
+    target.write_text("{}")
+    (top / "home/.claude.json").symlink_to(target)
     main(["install", "claude-code"])
     assert (top / "home/.claude.json").is_symlink()
-    assert "memory" in real.read_text()
+    assert "memory" in target.read_text()
 
 
 def test_a_link_of_the_user_to_what_is_not_there_yet_is_followed(fresh: Callable[[], Path]) -> None:
@@ -211,13 +219,13 @@ def test_a_link_to_a_file_of_another_user_is_not_followed(
     fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     top = fresh()
-    real = top / "outside/claude.json"
-    real.write_text("{}")
-    os.chown(real, 65534, 65534)
-    (top / "home/.claude.json").symlink_to(real)
+    target = top / "outside/claude.json"
+    target.write_text("{}")
+    os.chown(target, 65534, 65534)
+    (top / "home/.claude.json").symlink_to(target)
     assert main(["install", "claude-code"]) == 2
     assert "another user" in capsys.readouterr().err
-    assert real.read_text() == "{}"
+    assert target.read_text() == "{}"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
@@ -237,15 +245,15 @@ def test_pages_in_a_repository_of_another_user_are_not_written_through_its_link(
 def test_the_file_beside_cannot_be_foreseen_and_what_is_left_of_it_is_removed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text(OURS)
-    one, two = (folders.write_aside(tmp_path / "file", b"x") for _ in range(2))
-    assert one != two
-    for path, age in ((one, 100), (two, 10)):
+    old_file, new_file = (folders.write_aside(tmp_path / "file", b"x") for _ in range(2))
+    assert old_file != new_file
+    for path, age in ((old_file, 100), (new_file, 10)):
         os.utime(path, (path.stat().st_mtime - age,) * 2)
-    left = tmp_path / f".file.{'a' * 16}.next"
-    left.symlink_to(victim)
-    os.utime(left, (0, 0), follow_symlinks=False)
+    leftover = tmp_path / f".file.{'a' * 16}.next"
+    leftover.symlink_to(victim)
+    os.utime(leftover, (0, 0), follow_symlinks=False)
     folders.replace_file(tmp_path / "file", b"whole")
-    assert sorted(os.listdir(tmp_path)) == sorted([two.name, "file", "victim"])
+    assert sorted(os.listdir(tmp_path)) == sorted([new_file.name, "file", "victim"])
     assert victim.read_text() == OURS
 
 
@@ -271,21 +279,36 @@ _MAKES = {"TemporaryFile", "TemporaryDirectory"}
 
 def _opens_for_writing(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    of_folders = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "folders"
-    given = [
-        each.value for each in [*call.args, *(word.value for word in call.keywords)] if isinstance(each, ast.Constant)
-    ]
-    modes = [each for each in given if isinstance(each, str) and len(each) <= 3 and set(each) <= set("rwaxbt+")]
-    opens = name == "open" and any(set(mode) & set("wax+") for mode in modes)
-    flags = name == "open" and any("O_WRONLY" in ast.dump(each) or "O_RDWR" in ast.dump(each) for each in call.args)
-    return not of_folders and (opens or flags or name in _WRITES | _MAKES)
+    if isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "folders":
+        return False
+    if name in _WRITES | _MAKES:
+        return True
+    return name == "open" and (_has_writing_mode(call) or _has_writing_flags(call))
+
+
+def _has_writing_mode(call: ast.Call) -> bool:
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    for value in values:
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            letters = set(value.value)
+            is_mode = len(value.value) <= 3 and letters <= set("rwaxbt+")
+            if is_mode and letters & set("wax+"):
+                return True
+    return False
+
+
+def _has_writing_flags(call: ast.Call) -> bool:
+    return any("O_WRONLY" in ast.dump(value) or "O_RDWR" in ast.dump(value) for value in call.args)
 
 
 def test_nothing_else_opens_files_for_writing() -> None:
-    found = set()
-    for package in ("memory_server", "sandbox", "nlp"):
+    writers = set()
+    for package in ("memory_server", "sandbox", "nlp", "languages"):
         for path in (ROOT / package).rglob("*.py"):
-            calls = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
-            if path != Path(folders.__file__) and any(map(_opens_for_writing, calls)):
-                found.add(path.relative_to(ROOT).as_posix())
-    assert found == ELSEWHERE.keys()
+            text = path.read_text("utf-8")
+            if path == Path(folders.__file__) or not any(f"{name}(" in text for name in ("open", *_WRITES, *_MAKES)):
+                continue
+            calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+            if any(map(_opens_for_writing, calls)):
+                writers.add(path.relative_to(ROOT).as_posix())
+    assert writers == ELSEWHERE.keys()

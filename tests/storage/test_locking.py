@@ -71,12 +71,12 @@ def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rm -rf` of the folder between opening and locking: whoever makes the file anew would not be kept out."""
-    real = folders.portalocker.lock
+    lock_file = folders.portalocker.lock
 
     def lock_after_removal(file: object, flags: object) -> None:
         path.unlink()
         path.touch()
-        real(file, flags)  # type: ignore[arg-type]
+        lock_file(file, flags)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr(folders.portalocker, "lock", lock_after_removal)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -30,19 +31,19 @@ NOW = 1_705_314_600_000
 EVERYTHING = Filter(archived=None)
 
 
-def opened(tmp_path: Path, **given: object) -> MarkdownFolder:
+def opened(tmp_path: Path, **parameters: object) -> MarkdownFolder:
     return MarkdownFolder(
         tmp_path / "memory",
         locks=tmp_path / "locks",
-        **({"zone": UTC, "wait_seconds": 0.3} | given),  # type: ignore[arg-type]
+        **({"zone": UTC, "wait_seconds": 0.3} | parameters),  # type: ignore[arg-type]
     )
 
 
 @pytest.fixture
 async def folder(tmp_path: Path) -> AsyncIterator[MarkdownFolder]:
-    made = opened(tmp_path)
-    yield made
-    await made.aclose()
+    opened_folder = opened(tmp_path)
+    yield opened_folder
+    await opened_folder.aclose()
 
 
 def entry(key: str, body: str = "body", tags: Sequence[str] = ()) -> Entry:
@@ -50,11 +51,17 @@ def entry(key: str, body: str = "body", tags: Sequence[str] = ()) -> Entry:
 
 
 async def commit(folder: MarkdownFolder, *changes: Change) -> Committed[None]:
-    return await folder.commit(LAYER, lambda held: (changes, None), Operation("test"))
+    return await folder.commit(LAYER, lambda view: (changes, None), Operation("test"))
 
 
 async def keys(folder: MarkdownFolder, where: Filter = EVERYTHING) -> list[str]:
-    return sorted(each.key or "" for each in (await page(folder, LAYER, where))[0])
+    entries, _ = await page(folder, LAYER, where)
+    return sorted(entry.key or "" for entry in entries)
+
+
+async def entries_in(folder: MarkdownFolder, where: Filter | None = None, **how: Any) -> list[Entry]:
+    entries, _ = await page(folder, LAYER, where or Filter(), **how)
+    return entries
 
 
 def files(folder: MarkdownFolder) -> list[str]:
@@ -105,18 +112,18 @@ async def test_any_key_has_a_file_of_its_own_on_any_disk(folder: MarkdownFolder,
     assert {"Api.md", "小明.md", "é.md"} < set(names)
     assert "CON.md" not in names
     assert all(len(name.encode()) <= 255 and not set(name) & set('\\/:*?"<>|') for name in names)
-    other = opened(tmp_path)
+    other_process = opened(tmp_path)
     for key in NAMES:
-        (found,) = [each for each in (await page(other, LAYER, Filter()))[0] if each.key == key]
-        assert found.body == f"text of {key}"
-        await commit(other, archived(found, "deleted", NOW))
+        (stored,) = [candidate for candidate in await entries_in(other_process) if candidate.key == key]
+        assert stored.body == f"text of {key}"
+        await commit(other_process, archived(stored, "deleted", NOW))
     assert sorted(NAMES) == await keys(folder, Filter(archived=True))
     assert await keys(folder, Filter()) == []
-    for found in (await page(folder, LAYER, Filter(archived=True)))[0]:
-        await commit(folder, live(found))
-    assert sorted(NAMES) == await keys(other, Filter())
+    for stored in await entries_in(folder, Filter(archived=True)):
+        await commit(folder, live(stored))
+    assert sorted(NAMES) == await keys(other_process, Filter())
     assert not [name for name in files(folder) if name.startswith("archive")]
-    await other.aclose()
+    await other_process.aclose()
 
 
 async def test_what_people_do_to_files_is_simply_true(folder: MarkdownFolder) -> None:
@@ -139,8 +146,8 @@ async def test_what_people_do_to_files_is_simply_true(folder: MarkdownFolder) ->
     # Two files exchange their keys.
     by_hand(folder.place / "noted.md", "---\nkey: three\n---\nnoted\n")
     by_hand(folder.place / "other.md", "---\nkey: noted\n---\nother\n")
-    found = {each.key: each.body for each in (await page(folder, LAYER, Filter()))[0]}
-    assert found == {"three": "noted", "noted": "other"}
+    texts = {stored.key: stored.body for stored in await entries_in(folder)}
+    assert texts == {"three": "noted", "noted": "other"}
     await commit(folder, entry("README", "mine"))
     assert (folder.place / "README.md").read_text(encoding="utf-8") == "# no entry\n"
 
@@ -150,17 +157,18 @@ async def test_two_changes_in_the_same_moment_are_both_seen(folder: MarkdownFold
     for number in range(20):
         by_hand(path, f"---\nkey: one\n---\nnumber {number:02}\n")
         os.utime(path, ns=(1, time.time_ns() // 10**9 * 10**9))
-        (found,) = (await page(folder, LAYER, Filter()))[0]
-        assert found.body == f"number {number:02}"
+        (stored,) = await entries_in(folder)
+        assert stored.body == f"number {number:02}"
 
 
 async def test_a_change_keeps_what_it_does_not_know(folder: MarkdownFolder) -> None:
     text = "---\nowner: me  # who\nkey: one\ncreated_at: 2024-01-15T12:30:00+02:00\nmetadata:\n  a: 1\n---\n\nold\n"
     by_hand(folder.place / "a_b.md", text)
     (folder.place / "a_b.md").chmod(0o640)
-    (found,) = (await page(folder, LAYER, Filter()))[0]
-    assert (found.created_ms, found.metadata) == (NOW, {"a": "1"})
-    await commit(folder, Entry(**{**fields(found), "body": "new", "updated_ms": NOW + 1000}))
+    (stored,) = await entries_in(folder)
+    assert stored.created_ms == NOW
+    assert stored.metadata == {"a": "1"}
+    await commit(folder, Entry(**{**fields(stored), "body": "new", "updated_ms": NOW + 1000}))
     expected = text.replace("old", "new").replace("  a: 1\n", "  a: 1\ntags: []\nupdated_at: 2024-01-15T10:30:01\n")
     assert (folder.place / "a_b.md").read_text(encoding="utf-8") == expected
     assert (folder.place / "a_b.md").stat().st_mode & 0o777 == 0o640
@@ -174,8 +182,8 @@ async def test_times_are_in_the_zone_of_the_settings(tmp_path: Path) -> None:
     folder = opened(tmp_path, zone=ZoneInfo("Asia/Tokyo"))
     await commit(folder, entry("one"))
     assert "created_at: 2024-01-15T19:30:00\n" in (folder.place / "one.md").read_text(encoding="utf-8")
-    (found,) = (await page(folder, LAYER, Filter()))[0]
-    assert found.created_ms == NOW
+    (stored,) = await entries_in(folder)
+    assert stored.created_ms == NOW
     await folder.aclose()
 
 
@@ -196,44 +204,45 @@ async def test_a_broken_file_is_left_alone_and_its_key_refused(folder: MarkdownF
 async def test_of_two_files_of_one_key_the_newer_one_counts(folder: MarkdownFolder) -> None:
     by_hand(folder.place / "a.md", "---\nkey: k\nupdated_at: 2024-01-02\n---\nnew\n")
     by_hand(folder.place / "b.md", "---\nkey: k\nupdated_at: 2024-01-01\n---\nold\n")
-    assert [each.body for each in (await page(folder, LAYER, Filter()))[0]] == ["new"]
+    assert [stored.body for stored in await entries_in(folder)] == ["new"]
     (finding,) = await folder.examine()
     assert "b.md has the key of a newer file" in str(finding)
     (folder.place / "a.md").unlink()
-    assert [each.body for each in (await page(folder, LAYER, Filter()))[0]] == ["old"]
+    assert [stored.body for stored in await entries_in(folder)] == ["old"]
 
 
 async def test_an_older_archived_one_comes_back_after_the_newer_one(folder: MarkdownFolder) -> None:
     for number in range(3):
-        (made,) = (await commit(folder, entry("k", f"text {number}"))).entries
-        await commit(folder, archived(made, "expired", NOW + number * 1000))
+        (stored,) = (await commit(folder, entry("k", f"text {number}"))).entries
+        await commit(folder, archived(stored, "expired", NOW + number * 1000))
     assert len(files(folder)) == 3
     for number in (2, 1, 0):
-        back = (await page(folder, LAYER, Filter(archived=True), order="removed"))[0][0]
-        assert back.body == f"text {number}"
-        (restored,) = (await commit(folder, live(back))).entries
+        newest = (await entries_in(folder, Filter(archived=True), order="removed"))[0]
+        assert newest.body == f"text {number}"
+        (restored,) = (await commit(folder, live(newest))).entries
         assert "archived_at" not in (folder.place / "k.md").read_text(encoding="utf-8")
         await commit(folder, Purge(restored.id))
     assert files(folder) == []
 
 
 async def test_killed_between_copy_and_removal_nothing_is_lost(folder: MarkdownFolder, tmp_path: Path) -> None:
-    (made,) = (await commit(folder, entry("k", "text"))).entries
+    (stored,) = (await commit(folder, entry("k", "text"))).entries
     before = (folder.place / "k.md").read_bytes()
-    await commit(folder, archived(made, "expired", NOW))
+    await commit(folder, archived(stored, "expired", NOW))
     (folder.place / "k.md").write_bytes(before)  # as a kill between the two leaves it
-    other = opened(tmp_path)
-    assert await keys(other, Filter()) == ["k"]
-    assert await keys(other, Filter(archived=True)) == ["k"]
-    (there,) = (await page(other, LAYER, Filter()))[0]
-    await commit(other, archived(there, "expired", NOW + 5000))
-    assert files(other) == ["archive/k.md"]
-    await other.aclose()
+    other_process = opened(tmp_path)
+    assert await keys(other_process, Filter()) == ["k"]
+    assert await keys(other_process, Filter(archived=True)) == ["k"]
+    (original,) = await entries_in(other_process)
+    await commit(other_process, archived(original, "expired", NOW + 5000))
+    assert files(other_process) == ["archive/k.md"]
+    await other_process.aclose()
     assert await keys(folder) == ["k"]
 
 
 async def test_what_a_killed_writer_left_is_removed(folder: MarkdownFolder) -> None:
-    old, new = f".k.md.{'0' * 16}.next", f".new.md.{'1' * 16}.next"
+    old = f".k.md.{'0' * 16}.next"
+    new = f".new.md.{'1' * 16}.next"
     by_hand(folder.place / old, "half", age_seconds=100)
     by_hand(folder.place / new, "half")
     by_hand(folder.place / "mine.md.next", "of somebody", age_seconds=100)
@@ -250,9 +259,9 @@ async def test_a_layer_has_bounds_on_its_bytes_and_names_what_is_left_out(
         by_hand(folder.place / f"small-{number}.md", f"---\nkey: s{number}\n---\nx\n", age_seconds=100 + number)
     by_hand(folder.place / "large.md", "---\nkey: large\n---\n" + "x " * 30_000, age_seconds=90)
     by_hand(folder.place / "archive" / "old.md", "---\nkey: old\n---\nx\n", age_seconds=500)
-    found = await keys(folder)
-    assert len(found) == 1 + 39 + 1  # a small file counts as 1,000 bytes, and the archive has as much room again
-    assert {"large", "s0", "s38", "old"} <= {*found}
+    keys_read = await keys(folder)
+    assert len(keys_read) == 1 + 39 + 1  # a small file counts as 1,000 bytes, and the archive has as much room again
+    assert {"large", "s0", "s38", "old"} <= {*keys_read}
     (left_out,) = (await folder.unreadable()).items()
     assert left_out[0] == "21 more files"
     assert "newest files are read, up to" in left_out[1]
@@ -265,13 +274,13 @@ async def test_a_layer_has_bounds_on_its_bytes_and_names_what_is_left_out(
 async def test_many_broken_files_are_counted(folder: MarkdownFolder) -> None:
     for number in range(52):
         by_hand(folder.place / f"{number:02}.md", "---\nkey: [\n---\n")
-    said = await folder.unreadable()
-    assert len(said) == 51
-    assert [*said.items()][-1] == ("2 more files", "they are broken too")
+    reasons = await folder.unreadable()
+    assert len(reasons) == 51
+    assert [*reasons.items()][-1] == ("2 more files", "they are broken too")
 
 
 @pytest.mark.parametrize(
-    ("key", "tags", "said"),
+    ("key", "tags", "reason"),
     [
         ("k", [f"tag {number}" for number in range(500)], "more than 4,096 bytes"),
         ("k", ["[" * 21], "more than 20 levels of brackets"),
@@ -280,9 +289,9 @@ async def test_many_broken_files_are_counted(folder: MarkdownFolder) -> None:
     ],
 )
 async def test_what_makes_a_file_unreadable_is_refused(
-    folder: MarkdownFolder, key: str, tags: Sequence[str], said: str
+    folder: MarkdownFolder, key: str, tags: Sequence[str], reason: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=rf"\.md was not written, because its front matter has {said}"):
+    with pytest.raises(InvalidInput, match=rf"\.md was not written, because its front matter has {reason}"):
         await commit(folder, entry(key, tags=tags))
     assert files(folder) == []
 
@@ -293,18 +302,18 @@ async def test_an_entry_that_is_as_long_as_can_be_read_makes_room_and_comes_back
         + "\n"
     )
     by_hand(folder.place / "long.md", f"---\n{front}---\n\nbody\n")
-    there = (await page(folder, LAYER, EVERYTHING))[0][0]
-    await commit(folder, entry("new"), archived(there, "over_limit", NOW))
+    long_entry = (await entries_in(folder, EVERYTHING))[0]
+    await commit(folder, entry("new"), archived(long_entry, "over_limit", NOW))
     assert files(folder) == ["archive/long.md", "new.md"]
-    (back,) = (await page(folder, LAYER, Filter(archived=True)))[0]
-    await commit(folder, live(back))
+    (archived_entry,) = await entries_in(folder, Filter(archived=True))
+    await commit(folder, live(archived_entry))
     assert (folder.place / "long.md").read_text() == f"---\n{front}---\n\nbody\n"
 
 
 async def test_rights_of_an_entry_stay_but_not_that_everybody_may_write_it(folder: MarkdownFolder) -> None:
-    (made,) = (await commit(folder, entry("k"))).entries
+    (stored,) = (await commit(folder, entry("k"))).entries
     (folder.place / "k.md").chmod(0o666)
-    await commit(folder, replace(made, body="other"))
+    await commit(folder, replace(stored, body="other"))
     assert (folder.place / "k.md").stat().st_mode & 0o777 == 0o664
 
 
@@ -312,10 +321,10 @@ async def test_looking_makes_and_changes_nothing(folder: MarkdownFolder, tmp_pat
     assert await keys(folder) == []
     assert os.listdir(tmp_path) == []
     await commit(folder, entry("k", "text"))
-    seen = (folder.place / "k.md").stat()
+    before = (folder.place / "k.md").stat()
     for _ in range(100):
         await search(folder, LAYER, Query("text"))
-    assert (folder.place / "k.md").stat() == seen
+    assert (folder.place / "k.md").stat() == before
 
 
 async def test_a_read_only_place_and_a_held_lock_are_one_sentence(tmp_path: Path) -> None:
@@ -336,8 +345,8 @@ async def test_a_read_only_place_and_a_held_lock_are_one_sentence(tmp_path: Path
     wrong = MarkdownFolder(tmp_path / "file" / "memory", locks=tmp_path / "locks")
     with pytest.raises(StorageError):
         await commit(wrong, entry("k"))
-    for each in (folder, reader, wrong):
-        await each.aclose()
+    for opened_folder in (folder, reader, wrong):
+        await opened_folder.aclose()
 
 
 async def test_a_caller_who_gives_up_leaves_a_whole_change_and_no_lock(folder: MarkdownFolder) -> None:
@@ -359,13 +368,13 @@ async def test_names_of_hashes_are_those_of_folders(folder: MarkdownFolder) -> N
 
 @pytest.mark.parametrize("key", ["plain", "a/b", "API"])
 async def test_a_file_with_another_key_in_the_way_is_never_replaced(folder: MarkdownFolder, key: str) -> None:
-    (made,) = (await commit(folder, entry(key, "first"))).entries
-    path = folder.place / made.ref
+    (stored,) = (await commit(folder, entry(key, "first"))).entries
+    path = folder.place / stored.ref
     by_hand(path, path.read_text(encoding="utf-8").replace(f"key: {key}", "key: other"))
     await commit(folder, entry(key, "second"))
-    there = {each.key: each for each in (await page(folder, LAYER, Filter()))[0]}
-    assert {name: each.body for name, each in there.items()} == {"other": "first", key: "second"}
-    await commit(folder, *(archived(each, "expired", NOW) for each in there.values()))
+    entries = {stored.key: stored for stored in await entries_in(folder)}
+    assert {name: stored.body for name, stored in entries.items()} == {"other": "first", key: "second"}
+    await commit(folder, *(archived(stored, "expired", NOW) for stored in entries.values()))
     assert await keys(folder, Filter(archived=True)) == sorted(["other", key])
 
 
@@ -375,8 +384,8 @@ async def test_a_file_of_a_person_without_front_matter_is_never_replaced(folder:
     for prefix in ("", "archive/"):
         by_hand(folder.place / "k.md", "# mine\n")
         by_hand(folder.place / f"{prefix}{name}", "# mine\n")
-    (made,) = (await commit(folder, entry("k", "text"))).entries
-    await commit(folder, archived(made, "expired", NOW))
+    (stored,) = (await commit(folder, entry("k", "text"))).entries
+    await commit(folder, archived(stored, "expired", NOW))
     assert await keys(folder, Filter(archived=True)) == ["k"]
     assert all((folder.place / f"{prefix}{name}").read_text() == "# mine\n" for prefix in ("", "archive/"))
 
@@ -386,10 +395,13 @@ async def test_all_that_is_archived_in_one_second_comes_back(folder: MarkdownFol
     (named,) = (await commit(folder, entry(f"{key} {NOW}", "its key is a name of another"))).entries
     await commit(folder, archived(named, "expired", NOW))
     for number in range(4):
-        (made,) = (await commit(folder, entry(key, f"text {number}"))).entries
-        await commit(folder, archived(made, "expired", NOW))
-    there = (await page(folder, LAYER, Filter(archived=True)))[0]
-    assert sorted(each.body for each in there) == ["its key is a name of another", *(f"text {n}" for n in range(4))]
+        (stored,) = (await commit(folder, entry(key, f"text {number}"))).entries
+        await commit(folder, archived(stored, "expired", NOW))
+    archive = await entries_in(folder, Filter(archived=True))
+    assert sorted(stored.body for stored in archive) == [
+        "its key is a name of another",
+        *(f"text {number}" for number in range(4)),
+    ]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are UTF-16")
@@ -399,17 +411,17 @@ async def test_a_name_that_is_not_utf_8_keeps_no_other_entry_away(folder: Markdo
     await commit(folder, entry("fine"))
     assert await keys(folder) == ["fine"]
     for archive in (False, True):
-        ((name, said),) = (await folder.unreadable(archive=archive)).items()
+        ((name, reason),) = (await folder.unreadable(archive=archive)).items()
         assert name == f"{'archive/' * archive}caf\\udce9\\n.md"
-        assert said == "its name is not UTF-8; rename it"
-    assert all("caf\\udce9\\n.md" in each.what and each.what.isprintable() for each in await folder.examine())
+        assert reason == "its name is not UTF-8; rename it"
+    assert all("caf\\udce9\\n.md" in finding.what and finding.what.isprintable() for finding in await folder.examine())
 
 
 async def test_a_plain_file_in_the_place_of_the_archive_stores_nothing_and_says_so(folder: MarkdownFolder) -> None:
-    (made,) = (await commit(folder, entry("one"))).entries
+    (stored,) = (await commit(folder, entry("one"))).entries
     by_hand(folder.place / "archive", "not a folder")
     with pytest.raises(StorageUnwritable, match=r"archive is not a folder; move it away.* Nothing was changed"):
-        await commit(folder, entry("two"), archived(made, "over_limit", NOW))
+        await commit(folder, entry("two"), archived(stored, "over_limit", NOW))
     assert files(folder) == ["archive", "one.md"]
     assert await keys(folder) == ["one"]
     await commit(folder, entry("three"))

@@ -67,6 +67,8 @@ async def test_processes_that_do_everything_at_once_lose_nothing(
         apply(folded, commit.changes)
     assert contents(state) == contents(folded)
     assert await store.archive("chat") == archived(reversed(commits))
-    assert [f for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("error", "warning")] == []
+    assert [
+        finding for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("error", "warning")
+    ] == []
     await store.compact("chat")
     assert contents(await open_store(tmp_path).read("chat")) == contents(folded)

@@ -41,18 +41,21 @@ def loaded(folder: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def number(value: Any) -> bool:
+def is_finite_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    short, long = loaded(folder, SHORT_TERM_FILE), loaded(folder, LONG_TERM_FILE)
+    short = loaded(folder, SHORT_TERM_FILE)
+    long = loaded(folder, LONG_TERM_FILE)
     for row in short:
         assert isinstance(row["text"], str)
         # A field of another program's under a name that goes first would be another time.
         assert DATE.fullmatch(row.get("time_stamp") or row["timestamp"])
-        assert all(isinstance(k["word"], str) and number(k["weight"]) for k in row["keywords"])
-        assert number(row["score"])
+        assert all(
+            isinstance(keyword["word"], str) and is_finite_number(keyword["weight"]) for keyword in row["keywords"]
+        )
+        assert is_finite_number(row["score"])
         assert isinstance(row["conversation_id"], str)
     for row in long:
         assert all(isinstance(row[field], str) for field in ("name", "prompt", "trigger", "createdContext"))
@@ -68,23 +71,26 @@ async def test_every_record_has_what_it_needs(
 ) -> None:
     folder = tmp_path_factory.mktemp("data")
     store = open_store(folder)
-    kept = {one.id: one for one in short}, {one.name: one for one in long}
-    await commit(store, *map(Added, kept[0].values()), *(TriggerSet(one, None) for one in kept[1].values()))
+    memories = {memory.id: memory for memory in short}
+    triggers = {trigger.name: trigger for trigger in long}
+    await commit(store, *map(Added, memories.values()), *(TriggerSet(trigger, None) for trigger in triggers.values()))
     if not short and not long:
         return
     await store.compact("chat")
-    rows = check(folder / "chat")
-    assert ([row["text"] for row in rows[0]], len(rows[1])) == ([m.text for m in kept[0].values()], len(kept[1]))
+    short_rows, long_rows = check(folder / "chat")
+    assert [row["text"] for row in short_rows] == [memory.text for memory in memories.values()]
+    assert len(long_rows) == len(triggers)
 
 
 async def test_so_has_what_the_tools_store(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "我喜欢吃披萨", "name": "小明"}, {"role": "assistant", "content": "好的"}]
+    messages = [{"role": "user", "content": "我喜欢吃披萨", "name": "小明"}, {"role": "assistant", "content": "好的"}]
     async with open_memory(tmp_path) as app:
-        where = {"conversation_id": "chat"}
-        await call(TOOLS["add_short_term_memory"], app.call, where | {"messages": said})
-        kept = {"name": "披萨", "prompt": "要芝士", "trigger": "match_keys(context.messages, ['披萨']) > 0"}
-        await call(TOOLS["add_long_term_memory"], app.call, where | kept)
+        conversation = {"conversation_id": "chat"}
+        await call(TOOLS["add_short_term_memory"], app.call, conversation | {"messages": messages})
+        long_term = {"name": "披萨", "prompt": "要芝士", "trigger": "match_keys(context.messages, ['披萨']) > 0"}
+        await call(TOOLS["add_long_term_memory"], app.call, conversation | long_term)
     (row,), (trigger,) = check(tmp_path / "chat")
     assert row["text"] == "小明: 我喜欢吃披萨\nassistant: 好的"
-    assert (row["conversation_id"], "披萨" in {k["word"] for k in row["keywords"]}) == ("chat", True)
-    assert {field: trigger[field] for field in kept} == kept
+    assert row["conversation_id"] == "chat"
+    assert "披萨" in {keyword["word"] for keyword in row["keywords"]}
+    assert {field: trigger[field] for field in long_term} == long_term

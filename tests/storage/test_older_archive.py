@@ -47,20 +47,20 @@ WHOLE = [("t", "undone", 2), ("a", "deleted", 2), ("c", "hand", 3), ("u", "delet
 async def test_archive_and_history_are_complete(older: Path) -> None:
     store = open_store(older)
     assert await archived(store) == WHOLE
-    assert [made.version for made in await store.history(CHAT)] == [6, 5, 4, 3, 2, 1]
-    kept = next(entry.memory for entry in await store.archive(CHAT) if name_of(entry) == "a")
-    assert kept == memory("a", score=3.5, pinned=True)
+    assert [past_commit.version for past_commit in await store.history(CHAT)] == [6, 5, 4, 3, 2, 1]
+    restorable = next(entry.memory for entry in await store.archive(CHAT) if name_of(entry) == "a")
+    assert restorable == memory("a", score=3.5, pinned=True)
     assert [name_of(entry) for entry in await store.archive(CHAT, newest=2)] == ["u", "d"]
-    assert [f.grade for f in examine(older, store.folder(CHAT), NOW + DAY) if f.grade != "ok"] == []
+    assert [finding.grade for finding in examine(older, store.folder(CHAT), NOW + DAY) if finding.grade != "ok"] == []
 
 
 async def test_what_comes_back_from_it_stays_back(older: Path) -> None:
     store = open_store(older)
     await commit(store, Restored(memory("a", score=3.5, pinned=True), "deleted"), chat=CHAT)
-    left = [entry for entry in WHOLE if entry[0] != "a"]
-    assert await archived(store) == left
+    remaining = [entry for entry in WHOLE if entry[0] != "a"]
+    assert await archived(store) == remaining
     await store.compact(CHAT)
-    assert await archived(open_store(older)) == left
+    assert await archived(open_store(older)) == remaining
     assert (await open_store(older).read(CHAT)).short_term["a"].pinned
 
 
@@ -71,4 +71,5 @@ async def test_the_old_file_is_let_go_of_with_the_history(older: Path) -> None:
     assert b"undone" not in file(older, "archive.jsonl").read_bytes()
     await store.compact(CHAT, now_ms=NOW + 92 * DAY)
     assert await archived(store) == []
-    assert (file(older, "archive.jsonl").read_bytes(), file(older, "history.jsonl").read_bytes()) == (b"", b"")
+    assert file(older, "archive.jsonl").read_bytes() == b""
+    assert file(older, "history.jsonl").read_bytes() == b""

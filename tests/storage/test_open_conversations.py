@@ -20,7 +20,8 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_ones_used_longest_ago_leave_and_come_back_as_they_were(tmp_path: Path) -> None:
     store = open_store(tmp_path, open_conversations=3)
-    rng, counts = Random(5), dict.fromkeys(map(str, range(12)), 0)
+    rng = Random(5)
+    counts = dict.fromkeys(map(str, range(12)), 0)
     for number in range(120):
         chat = rng.choice([*counts])
         await commit(store, Added(memory(f"m{number}")), chat=chat)
@@ -81,15 +82,15 @@ async def test_ten_thousand_folders_are_not_looked_into_by_a_call(
     for number in range(200):
         (tmp_path / f"chat{number}" / ".memory-server").mkdir(parents=True)
     await commit(open_store(tmp_path), Added(memory("before")))
-    looked: list[object] = []
-    for place, name in ((Path, "iterdir"), (os, "scandir"), (os, "listdir")):
-        real = getattr(place, name)
-        monkeypatch.setattr(place, name, lambda path, real=real: looked.append(path) or real(path))
+    looked_into: list[object] = []
+    for module, name in ((Path, "iterdir"), (os, "scandir"), (os, "listdir")):
+        listing = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda path, listing=listing: looked_into.append(path) or listing(path))
     store: JsonFileStore = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     assert [*(await store.read("chat")).short_term] == ["before", "a"]
-    assert looked == []
+    assert looked_into == []
     # A new id is compared with the names that are there, once.
     await commit(store, Added(memory("a")), chat="new")
     await commit(store, Added(memory("b")), chat="new")
-    assert [path for path in looked if Path(str(path)).parent != tmp_path / "new"] == [tmp_path]
+    assert [path for path in looked_into if Path(str(path)).parent != tmp_path / "new"] == [tmp_path]

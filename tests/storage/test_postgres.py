@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,8 +17,9 @@ from sample_memories import NOW, contents, copy_of, memory, random_changes, trig
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
+from memory_server.conversations.book_entry import BookEntry
 from memory_server.conversations.changes import Added, Forgotten, TriggerSet, apply
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import ConversationState, LongTermMemory
 from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, StorageError, StorageUnwritable
 from memory_server.kernel.messages import Message
@@ -27,6 +29,7 @@ from memory_server.storage.postgres import schema
 from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.ledger import Lease, PauseRow
+from sandbox.firing.rules import FiringRules
 
 pytestmark = pytest.mark.anyio
 
@@ -41,42 +44,45 @@ STRANGE = {
 
 
 async def test_strange_records_come_back_equal_from_commits_and_from_snapshots() -> None:
-    kept = memory("a\0", words={"披萨": -0.0, "x": 1e-7}, messages=(Message("user", "\0\u2028"),), extra=STRANGE)
+    strange = memory("a\0", words={"披萨": -0.0, "x": 1e-7}, messages=(Message("user", "\0\u2028"),), extra=STRANGE)
     with tenant_of_its_own() as (database, tenant):
         store = PostgresStore(database, tenant, lambda: NOW)
-        changes = Added(kept), TriggerSet(trigger("t"), None)
+        changes = Added(strange), TriggerSet(trigger("t"), None)
         await store.update("chat", lambda _: (changes, None), by="te\u2028st")
-        for compacted in (False, True):
-            found = await PostgresStore(database, tenant, lambda: NOW).read("chat")
-            assert repr(found.short_term) == repr({"a\0": kept}), compacted
-            assert list(found.short_term["a\0"].extra) == list(STRANGE)
-            [commit] = await store.history("chat")
-            assert (repr(commit.changes), commit.by) == (repr(changes), "te\u2028st")
+        for is_compacted in (False, True):
+            state = await PostgresStore(database, tenant, lambda: NOW).read("chat")
+            assert repr(state.short_term) == repr({"a\0": strange}), is_compacted
+            assert list(state.short_term["a\0"].extra) == list(STRANGE)
+            [past_commit] = await store.history("chat")
+            assert repr(past_commit.changes) == repr(changes)
+            assert past_commit.by == "te\u2028st"
             await store.compact("chat")
         await store.aclose()
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from("wwwwrrcd"), max_size=25))
-def test_two_nodes_and_a_third_reader_equal_the_fold(rng: Random, acts: list[str]) -> None:
+def test_two_nodes_and_a_third_reader_equal_the_fold(rng: Random, steps: list[str]) -> None:
     async def run() -> None:
         with tenant_of_its_own() as (database, tenant):
             nodes = [PostgresStore(database, tenant, lambda: NOW) for _ in range(3)]
             expected = ConversationState("chat")
-            for act in acts:
+            for step in steps:
                 node = nodes[rng.randrange(2)]
-                if act == "w":
+                if step == "w":
                     changes = random_changes(copy_of(expected), rng, 4)
                     if changes:
                         apply(expected, changes)
                         expected.version += 1
-                        await node.update("chat", lambda _, c=changes: (c, None), by="test")  # type: ignore[misc]
-                elif act == "c":
+                        await node.update("chat", lambda _, changes=changes: (changes, None), by="test")  # type: ignore[misc]
+                elif step == "c":
                     await node.compact("chat")
-                elif act == "d":
+                elif step == "d":
                     node._open.clear()
-                state = await (nodes[2] if act == "r" else node).read("chat")
-                assert (state.version, contents(state)) == (expected.version, contents(expected))
+                reader = nodes[2] if step == "r" else node
+                state = await reader.read("chat")
+                assert state.version == expected.version
+                assert contents(state) == contents(expected)
             for node in nodes:
                 assert contents(await node.read("chat")) == contents(expected)
                 versions = [commit.version for commit in await node.history("chat", limit=99)]
@@ -92,7 +98,7 @@ async def test_snapshots_follow_when_commits_outgrow_them() -> None:
         for number in range(4):
             await store.update(
                 "chat",
-                lambda _, n=number: ([Added(memory(f"m{n}", text="x" * 30_000))], None),
+                lambda _, number=number: ([Added(memory(f"m{number}", text="x" * 30_000))], None),
                 by="test",  # type: ignore[misc]
             )
         await store.aclose()
@@ -107,9 +113,9 @@ async def test_upkeep_opens_only_what_can_be_forgotten_and_the_past_of_all_ends(
     with tenant_of_its_own() as (database, tenant):
         now = [NOW]
         store = PostgresStore(database, tenant, lambda: now[0])
-        for name in ("small", "large"):
-            for number in range(3 if name == "small" else 9):
-                await store.update(name, lambda _, n=number: ([Added(memory(f"m{n}"))], None), by="test")  # type: ignore[misc]
+        for name, count in (("small", 3), ("large", 9)):
+            for number in range(count):
+                await store.update(name, lambda _, number=number: ([Added(memory(f"m{number}"))], None), by="test")  # type: ignore[misc]
             await store.update(name, lambda _: ([Forgotten(memory("m0"), "deleted")], None), by="test")
         assert await store.larger(5) == ["large"]
         now[0] += 91 * 86_400_000
@@ -123,73 +129,72 @@ async def test_upkeep_opens_only_what_can_be_forgotten_and_the_past_of_all_ends(
 
 async def test_a_call_asks_once_for_a_conversation_and_what_it_left_behind_asks_anew() -> None:
     with tenant_of_its_own() as (database, tenant):
-        one, two = (PostgresStore(database, tenant, lambda: NOW) for _ in range(2))
+        node, other_node = (PostgresStore(database, tenant, lambda: NOW) for _ in range(2))
 
         async def add(store: PostgresStore, name: str) -> None:
             await store.update("chat", lambda _: ([Added(memory(name))], None), by="test")
 
-        async def known() -> set[str]:
-            return set((await one.read("chat")).short_term)
+        def forget_those_of_b(state: ConversationState) -> tuple[list[Forgotten], None]:
+            memories = [stored for name, stored in state.short_term.items() if name.startswith("b")]
+            return [Forgotten(stored, "deleted") for stored in memories], None
 
-        async def later() -> set[str]:
-            await ended.wait()
-            return await known()
+        async def ids_in_node() -> set[str]:
+            return set((await node.read("chat")).short_term)
 
-        ended = asyncio.Event()
-        for there in (set(), {"a", "own"}):
+        async def ids_after_the_call() -> set[str]:
+            await call_is_over.wait()
+            return await ids_in_node()
+
+        call_is_over = asyncio.Event()
+        for present in (set(), {"a", "own"}):
             with one_call():
-                assert await known() == there
-                await add(two, f"b{len(there)}")
-                assert await known() == there
-                left = asyncio.create_task(later())
-            assert await known() == there | {f"b{len(there)}"}
+                assert await ids_in_node() == present
+                await add(other_node, f"b{len(present)}")
+                assert await ids_in_node() == present
+                left_behind = asyncio.create_task(ids_after_the_call())
+            assert await ids_in_node() == present | {f"b{len(present)}"}
             with one_call():
-                await known()
-                await add(two, "a")
-                await add(one, "own")
-                assert await known() >= {"a", "own"}
-            ended.set()
-            assert await left >= {"a", "own"}
-            await two.update(
-                "chat",
-                lambda state: (
-                    [Forgotten(each, "deleted") for name, each in state.short_term.items() if name.startswith("b")],
-                    None,
-                ),
-                by="test",
-            )
-        await asyncio.gather(one.aclose(), two.aclose())
+                await ids_in_node()
+                await add(other_node, "a")
+                await add(node, "own")
+                assert await ids_in_node() >= {"a", "own"}
+            call_is_over.set()
+            assert await left_behind >= {"a", "own"}
+            await other_node.update("chat", forget_those_of_b, by="test")
+        await asyncio.gather(node.aclose(), other_node.aclose())
 
 
 async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
     with tenant_of_its_own() as (database, tenant):
-        one, two = Lease(database, tenant), Lease(database, tenant)
-        async with one.turn() as first, two.turn() as second:
-            assert (first, second) == (True, False)
+        lease = Lease(database, tenant)
+        other_lease = Lease(database, tenant)
+        async with lease.turn() as first, other_lease.turn() as second:
+            assert first is True
+            assert second is False
             with psycopg.connect(postgres(), autocommit=True) as connection:
                 connection.execute("update memory_server.upkeep set until = now() where tenant = %s", [tenant])
-            async with two.turn() as third:
+            async with other_lease.turn() as third:
                 assert third
-        async with two.turn() as again:
-            assert again
-        one.note_run(NOW)
-        assert two.last_run_ms() == NOW
+        async with other_lease.turn() as fourth:
+            assert fourth
+        lease.note_run(NOW)
+        assert other_lease.last_run_ms() == NOW
 
 
 async def test_a_pause_of_one_node_is_one_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
-        given = Settings(store=f"{postgres()}#{tenant}", data_dir=tmp_path, seed=1)
-        async with open_memory(settings=given) as one, open_memory(settings=given) as two:
-            one.home.pause.write(Pause())
+        node_settings = Settings(store=f"{postgres()}#{tenant}", data_dir=tmp_path, seed=1)
+        async with open_memory(settings=node_settings) as node, open_memory(settings=node_settings) as other_node:
+            node.home.pause.write(Pause())
             with pytest.raises(MemoryPaused):
-                await two.conversation("chat").short_term.add([Message("user", "apples grow here")])
-            one.home.pause.remove()
-            await two.conversation("chat").short_term.add([Message("user", "apples grow here")])
-            assert {finding.grade for finding in two.home.examine()} <= {"ok", "note", "warning"}
+                await other_node.conversation("chat").short_term.add([Message("user", "apples grow here")])
+            node.home.pause.remove()
+            await other_node.conversation("chat").short_term.add([Message("user", "apples grow here")])
+            assert {finding.grade for finding in other_node.home.examine()} <= {"ok", "note", "warning"}
             with pytest.raises(InvalidInput, match="pg_dump"):
-                await two.memories.backups.make("one")
-            assert two.home.size() > 0
+                await other_node.memories.backups.make("one")
+            assert other_node.home.size() > 0
 
 
 async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_the_event_loop(
@@ -198,16 +203,17 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
     monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
         database = Database(postgres(), options=PostgresSettings(connections=1))
-        store, pause = PostgresStore(database, tenant, lambda: NOW), PauseRow(database, tenant)
-        asked: list[Pause | None] = []
+        store = PostgresStore(database, tenant, lambda: NOW)
+        pause = PauseRow(database, tenant)
+        answers: list[Pause | None] = []
 
         def decide(state: ConversationState) -> tuple[list[Added], None]:
-            asked.append(pause.read(NOW))  # in the event loop, while the only connection of writers is in use
+            answers.append(pause.read(NOW))  # in the event loop, while the only connection of writers is in use
             return [Added(memory("a"))], None
 
         async with asyncio.timeout(20):
             await asyncio.gather(*(store.update(f"c{number}", decide, by="test") for number in range(5)))
-        assert asked == [None] * 5
+        assert answers == [None] * 5
         await store.aclose()
         database.close()
 
@@ -216,7 +222,7 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
 
 
 @pytest.mark.parametrize(
-    ("store", "said"),
+    ("store", "reason"),
     [
         ("postgres:/x", "is not a URL of PostgreSQL"),
         ("postgresql://u:se%cret@127.0.0.1/x", "is not a URL of PostgreSQL"),
@@ -232,14 +238,14 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
     ],
 )
 def test_a_wrong_address_is_one_sentence_without_the_password(
-    store: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MEMORY_SERVER_STORE", store)
     assert main(["--data-dir", str(tmp_path), "--log-level", "DEBUG", "list"]) != 0
-    shown = "".join(capsys.readouterr())
-    assert said in shown
-    assert "secret" not in shown
-    assert "Traceback" not in shown
+    output = "".join(capsys.readouterr())
+    assert reason in output
+    assert "secret" not in output
+    assert "Traceback" not in output
 
 
 def test_an_unknown_user_or_database_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,8 +291,8 @@ async def test_two_nodes_that_migrate_at_once_migrate_once() -> None:
         nodes = [Database(url) for _ in range(8)]
         await asyncio.gather(*(node.run(lambda attempt: None) for node in nodes))
         with psycopg.connect(url) as connection:
-            done = connection.execute("select number from memory_server.migrations order by 1").fetchall()
-        assert [number for (number,) in done] == list(schema.migrations())
+            numbers = connection.execute("select number from memory_server.migrations order by 1").fetchall()
+        assert [number for (number,) in numbers] == list(schema.migrations())
         for node in nodes:
             node.close()
 
@@ -301,7 +307,7 @@ async def test_a_folder_copied_to_the_database_and_back_is_equal_and_changes_can
         async with open_memory(tmp_path / "here") as app:
             for number in range(5):
                 await app.conversation("小明").short_term.add([Message("user", f"apples of the {number}. tree")])
-            gone = await app.conversation("小明").short_term.delete("3. tree")
+            deleted = await app.conversation("小明").short_term.delete("3. tree")
             await app.conversation("b").long_term.add("birthday", "Congratulate", "true")
             await app.store.compact("小明")
             await app.conversation("小明").short_term.add([Message("user", "pears grow there")])
@@ -310,33 +316,69 @@ async def test_a_folder_copied_to_the_database_and_back_is_equal_and_changes_can
             status = main(["copy", *words])
             return status, "".join(capsys.readouterr())
 
-        here, there, back = str(tmp_path / "here"), f"{postgres()}#{tenant}", str(tmp_path / "back")
-        assert (await asyncio.to_thread(run, "--from", here, "--to", there, "--dry-run"))[0] == 0
-        assert (await asyncio.to_thread(run, "--from", here, "--to", there, "nobody"))[0] == 2
-        assert (await asyncio.to_thread(run, "--from", here, "--to", here))[0] == 2
-        for source, target in ((here, there), (there, back)):
-            status, said = await asyncio.to_thread(run, "--from", source, "--to", target)
-            assert (status, said.count("is copied:")) == (0, 2), said
-            status, said = await asyncio.to_thread(run, "--from", source, "--to", target)
-            assert (status, said.count("is already there.")) == (0, 2), said
-        homes = [Settings(data_dir=here), Settings(store=there, data_dir=tmp_path / "x"), Settings(data_dir=back)]
-        seen = []
-        for given in homes:
-            async with open_memory(settings=given) as app:
+        source_home = str(tmp_path / "here")
+        database_home = f"{postgres()}#{tenant}"
+        target_home = str(tmp_path / "back")
+        assert (await asyncio.to_thread(run, "--from", source_home, "--to", database_home, "--dry-run"))[0] == 0
+        assert (await asyncio.to_thread(run, "--from", source_home, "--to", database_home, "nobody"))[0] == 2
+        assert (await asyncio.to_thread(run, "--from", source_home, "--to", source_home))[0] == 2
+        for source, target in ((source_home, database_home), (database_home, target_home)):
+            status, output = await asyncio.to_thread(run, "--from", source, "--to", target)
+            assert status == 0, output
+            assert output.count("was copied:") == 2, output
+            status, output = await asyncio.to_thread(run, "--from", source, "--to", target)
+            assert status == 0, output
+            assert output.count("is already in the other store.") == 2, output
+        homes = [
+            Settings(data_dir=source_home),
+            Settings(store=database_home, data_dir=tmp_path / "x"),
+            Settings(data_dir=target_home),
+        ]
+        descriptions = []
+        for settings in homes:
+            async with open_memory(settings=settings) as app:
                 chat = app.conversation("小明")
                 state = await app.store.read("小明")
-                history, archive = await app.store.history("小明"), await app.store.archive("小明")
-                seen.append(repr((contents(state), state.version, history, archive)))
-                await chat.archive.undo(gone.change_id or "")
+                history = await app.store.history("小明")
+                archive = await app.store.archive("小明")
+                descriptions.append(repr((contents(state), state.version, history, archive)))
+                await chat.archive.undo(deleted.change_id or "")
                 assert len(await chat.short_term.memories()) == 6
-        assert seen[0] == seen[1] == seen[2]
+        assert descriptions[0] == descriptions[1] == descriptions[2]
         async with open_memory(tmp_path / "here") as app:
             await app.conversation("小明").short_term.add([Message("user", "plums")])
-        status, said = await asyncio.to_thread(run, "--from", here, "--to", there)
+        status, output = await asyncio.to_thread(run, "--from", source_home, "--to", database_home)
         assert status == 1
-        assert "nothing is merged" in said
+        assert "nothing is merged" in output
 
 
-def _rows(query: str, *given: object) -> list[tuple[object, ...]]:
+def _rows(query: str, *parameters: object) -> list[tuple[object, ...]]:
     with psycopg.connect(postgres()) as connection:
-        return connection.execute(query, given).fetchall()
+        return connection.execute(query, parameters).fetchall()
+
+
+@pytest.mark.parametrize("kind", ["folder", "database"])
+async def test_a_book_is_switched_and_removed_and_comes_back_in_its_order(tmp_path: Path, kind: str) -> None:
+    book = BookEntry("9f", "Tale", "tale.json")
+    memories = [
+        LongTermMemory(name, "text", "true", NOW, rules=FiringRules(cooldown=number), book=replace(book, uid=name))
+        for number, name in enumerate(("Town", "River", "Bridge", "Mill"))
+    ]
+    changes = [TriggerSet(memory, None) for memory in memories]
+    with tenant_of_its_own() as (_, tenant):
+        store = f"{postgres()}#{tenant}" if kind == "database" else None
+        settings = Settings(store=store, data_dir=tmp_path / "data")
+        async with open_memory(settings=settings) as app:
+            await app.store.update("chat", lambda _: (changes, None), by="import")
+            chat = app.conversation("chat")
+            off = await chat.books.switch("tale", on=False)
+            assert [memory.rules.is_off for memory in await chat.books.entries("9F")] == [True] * 4
+            removed = await chat.books.remove("Tale")
+            assert await chat.books.listed() == []
+        async with open_memory(settings=settings) as app:
+            chat = app.conversation("chat")
+            await chat.archive.undo(removed.change_id or "")
+            await chat.archive.undo(off.change_id or "")
+            await app.store.compact("chat")
+        async with open_memory(settings=settings) as app:
+            assert list(await app.conversation("chat").books.entries("tale")) == memories

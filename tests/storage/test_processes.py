@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -90,13 +91,14 @@ async def with_a_counter(data_dir: Path) -> None:
 async def test_processes_that_write_at_once_lose_no_update(tmp_path: Path, processes: int, adds: int) -> None:
     await with_a_counter(tmp_path)
     with ExitStack() as stack:
-        started = [stack.enter_context(writer(tmp_path, f"p{n}", adds, (0, 7)[n % 2])) for n in range(processes)]
+        writers = [writer(tmp_path, f"p{number}", adds, (0, 7)[number % 2]) for number in range(processes)]
+        started = [stack.enter_context(process) for process in writers]
         for process in started:
             begin(process)
         outputs = [process.communicate(timeout=120)[0] for process in started]
     assert [output.count("\n") for output in outputs] == [adds] * processes
     state = await reopened(tmp_path)
-    expected = {f"p{n}-{number}" for n in range(processes) for number in range(adds)}
+    expected = {f"p{process}-{number}" for process, number in product(range(processes), range(adds))}
     assert set(state.short_term) == expected | {"counter"}
     # Each commit read what the others had written: no increment is lost.
     assert state.short_term["counter"].score == processes * adds
@@ -107,7 +109,7 @@ async def test_processes_that_write_at_once_lose_no_update(tmp_path: Path, proce
     assert seqs == list(range(1, processes * adds + 2))
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [3, pytest.param(300, marks=pytest.mark.full)])
 async def test_every_acknowledged_write_of_a_killed_process_is_found(tmp_path: Path, kills: int) -> None:
     rng = Random(20260621)
     await with_a_counter(tmp_path)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -43,142 +44,150 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# Each makes folders below `top` and gives a working folder, and the folder whose path the key is; None: no project.
-def plain(top: Path) -> tuple[Path, Path | None]:
-    return repository(top / "shop"), top / "shop"
+@dataclass(frozen=True)
+class Layout:
+    """The folder that is worked in, and the one whose path is the key; without one there is no project."""
+
+    work: Path
+    project: Path | None
 
 
-def folder_in_it(top: Path) -> tuple[Path, Path | None]:
+# Each makes folders below `top`.
+def plain(top: Path) -> Layout:
+    return Layout(repository(top / "shop"), top / "shop")
+
+
+def folder_in_it(top: Path) -> Layout:
     (repository(top / "shop") / "src" / "a").mkdir(parents=True)
-    return top / "shop" / "src" / "a", top / "shop"
+    return Layout(top / "shop" / "src" / "a", top / "shop")
 
 
-def worktree(top: Path) -> tuple[Path, Path | None]:
+def worktree(top: Path) -> Layout:
     git(repository(top / "shop"), "worktree", "add", "-q", str(top / "shop-pay"), "-b", "pay")
-    return top / "shop-pay", top / "shop"
+    return Layout(top / "shop-pay", top / "shop")
 
 
-def worktree_with_relative_paths(top: Path) -> tuple[Path, Path | None]:
+def worktree_with_relative_paths(top: Path) -> Layout:
     worktree(top)
     (top / "shop-pay" / ".git").write_text("gitdir: ../shop/.git/worktrees/shop-pay\n")
     (top / "shop" / ".git" / "worktrees" / "shop-pay" / "gitdir").write_text("../../../../shop-pay/.git\n")
-    return top / "shop-pay", top / "shop"
+    return Layout(top / "shop-pay", top / "shop")
 
 
-def worktree_inside(top: Path) -> tuple[Path, Path | None]:
+def worktree_inside(top: Path) -> Layout:
     git(repository(top / "shop"), "worktree", "add", "-q", ".claude/worktrees/pay", "-b", "pay")
-    return top / "shop" / ".claude" / "worktrees" / "pay", top / "shop"
+    return Layout(top / "shop" / ".claude" / "worktrees" / "pay", top / "shop")
 
 
-def worktree_that_was_moved_by_git(top: Path) -> tuple[Path, Path | None]:
+def worktree_that_was_moved_by_git(top: Path) -> Layout:
     worktree(top)
     git(top / "shop", "worktree", "move", str(top / "shop-pay"), str(top / "elsewhere"))
-    return top / "elsewhere", top / "shop"
+    return Layout(top / "elsewhere", top / "shop")
 
 
-def copied_worktree(top: Path) -> tuple[Path, Path | None]:
+def copied_worktree(top: Path) -> Layout:
     worktree(top)
     shutil.copytree(top / "shop-pay", top / "copy")
-    return top / "copy", top / "copy"
+    return Layout(top / "copy", top / "copy")
 
 
-def bare_with_worktree(top: Path) -> tuple[Path, Path | None]:
+def bare_with_worktree(top: Path) -> Layout:
     git(repository(top / "shop"), "clone", "-q", "--bare", str(top / "shop"), str(top / "bare.git"))
     git(top / "bare.git", "worktree", "add", "-q", str(top / "tree"), "-b", "pay")
-    return top / "tree", top / "bare.git"
+    return Layout(top / "tree", top / "bare.git")
 
 
-def bare_itself(top: Path) -> tuple[Path, Path | None]:
+def bare_itself(top: Path) -> Layout:
     bare_with_worktree(top)
-    return top / "bare.git", top / "bare.git"
+    return Layout(top / "bare.git", top / "bare.git")
 
 
-def bare_behind_a_file(top: Path) -> tuple[Path, Path | None]:
+def bare_behind_a_file(top: Path) -> Layout:
     git(repository(top / "source"), "clone", "-q", "--bare", str(top / "source"), str(top / "shop" / ".bare"))
     (top / "shop" / ".git").write_text("gitdir: ./.bare\n")
     git(top / "shop", "worktree", "add", "-q", "pay", "-b", "pay")
-    return top / "shop" / "pay", top / "shop"
+    return Layout(top / "shop" / "pay", top / "shop")
 
 
-def top_of_bare_behind_a_file(top: Path) -> tuple[Path, Path | None]:
+def top_of_bare_behind_a_file(top: Path) -> Layout:
     bare_behind_a_file(top)
-    return top / "shop", top / "shop"
+    return Layout(top / "shop", top / "shop")
 
 
-def submodule(top: Path) -> tuple[Path, Path | None]:
+def submodule(top: Path) -> Layout:
     repository(top / "library")
     git(repository(top / "shop"), "submodule", "add", "-q", str(top / "library"), "libs/library")
     git(top / "shop", "commit", "-q", "-m", "library")
-    return top / "shop" / "libs" / "library", top / "shop" / "libs" / "library"
+    return Layout(top / "shop" / "libs" / "library", top / "shop" / "libs" / "library")
 
 
-def submodule_in_a_worktree(top: Path) -> tuple[Path, Path | None]:
+def submodule_in_a_worktree(top: Path) -> Layout:
     submodule(top)
     git(top / "shop", "worktree", "add", "-q", str(top / "shop-pay"), "-b", "pay")
     git(top / "shop-pay", "submodule", "update", "-q", "--init")
-    return top / "shop-pay" / "libs" / "library", top / "shop" / "libs" / "library"
+    return Layout(top / "shop-pay" / "libs" / "library", top / "shop" / "libs" / "library")
 
 
-def git_elsewhere(top: Path) -> tuple[Path, Path | None]:
+def git_elsewhere(top: Path) -> Layout:
     git(top / "shop", "init", "-q", "--separate-git-dir", str(top / "shop.git"))
-    return top / "shop", top / "shop.git"
+    return Layout(top / "shop", top / "shop.git")
 
 
-def file_that_names_another_repository(top: Path) -> tuple[Path, Path | None]:
+def file_that_names_another_repository(top: Path) -> Layout:
     (top / "archive").mkdir()
     (top / "archive" / ".git").write_text(f"gitdir: {repository(top / 'shop', 'https://host.example/shop')}/.git\n")
-    return top / "archive", top / "archive"
+    return Layout(top / "archive", top / "archive")
 
 
-def file_that_names_a_worktree_of_another(top: Path) -> tuple[Path, Path | None]:
+def file_that_names_a_worktree_of_another(top: Path) -> Layout:
     worktree(top)
     (top / "archive").mkdir()
     shutil.copy(top / "shop-pay" / ".git", top / "archive" / ".git")
-    return top / "archive", top / "archive"
+    return Layout(top / "archive", top / "archive")
 
 
-def link_that_names_another_repository(top: Path) -> tuple[Path, Path | None]:
+def link_that_names_another_repository(top: Path) -> Layout:
     (top / "archive").mkdir()
     (top / "archive" / ".git").symlink_to(repository(top / "shop", "https://host.example/shop") / ".git")
-    return top / "archive", top / "archive"
+    return Layout(top / "archive", top / "archive")
 
 
-def file_that_names_nothing(top: Path) -> tuple[Path, Path | None]:
+def file_that_names_nothing(top: Path) -> Layout:
     (top / "shop").mkdir()
     (top / "shop" / ".git").write_text("gitdir: /nowhere/at/all\n")
-    return top / "shop", top / "shop"
+    return Layout(top / "shop", top / "shop")
 
 
-def file_without_sense(top: Path) -> tuple[Path, Path | None]:
+def file_without_sense(top: Path) -> Layout:
     (top / "shop").mkdir()
     (top / "shop" / ".git").write_bytes(b"\xff\0gitdir:")
-    return top / "shop", top / "shop"
+    return Layout(top / "shop", top / "shop")
 
 
-def symlink_to_it(top: Path) -> tuple[Path, Path | None]:
+def symlink_to_it(top: Path) -> Layout:
     (top / "link").symlink_to(repository(top / "shop"))
-    return top / "link", top / "shop"
+    return Layout(top / "link", top / "shop")
 
 
-def folder_without_git(top: Path) -> tuple[Path, Path | None]:
+def folder_without_git(top: Path) -> Layout:
     (top / "notes").mkdir()
-    return top / "notes", top / "notes"
+    return Layout(top / "notes", top / "notes")
 
 
-def home(top: Path) -> tuple[Path, Path | None]:
-    return top / "home", None
+def home(top: Path) -> Layout:
+    return Layout(top / "home", None)
 
 
-def home_with_git(top: Path) -> tuple[Path, Path | None]:
-    return repository(top / "home"), top / "home"
+def home_with_git(top: Path) -> Layout:
+    return Layout(repository(top / "home"), top / "home")
 
 
-def top_of_all(top: Path) -> tuple[Path, Path | None]:
-    return Path(top.anchor), None
+def top_of_all(top: Path) -> Layout:
+    return Layout(Path(top.anchor), None)
 
 
-def folder_that_is_gone(top: Path) -> tuple[Path, Path | None]:
-    return top / "gone", top / "gone"
+def folder_that_is_gone(top: Path) -> Layout:
+    return Layout(top / "gone", top / "gone")
 
 
 LAYOUTS = [
@@ -190,22 +199,25 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
+@pytest.mark.parametrize("make_layout", LAYOUTS, ids=lambda make_layout: make_layout.__name__)
 def test_a_folder_belongs_to_the_main_checkout_of_its_repository(
-    top: Path, layout: Callable[[Path], tuple[Path, Path | None]], monkeypatch: pytest.MonkeyPatch
+    top: Path, make_layout: Callable[[Path], Layout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work, place = layout(top)
+    layout = make_layout(top)
     monkeypatch.setattr(subprocess, "Popen", None)  # git is not started
-    assert key(work) == (None if place is None else str(place))
-    if place is not None and work.exists() and work != top / "home":
-        assert folder_of_work(work) == str(place)
-        shared = key(work, on_several_machines=True)
+    if layout.project is None:
+        assert key(layout.work) is None
+        return
+    assert key(layout.work) == str(layout.project)
+    if layout.work.exists() and layout.work != top / "home":
+        assert folder_of_work(layout.work) == str(layout.project)
+        shared = key(layout.work, on_several_machines=True)
         assert shared is not None
-        assert re.fullmatch(rf"[^/:]+-[0-9a-f]{{6}}:{place}", shared)
+        assert re.fullmatch(rf"[^/:]+-[0-9a-f]{{6}}:{layout.project}", shared)
 
 
 def test_a_removed_worktree_leaves_its_project(top: Path) -> None:
-    work, _place = worktree(top)
+    work = worktree(top).work
     before = project_at(work)
     git(top / "shop", "worktree", "remove", "--force", str(work))
     after = project_at(top / "shop")
@@ -294,7 +306,7 @@ def test_a_disk_that_does_not_tell_case_has_one_project(top: Path, monkeypatch: 
     assert as_on_disk(top / "Shop") == str(top / "Shop")
     repository(top / "shop")
     assert key(top / "Shop") != key(top / "shop")
-    monkeypatch.setattr(repositories, "_is_same", lambda path, other: str(path).lower() == str(other).lower())
+    monkeypatch.setattr(repositories, "_is_same", lambda path, other_path: str(path).lower() == str(other_path).lower())
     assert key(top / "Shop") == key(top / "shop")
 
 
@@ -310,15 +322,15 @@ def test_settings_of_another_user_say_nothing(top: Path) -> None:
 def test_a_folder_of_the_home_has_the_same_name_for_others_without_that_of_the_user(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = key(repository(top / "home" / "shop"), on_several_machines=True)
-    assert mine is not None
-    assert mine.endswith(":~/shop")
+    my_key = key(repository(top / "home" / "shop"), on_several_machines=True)
+    assert my_key is not None
+    assert my_key.endswith(":~/shop")
     (top / "other").mkdir()
     monkeypatch.setenv("HOME", str(top / "other"))
-    theirs = key(repository(top / "other" / "shop"), on_several_machines=True)
-    assert theirs is not None
-    assert theirs.endswith(":~/shop")
-    assert mine != theirs
+    their_key = key(repository(top / "other" / "shop"), on_several_machines=True)
+    assert their_key is not None
+    assert their_key.endswith(":~/shop")
+    assert my_key != their_key
 
 
 def test_a_path_that_no_request_could_hold_keeps_its_identity(top: Path) -> None:
@@ -330,5 +342,5 @@ def test_a_path_that_no_request_could_hold_keeps_its_identity(top: Path) -> None
     (deep / "other").mkdir()
     keys = {key(folder, on_several_machines=True) for folder in (deep, deep / "other", deep.parent / "other")}
     assert len(keys) == 3
-    assert all(found is not None and len(found) < 200 for found in keys)
+    assert all(project_key is not None and len(project_key) < 200 for project_key in keys)
     assert key(deep) == str(deep)

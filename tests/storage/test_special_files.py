@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sample_memories import NOW, memory
+from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened
 
-from memory_server.app import App, open_memory
+from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.conversations.changes import Added
+from memory_server.config.recall import parameters
+from memory_server.conversations.changes import Added, TriggerSet
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.messages import Message
@@ -38,13 +39,17 @@ pytestmark = [
 ]
 T = TypeVar("T")
 SAID = [Message("user", "披萨 pizza")]
+WORDING = parameters(Settings()).wording
 PATIENCE = 20.0
 """Seconds for an answer, on a machine that others use too."""
 
 
 def a_socket(path: Path) -> None:
-    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:  # a long path is none for a socket
-        made.bind(path.name)
+    with (
+        contextlib.chdir(path.parent),
+        socket.socket(socket.AF_UNIX) as bound_socket,
+    ):  # a long path is none for a socket
+        bound_socket.bind(path.name)
 
 
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -59,11 +64,11 @@ KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.fixture(autouse=True)
 def nobody_waits_for_ever(tmp_path: Path) -> Iterator[None]:
     """Whoever does wait for a pipe is let go after a while, so that a test that fails ends."""
-    over = threading.Event()
+    is_over = threading.Event()
 
     def let_go() -> None:
         wait = PATIENCE
-        while not over.wait(wait):
+        while not is_over.wait(wait):
             wait = 0.1
             for path in tmp_path.rglob("*"):
                 with contextlib.suppress(OSError):
@@ -73,7 +78,7 @@ def nobody_waits_for_ever(tmp_path: Path) -> Iterator[None]:
     thread = threading.Thread(target=let_go)
     thread.start()
     yield
-    over.set()
+    is_over.set()
     thread.join()
 
 
@@ -90,11 +95,12 @@ def put(path: Path, kind: str) -> None:
 @contextlib.asynccontextmanager
 async def two_conversations(data_dir: Path) -> Any:
     """An app over `odd`, which the test spoils, and `fine`; both hold a memory and a trigger."""
-    async with open_memory(data_dir) as app:
-        for name in ("odd", "fine"):
-            await app.conversation(name).short_term.add(SAID)
-            await app.conversation(name).long_term.add(f"of {name}", "p", "true")
-            await app.store.compact(name)
+    store = open_store(data_dir)
+    for name in ("odd", "fine"):
+        stored = WORDING.of_text(memory(text="user: 披萨 pizza", messages=tuple(SAID), chat=name))
+        await commit(store, Added(stored), TriggerSet(trigger(f"of {name}"), None), chat=name)
+        await store.compact(name)
+    await store.aclose()
     async with App(Settings(data_dir=data_dir)) as app:
         yield app
 
@@ -107,17 +113,18 @@ async def test_a_conversation_says_what_is_in_the_place_of_its_file_and_others_g
     async with two_conversations(tmp_path) as app:
         path = tmp_path / "odd" / file
         put(path, kind)
-        said = f"{path} is {KINDS[kind][1]} and not a file; move it away and try again"
-        with pytest.raises(StorageUnwritable, match=said):
+        sentence = f"{path} is {KINDS[kind][1]} and not a file; move it away and try again"
+        with pytest.raises(StorageUnwritable, match=sentence):
             await soon(app.conversation("odd").short_term.statistics())
-        with pytest.raises(StorageUnwritable, match=said):
+        with pytest.raises(StorageUnwritable, match=sentence):
             await soon(app.conversation("odd").short_term.add(SAID))
         await soon(app.conversation("fine").short_term.add([*SAID, Message("assistant", "也许")]))
-        found = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
-        assert found.unread == {"odd": path}
-        assert found.recall.searched == 2
+        results = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
+        assert results.unread == {"odd": path}
+        assert results.recall.searched == 2
         [finding] = examine(tmp_path, tmp_path / "odd", NOW)
-        assert (finding.grade, finding.what) == ("error", f"{said}.")
+        assert finding.grade == "error"
+        assert finding.what == f"{sentence}."
 
 
 MESSAGES = [{"role": "user", "content": "披萨 pizza"}]
@@ -164,7 +171,8 @@ async def test_the_triggers_of_a_conversation_fire_where_the_shelf_cannot_be_rea
         assert answer.structured["note"] == note
         assert note in answer.text
         turn = await soon(call(TOOLS["recall_turn"], app.call, arguments))
-        assert (turn.structured["note"], "of fine" in str(turn.structured["longTerm"])) == (note, True)
+        assert turn.structured["note"] == note
+        assert "of fine" in str(turn.structured["longTerm"])
         with pytest.raises(Exception, match="one of its names: `of fine`"):
             await soon(app.conversation("fine").long_term.get("no such name"))
 
@@ -192,7 +200,8 @@ async def test_doctor_names_whatever_is_in_the_place_of_a_file(tmp_path: Path, f
     await store.compact("chat")
     put(tmp_path / "chat" / file, kind)
     [finding] = examine(tmp_path, tmp_path / "chat", NOW)
-    assert (finding.grade, finding.about) == ("error", "chat")
+    assert finding.grade == "error"
+    assert finding.about == "chat"
     assert finding.what == f"{tmp_path / 'chat' / file} is {KINDS[kind][1]} and not a file; move it away and try again."
 
 
@@ -213,9 +222,10 @@ async def test_a_backup_that_is_no_file_is_told_and_the_others_are_listed(tmp_pa
         assert {backup.name: backup.problem is None for backup in listed} == {"whole": True, "odd": False}
         with pytest.raises(Exception, match=f"The backup odd cannot be read: it is {KINDS[kind][1]} and not a file"):
             await soon(backups.restore("odd"))
-        told = [f.what for f in examine_folder(tmp_path, NOW) if (f.about, f.grade) == ("backups", "warning")]
-        assert len(told) == 1
-        assert "odd" in told[0]
+        findings = [finding for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"]
+        warnings = [finding.what for finding in findings if finding.grade == "warning"]
+        assert len(warnings) == 1
+        assert "odd" in warnings[0]
 
 
 async def test_a_file_larger_than_is_read_is_named_before_it_is_read(tmp_path: Path) -> None:
@@ -225,8 +235,8 @@ async def test_a_file_larger_than_is_read_is_named_before_it_is_read(tmp_path: P
         os.truncate(path, folders.MAX_FILE_BYTES + 1)  # a file of zeros that takes no room on the disk
         with pytest.raises(StorageUnwritable, match="has more than 1,073,741,824 bytes; move it away"):
             await soon(app.conversation("odd").short_term.statistics())
-        found = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
-        assert found.unread == {"odd": tmp_path / "odd" / SHORT_TERM}
+        results = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
+        assert results.unread == {"odd": tmp_path / "odd" / SHORT_TERM}
 
 
 def test_a_copy_that_unpacks_to_more_than_a_snapshot_may_have_is_none(
@@ -243,17 +253,17 @@ def test_a_file_with_a_lease_is_opened_when_its_holder_lets_go(tmp_path: Path) -
     path = tmp_path / "file"
     path.write_bytes(b"whole")
     holder = os.open(path, os.O_RDWR)
-    asked: list[int] = []
+    signals: list[int] = []
 
     def let_go(number: int, _: object) -> None:
-        asked.append(number)
+        signals.append(number)
         fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
     before = signal.signal(signal.SIGIO, let_go)
     try:
         fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         assert folders.read_file(path) == b"whole"
-        assert asked == [signal.SIGIO]
+        assert signals == [signal.SIGIO]
     finally:
         signal.signal(signal.SIGIO, before)
         os.close(holder)

@@ -118,12 +118,12 @@ async def test_one_unreadable_folder_does_not_hide_the_others(tmp_path: Path, mo
     for chat in ("a", "lost+found", "z"):
         (tmp_path / chat).mkdir()
         (tmp_path / chat / SHORT_TERM).write_bytes(b"[]")
-    real = Path.exists
+    really_exists = Path.exists
 
     def exists(self: Path, **options: Any) -> bool:
         if self.parent.name == "lost+found" or self.parent.parent.name == "lost+found":
             raise PermissionError(errno.EACCES, "Permission denied", str(self))
-        return real(self, **options)
+        return really_exists(self, **options)
 
     monkeypatch.setattr(Path, "exists", exists)
     assert await store.conversations() == ["a", "z"]
@@ -133,8 +133,8 @@ async def test_one_unreadable_folder_does_not_hide_the_others(tmp_path: Path, mo
 
 
 async def test_a_folder_of_the_node_original_opens_as_it_is_and_keeps_unknown_fields(tmp_path: Path) -> None:
-    theirs = tmp_path / "Work"
-    theirs.mkdir()
+    folder_of_node = tmp_path / "Work"
+    folder_of_node.mkdir()
     record = {
         "timestamp": "2026-06-20T04:00:00.000Z",
         "text": "user: hi",
@@ -142,8 +142,8 @@ async def test_a_folder_of_the_node_original_opens_as_it_is_and_keeps_unknown_fi
         "score": 1,
         "mood": {"a": [1]},
     }
-    (theirs / SHORT_TERM).write_bytes(orjson.dumps([record, record], option=orjson.OPT_INDENT_2))
-    (theirs / LONG_TERM).write_bytes(
+    (folder_of_node / SHORT_TERM).write_bytes(orjson.dumps([record, record], option=orjson.OPT_INDENT_2))
+    (folder_of_node / LONG_TERM).write_bytes(
         orjson.dumps([{"name": "t", "prompt": "p", "trigger": "true", "createdAt": record["timestamp"], "tags": ["x"]}])
     )
     before = tree(tmp_path)
@@ -155,9 +155,12 @@ async def test_a_folder_of_the_node_original_opens_as_it_is_and_keeps_unknown_fi
     first, second = state.short_term
     await commit(store, Reinforced(second, 1, 6), chat="Work")
     await store.compact("Work")
-    records = orjson.loads((theirs / SHORT_TERM).read_bytes())
-    assert [(r["id"], r["score"], r["mood"]) for r in records] == [(first, 1, {"a": [1]}), (second, 6, {"a": [1]})]
-    assert orjson.loads((theirs / LONG_TERM).read_bytes())[0]["tags"] == ["x"]
+    records = orjson.loads((folder_of_node / SHORT_TERM).read_bytes())
+    assert [(row["id"], row["score"], row["mood"]) for row in records] == [
+        (first, 1, {"a": [1]}),
+        (second, 6, {"a": [1]}),
+    ]
+    assert orjson.loads((folder_of_node / LONG_TERM).read_bytes())[0]["tags"] == ["x"]
     assert await reopened(tmp_path, "Work") == await store.read("Work")
 
 
@@ -183,9 +186,9 @@ async def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Path, "exists", forbidden)
     store = open_store(tmp_path)
-    for work in (store.read("chat"), commit(store, Added(memory("a"))), store.compact("chat")):
+    for attempt in (store.read("chat"), commit(store, Added(memory("a"))), store.compact("chat")):
         with pytest.raises(StorageUnwritable, match="check its owner and permissions"):
-            await work
+            await attempt
 
 
 async def test_a_state_that_could_not_follow_its_journal_is_read_anew(tmp_path: Path) -> None:
@@ -193,19 +196,21 @@ async def test_a_state_that_could_not_follow_its_journal_is_read_anew(tmp_path: 
         def follow(self, change: Change) -> None:
             raise BufferError
 
-    store, other = open_store(tmp_path), open_store(tmp_path)
+    store = open_store(tmp_path)
+    other_store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     (await store.read("chat")).follower = Stumbles()
     with pytest.raises(BufferError):
         await commit(store, Added(memory("b")), Added(memory("c")))
     assert [*(await store.read("chat")).short_term] == ["a", "b", "c"]
     (await store.read("chat")).follower = Stumbles()
-    await commit(other, Added(memory("d")), Added(memory("e")))
+    await commit(other_store, Added(memory("d")), Added(memory("e")))
     with pytest.raises(BufferError):
         await store.read("chat")
     await commit(store, Added(memory("f")))
     state = await store.read("chat")
-    assert ([*state.short_term], state.version) == (["a", "b", "c", "d", "e", "f"], 4)
+    assert [*state.short_term] == ["a", "b", "c", "d", "e", "f"]
+    assert state.version == 4
     assert await reopened(tmp_path) == state
 
 
@@ -233,21 +238,22 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_without_locks_a_write_in_between_is_refused_and_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_locks: None
 ) -> None:
-    ours, other = open_store(tmp_path), open_store(tmp_path)
+    ours = open_store(tmp_path)
+    other_store = open_store(tmp_path)
     await commit(ours, Added(memory("a")))
-    appended = ConversationFiles.append
+    append = ConversationFiles.append
 
     def late(self: ConversationFiles, *arguments: Any) -> Any:
-        monkeypatch.setattr(ConversationFiles, "append", appended)
+        monkeypatch.setattr(ConversationFiles, "append", append)
         asyncio.run(commit(open_store(tmp_path), Added(memory("between"))))
-        return appended(self, *arguments)
+        return append(self, *arguments)
 
     monkeypatch.setattr(ConversationFiles, "append", late)
     with pytest.raises(StorageUnwritable, match="locks do not work on this disk"):
         await commit(ours, Added(memory("late")))
     assert [*(await reopened(tmp_path)).short_term] == ["a", "between"]
     await commit(ours, Added(memory("b")))
-    assert [*(await other.read("chat")).short_term] == ["a", "between", "b"]
+    assert [*(await other_store.read("chat")).short_term] == ["a", "between", "b"]
 
 
 async def test_without_locks_a_write_during_a_compaction_is_not_lost(
@@ -268,4 +274,4 @@ async def test_without_locks_a_write_during_a_compaction_is_not_lost(
     await commit(ours, Added(memory("b")))
     await ours.compact("chat")
     assert [*(await reopened(tmp_path)).short_term] == ["a", "between", "b"]
-    assert [c.version for c in await ours.history("chat")] == [3, 2, 1]
+    assert [past_commit.version for past_commit in await ours.history("chat")] == [3, 2, 1]

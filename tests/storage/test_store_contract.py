@@ -16,6 +16,7 @@ from sample_memories import NOW, contents, copy_of, memory, random_changes, trig
 from memory_server.conversations.changes import (
     Added,
     Change,
+    ChatMoved,
     CleanedUp,
     Edited,
     Forgotten,
@@ -33,6 +34,7 @@ from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.conversations import PostgresStore
 from nlp import kept as kept_word
+from sandbox.firing.chat_state import ChatState, Effect, Firing
 
 pytestmark = pytest.mark.anyio
 
@@ -61,8 +63,9 @@ def committing(*changes: Change) -> Decide[str]:
 
 
 async def commit(store: ConversationStore, *changes: Change, chat: str = "chat") -> None:
-    done, made = await store.update(chat, committing(*changes), by="test")
-    assert (done, made) == ("done", change_id(chat, (await store.read(chat)).version))
+    result, change = await store.update(chat, committing(*changes), by="test")
+    assert result == "done"
+    assert change == change_id(chat, (await store.read(chat)).version)
 
 
 async def test_an_unknown_conversation_is_empty_and_stays_unknown(store: ConversationStore) -> None:
@@ -73,41 +76,55 @@ async def test_an_unknown_conversation_is_empty_and_stays_unknown(store: Convers
 
 
 async def test_every_kind_of_change_is_seen_by_the_next_reader(store: ConversationStore) -> None:
-    kept = memory("a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]})
-    await commit(store, Added(kept), Added(memory("b")))
+    pizza = memory("a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]})
+    await commit(store, Added(pizza), Added(memory("b")))
     await commit(store, Reinforced("a", 0, 5), TriggerSet(trigger("t"), None), TriggerSet(trigger("u"), None))
     await commit(store, Forgotten(memory("b"), "deleted"), TriggerRemoved(trigger("u")), CleanedUp(NOW, None))
     state = await store.read("chat")
     reinforced = memory("a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]}, score=5)
-    assert contents(state) == ((reinforced,), (trigger("t"),), NOW)
+    assert contents(state) == ((reinforced,), (trigger("t"),), NOW, {})
     assert state.version == 3
+
+
+async def test_when_memories_came_in_a_chat_is_seen_by_the_next_reader(store: ConversationStore) -> None:
+    cooling = Firing(3, NOW, before=(1, NOW - 5), cooldown=Effect(3, 7, is_protected=True))
+    first = ChatState(3, NOW, {"k": cooling, "l": Firing(3, NOW, sticky=Effect(3, 5))})
+    second = ChatState(4, NOW + 1, {"k": cooling})
+    moved = ChatMoved("s", None, first)
+    await commit(store, moved, ChatMoved("", None, ChatState(1, NOW)))
+    assert (await store.read("chat")).chats == {"s": first, "": ChatState(1, NOW)}
+    await store.compact("chat")
+    assert (await store.read("chat")).chats == {"s": first, "": ChatState(1, NOW)}
+    await commit(store, ChatMoved("s", first, second), ChatMoved("", ChatState(1, NOW), None))
+    assert (await store.read("chat")).chats == {"s": second}
+    assert [entry.changes[0] for entry in await store.history("chat")][1] == moved
 
 
 async def test_the_other_words_of_a_memory_come_back_from_each_store(store: ConversationStore) -> None:
     words = {"披萨": 1.5, kept_word("晚饭"): 0.5}
     plain = memory("a", words={"披萨": 1.5}, messages=(Message("user", "披萨"),))
-    given = replace(memory("a", words=words, messages=plain.messages), other_words=("晚饭", "聚餐"))
+    edited = replace(memory("a", words=words, messages=plain.messages), other_words=("晚饭", "聚餐"))
     await commit(store, Added(plain))
-    await commit(store, Edited(given, plain))
+    await commit(store, Edited(edited, plain))
     await store.compact("chat")
-    assert (await store.read("chat")).short_term == {"a": given}
-    assert next(commit.changes for commit in await store.history("chat")) == (Edited(given, plain),)
+    assert (await store.read("chat")).short_term == {"a": edited}
+    assert next(past_commit.changes for past_commit in await store.history("chat")) == (Edited(edited, plain),)
 
 
 async def test_a_decision_sees_what_was_committed_before_it(store: ConversationStore) -> None:
     def add_next(state: ConversationState) -> tuple[Sequence[Change], int]:
         return [Added(memory(f"m{len(state.short_term)}"))], len(state.short_term)
 
-    done = [await store.update("chat", add_next, by="test") for _ in range(5)]
-    assert done == [(number, change_id("chat", number + 1)) for number in range(5)]
+    results = [await store.update("chat", add_next, by="test") for _ in range(5)]
+    assert results == [(number, change_id("chat", number + 1)) for number in range(5)]
 
 
 async def test_updates_at_once_lose_nothing(store: ConversationStore) -> None:
     def add_next(state: ConversationState) -> tuple[Sequence[Change], int]:
         return [Added(memory(f"m{len(state.short_term)}"))], len(state.short_term)
 
-    seen = await asyncio.gather(*(store.update("chat", add_next, by="test") for _ in range(25)))
-    assert sorted(seen) == [(number, change_id("chat", number + 1)) for number in range(25)]
+    results = await asyncio.gather(*(store.update("chat", add_next, by="test") for _ in range(25)))
+    assert sorted(results) == [(number, change_id("chat", number + 1)) for number in range(25)]
     assert len((await store.read("chat")).short_term) == 25
 
 
@@ -136,7 +153,7 @@ async def test_conversations_do_not_see_each_other(store: ConversationStore) -> 
     for number, name in enumerate(IDS):
         state = await store.read(name)
         assert state.conversation_id == name
-        assert [kept.score for kept in state.short_term.values()] == [number]
+        assert [stored.score for stored in state.short_term.values()] == [number]
 
 
 async def test_conversations_lists_what_was_written_to_even_when_it_is_empty_now(store: ConversationStore) -> None:
@@ -161,7 +178,8 @@ async def test_compacting_changes_nothing_that_is_read(store: ConversationStore)
 
 
 async def test_a_writer_that_cannot_get_in_says_so_and_the_first_one_goes_on(store: ConversationStore) -> None:
-    entered, go_on = asyncio.Event(), asyncio.Event()
+    entered = asyncio.Event()
+    go_on = asyncio.Event()
     # The stores decide without awaiting, so a busy conversation is one whose writers' lock another task holds.
     if isinstance(store, MemoryStore):
         lock = store._locks["chat"]
@@ -198,9 +216,9 @@ async def test_a_cancelled_update_happens_wholly_or_not_at_all(store: Conversati
         # The next writer waits for whatever the cancelled one began.
         await commit(store, Added(memory(f"{steps}-next")))
         state = await store.read("chat")
-        came = [name for name in (f"{steps}-a", f"{steps}-b") if name in state.short_term]
-        assert len(came) in (0, 2)
-        assert state.version == before + 1 + bool(came)
+        stored_of_pair = [name for name in (f"{steps}-a", f"{steps}-b") if name in state.short_term]
+        assert len(stored_of_pair) in (0, 2)
+        assert state.version == before + 1 + bool(stored_of_pair)
 
 
 async def test_closing_twice_is_closing_once(store: ConversationStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import hypothesis
@@ -89,78 +90,83 @@ def arguments(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-def spoilt(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+def spoilt_arguments(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """The same with one argument that is anything, or one that nobody knows."""
     names = st.sampled_from([*schema.get("properties", {}), "nonsense"])
     return st.builds(lambda good, name, value: good | {name: value}, arguments(schema), names, ANYTHING)
 
 
-async def contents(app: App) -> Any:
+async def remembered(app: App) -> Any:
     """All that is remembered, with its uses and ends: no bytes, for an upkeep of files changes nothing."""
-    conversations = [
-        (name, (state := await app.store.read(name)).version, list(state.short_term), dict(state.long_term))
-        for name in await app.store.conversations()
-    ]
+    conversations = {}
+    for conversation_id in await app.store.conversations():
+        state = await app.store.read(conversation_id)
+        conversations[conversation_id] = (state.version, list(state.short_term), dict(state.long_term))
     return conversations, await app.knowledge.lifecycle.live()
 
 
-async def answered(app: App, name: str, given_arguments: dict[str, Any]) -> Answer | ToolFailed:
+async def answer_of(app: App, name: str, sent_arguments: dict[str, Any]) -> Answer | ToolFailed:
     try:
         async with asyncio.timeout(60):
-            return await call(TOOLS[name], app.call, given_arguments)
+            return await call(TOOLS[name], app.call, sent_arguments)
     except ToolFailed as failure:
         return failure
 
 
-async def tried(app: App, name: str, given_arguments: dict[str, Any]) -> None:
-    before = await contents(app)
-    answer = await answered(app, name, given_arguments)
+async def check_call(app: App, name: str, sent_arguments: dict[str, Any]) -> None:
+    before = await remembered(app)
+    answer = await answer_of(app, name, sent_arguments)
     if isinstance(answer, ToolFailed):
         assert str(answer)
         assert "failed inside the server" not in str(answer)
-        assert await contents(app) == before
+        assert await remembered(app) == before
         return
     Draft202012Validator(TOOLS[name].output_schema()).validate(json.loads(orjson.dumps(answer.structured)))
     assert answer.text
     assert size(answer.structured) <= MAX_BYTES
     if TOOLS[name].read_only:
-        assert await contents(app) == before
+        assert await remembered(app) == before
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory, and the event loop in which it is open."""
+
+    runner: asyncio.Runner
+    app: App
 
 
 @pytest.fixture(scope="module")
-def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, App]]:
+def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """One memory for all of them: what an earlier call left is one more thing that a later one meets."""
     with asyncio.Runner() as runner:
         app = open_memory(tmp_path_factory.mktemp("fuzz"))
         runner.run(app.__aenter__())
         hello = {"messages": [{"role": "user", "content": "披萨"}]}
         runner.run(call(TOOLS["add_short_term_memory"], app.call, hello))
-        kept = {"name": "披萨", "prompt": "p", "trigger": "true"}
-        runner.run(call(TOOLS["add_long_term_memory"], app.call, kept))
-        yield runner, app
+        long_term = {"name": "披萨", "prompt": "p", "trigger": "true"}
+        runner.run(call(TOOLS["add_long_term_memory"], app.call, long_term))
+        yield Memory(runner, app)
         runner.run(app.__aexit__(None, None, None))
 
 
-def fuzzed(memory: tuple[asyncio.Runner, App], name: str, examples: int) -> None:
+def fuzz(memory: Memory, name: str, examples: int) -> None:
     schema = TOOLS[name].input_schema()
-    runner, app = memory
 
     @hypothesis.settings(max_examples=examples, deadline=None, derandomize=True, database=None)
-    @given(arguments(schema) | spoilt(schema))
-    def check(given_arguments: dict[str, Any]) -> None:
-        runner.run(tried(app, name, given_arguments))
+    @given(arguments(schema) | spoilt_arguments(schema))
+    def check(sent_arguments: dict[str, Any]) -> None:
+        memory.runner.run(check_call(memory.app, name, sent_arguments))
 
     check()
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_arguments_of_every_kind_are_an_error_that_changes_nothing_or_a_valid_result(
-    memory: tuple[asyncio.Runner, App], name: str
-) -> None:
-    fuzzed(memory, name, examples=12)
+def test_arguments_of_every_kind_are_an_error_that_changes_nothing_or_a_valid_result(memory: Memory, name: str) -> None:
+    fuzz(memory, name, examples=6)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", TOOLS)
-def test_very_many_arguments_of_every_kind(memory: tuple[asyncio.Runner, App], name: str) -> None:
-    fuzzed(memory, name, examples=300)
+def test_very_many_arguments_of_every_kind(memory: Memory, name: str) -> None:
+    fuzz(memory, name, examples=300)

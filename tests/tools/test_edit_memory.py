@@ -23,7 +23,7 @@ anyio = pytest.mark.anyio
 SAID = [Message("user", "My cat is called Miso"), Message("assistant", "Miso is a fine name for a cat")]
 
 
-async def stored(app: App) -> str:
+async def stored_id(app: App) -> str:
     await app.conversation().short_term.add(SAID)
     [memory] = await app.conversation().short_term.memories()
     return memory.id
@@ -37,7 +37,7 @@ async def texts_of(app: App) -> list[str]:
 @anyio
 async def test_the_new_words_are_found_and_an_undo_brings_the_old_ones_back(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
-        memory_id = await stored(app)
+        memory_id = await stored_id(app)
         arguments = {"id": memory_id, "find": "called Miso", "replace": "called Halloran"}
         answer = await call(TOOLS["edit_memory"], app.call, arguments)
         change = answer.structured["changeId"]
@@ -46,8 +46,8 @@ async def test_the_new_words_are_found_and_an_undo_brings_the_old_ones_back(tmp_
             f"Change {change}."
         )
         assert await texts_of(app) == ["My cat is called Halloran", "Miso is a fine name for a cat"]
-        found = await call(TOOLS["search_memories"], app.call, {"query": "Halloran"})
-        assert [hit["id"] for hit in found.structured["results"]] == [memory_id]
+        search = await call(TOOLS["search_memories"], app.call, {"query": "Halloran"})
+        assert [hit["id"] for hit in search.structured["results"]] == [memory_id]
         await call(TOOLS["undo_change"], app.call, {"changeId": change})
         assert await texts_of(app) == [message.content for message in SAID]
         [newest, *_] = (await call(TOOLS["get_history"], app.call, {})).structured["changes"][1:]
@@ -69,7 +69,7 @@ async def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(
     tmp_path: Path, arguments: dict[str, str], sentence: str
 ) -> None:
     async with open_memory(tmp_path / "data") as app:
-        memory_id = await stored(app)
+        memory_id = await stored_id(app)
         with pytest.raises(ToolFailed, match=sentence):
             await call(TOOLS["edit_memory"], app.call, {"id": memory_id, **arguments})
         assert await texts_of(app) == [message.content for message in SAID]
@@ -78,7 +78,7 @@ async def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(
 @anyio
 async def test_a_whole_message_is_taken_out_and_the_last_one_is_not(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
-        memory_id = await stored(app)
+        memory_id = await stored_id(app)
         await call(TOOLS["edit_memory"], app.call, {"id": memory_id, "find": SAID[1].content, "replace": ""})
         assert await texts_of(app) == ["My cat is called Miso"]
         with pytest.raises(ToolFailed, match="to remove the memory, forget it"):

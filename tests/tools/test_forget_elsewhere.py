@@ -24,13 +24,13 @@ async def test_each_place_that_keeps_the_words_is_counted(confirm: bool, tmp_pat
         await app.conversation("other").short_term.add([Message("user", "Quillon said so")])
         await app.knowledge.sessions.add(SessionIds("ann"), "Quillon is in Elm Lane", mode="direct")
         await app.knowledge.layers["project"].save("quillon", "Quillon, Elm Lane 4")
-        made = await forget.function(app.call, "Quillon", confirm=confirm)
+        answer = await forget.function(app.call, "Quillon", confirm=confirm)
         nothing = await forget.function(app.call, "zebra")
         only_elsewhere = await forget.function(app.call, "Elm")
-    places = {place.what: place.count for place in made.alsoIn}
-    assert made.found == 1
-    assert places == {"memories of other conversations": 1, "sessions": 1, "layers": 1}
-    assert "memories of other conversations: 1" in str(made)
+    counts = {row.what: row.count for row in answer.alsoIn}
+    assert answer.found == 1
+    assert counts == {"memories of other conversations": 1, "sessions": 1, "layers": 1}
+    assert "memories of other conversations: 1" in str(answer)
     assert nothing.alsoIn == []
     assert "also stand" not in str(nothing)
     assert only_elsewhere.found == 0
@@ -43,5 +43,5 @@ async def test_nobody_learns_what_another_user_has(tmp_path: Path, elsewhere: No
         await app.knowledge.sessions.add(SessionIds("bob"), "Quillon is in Elm Lane", mode="direct")
         for user, counts in (("ann", {}), ("bob", {"sessions": 1}), (None, {"sessions": 1})):
             call = replace(app.call, wire=RequestInfo(Identity(user)))
-            made = await forget.function(call, "Quillon")
-            assert {place.what: place.count for place in made.alsoIn} == counts
+            answer = await forget.function(call, "Quillon")
+            assert {row.what: row.count for row in answer.alsoIn} == counts

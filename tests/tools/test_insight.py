@@ -15,8 +15,10 @@ from memory_server.config import Settings
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import StorageError
+from memory_server.runtime import Runtime
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
+from sandbox import TriggerSandbox
 
 pytestmark = pytest.mark.anyio
 
@@ -25,18 +27,18 @@ STATED = [{"role": "user", "content": "晚上吃披萨。"}]
 
 
 @pytest.fixture
-async def app(tmp_path: Path) -> AsyncIterator[App]:
+async def app(tmp_path: Path, trigger_sandbox: TriggerSandbox) -> AsyncIterator[App]:
     settings = Settings.model_validate(
         {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "chat"}
     )
-    async with App(settings) as made:
-        yield made
+    async with App(settings, runtime=Runtime(settings, lent_sandbox=trigger_sandbox)) as opened:
+        yield opened
 
 
 async def keep(app: App, *memories: Any, chat: str = "chat") -> None:
     # As if they had been stored with the settings of this app.
     form = parameters(app.settings).wording.enrichment.signature
-    added = [Added(replace(kept, indexed_with=form)) for kept in memories]
+    added = [Added(replace(stored, indexed_with=form)) for stored in memories]
     await app.store.update(chat, lambda _: (added, None), by="test")
 
 
@@ -44,7 +46,7 @@ async def ask(app: App, tool: str, **arguments: Any) -> Answer:
     return await call(TOOLS[tool], app.call, arguments)
 
 
-async def why(app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any) -> dict[str, Any]:
+async def explanation_of(app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any) -> dict[str, Any]:
     answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=messages, **arguments)
     assert answer.structured["reason"] in answer.text
     return answer.structured
@@ -66,23 +68,23 @@ async def test_each_reason_is_told(app: App) -> None:
         memory("other", age=30 * DAY, words={"猫": 9.0}, text="user: 猫"),
     )
     version = (await app.store.read("chat")).version
-    assert (await why(app, "m0"))["verdict"] == "came"
-    outranked = await why(app, "late")
+    assert (await explanation_of(app, "m0"))["verdict"] == "came"
+    outranked = await explanation_of(app, "late")
     assert outranked["verdict"] == "outranked"
-    assert [other["id"] for other in outranked["by"]] == ["m0", "beside", "third", "m1", "m2"]
+    assert [row["id"] for row in outranked["by"]] == ["m0", "beside", "third", "m1", "m2"]
     assert "flashback" not in outranked, "after a question nothing comes by chance where matches came"
-    stated = await why(app, "late", messages=STATED)
-    assert [other["id"] for other in stated["by"]] == ["m0", "beside", "third"]
+    stated = await explanation_of(app, "late", messages=STATED)
+    assert [row["id"] for row in stated["by"]] == ["m0", "beside", "third"]
     assert 0 < stated["flashback"]["probability"] <= 1
-    near = await why(app, "near")
+    near = await explanation_of(app, "near")
     assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
-    near = await why(app, "near", messages=STATED)
+    near = await explanation_of(app, "near", messages=STATED)
     assert "flashback" not in near
     assert "It cannot be a flashback" in near["reason"]
-    recent = await why(app, "new")
+    recent = await explanation_of(app, "new")
     assert recent["verdict"] == "too_recent"
     assert "It can come in 15 min." in recent["reason"]
-    below = await why(app, "other")
+    below = await explanation_of(app, "other")
     assert (below["verdict"], below["matchedWords"]) == ("below_threshold", [])
     parts = below["match"] + below["around"] - below["decay"] + below["score"]
     assert below["relevance"] == pytest.approx(parts, abs=0.01)
@@ -92,28 +94,35 @@ async def test_each_reason_is_told(app: App) -> None:
 async def test_the_parts_of_relevance_are_all_told(app: App) -> None:
     await keep(app, relevant("day", 30.0, age=2 * DAY, text="user: 披萨 88 元"))
     asked = [{"role": "user", "content": "前天的披萨多少钱？"}]
-    told = await why(app, "day", messages=asked)
-    assert told["span"] > 0.0
-    assert told["cue"] > 0.0
-    parts = told["match"] + told["around"] + told["span"] + told["cue"] - told["decay"] + told["score"]
-    assert told["relevance"] == pytest.approx(parts, abs=0.03), "each part is rounded"
+    explanation = await explanation_of(app, "day", messages=asked)
+    assert explanation["span"] > 0.0
+    assert explanation["cue"] > 0.0
+    parts = (
+        explanation["match"]
+        + explanation["around"]
+        + explanation["span"]
+        + explanation["cue"]
+        - explanation["decay"]
+        + explanation["score"]
+    )
+    assert explanation["relevance"] == pytest.approx(parts, abs=0.03), "each part is rounded"
     text = (await ask(app, "explain_recall", memory_id="day", recentMessages=asked)).text
-    assert f" + time {told['span']:.2f} + asked {told['cue']:.2f} - decay " in text
+    assert f" + time {explanation['span']:.2f} + asked {explanation['cue']:.2f} - decay " in text
 
 
 async def test_what_was_removed_is_told_with_the_way_back(app: App) -> None:
     await keep(app, relevant("gone", 50.0, age=DAY, text="user: 我爱吃披萨"))
     done = await ask(app, "delete_short_term_memories", pattern="披萨")
-    told = await why(app, "gone")
-    assert told["verdict"] == "archived"
-    assert told["archived"]["reason"] == "deleted"
-    assert told["archived"]["removedBy"] == "delete_short_term_memories"
-    assert told["archived"]["changeId"] == done.structured["changeId"]
-    assert "memory-server undo --memory gone" in told["reason"]
+    explanation = await explanation_of(app, "gone")
+    assert explanation["verdict"] == "archived"
+    assert explanation["archived"]["reason"] == "deleted"
+    assert explanation["archived"]["removedBy"] == "delete_short_term_memories"
+    assert explanation["archived"]["changeId"] == done.structured["changeId"]
+    assert "memory-server undo --memory gone" in explanation["reason"]
     by_words = await ask(app, "explain_recall", text="披萨", recentMessages=ASK)
     assert by_words.structured["id"] == "gone"
-    await ask(app, "undo_change", changeId=told["archived"]["changeId"])
-    assert (await why(app, "gone"))["verdict"] == "came"
+    await ask(app, "undo_change", changeId=explanation["archived"]["changeId"])
+    assert (await explanation_of(app, "gone"))["verdict"] == "came"
 
 
 async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> None:
@@ -126,16 +135,16 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     await app.conversation().long_term.add("买菜", "记得买披萨", "true")
     done = await ask(app, "delete_short_term_memories", pattern="/芝麻|猫/")
     await ask(app, "delete_long_term_memory", name="买菜")
-    found = await ask(app, "search_memories", query="披萨", archived=True)
-    short, long = found.structured["results"]
+    archived = await ask(app, "search_memories", query="披萨", archived=True)
+    short, long = archived.structured["results"]
     assert (short["id"], short["matched"], short["tags"], short["score"]) == ("gone", ["披萨"], ["吃"], 5.0)
     assert short["removed"]["reason"] == "deleted"
     assert short["removed"]["removedBy"] == "delete_short_term_memories"
     assert short["removed"]["changeId"] == done.structured["changeId"]
     assert (long["name"], long["memory_type"]) == ("买菜", "long_term")
-    assert "deleted 2026-06-21" in found.text
-    assert "`memory-server --conversation chat undo --memory gone`" in found.text
-    assert found.text.endswith("2 memories found, 2 shown.")
+    assert "deleted 2026-06-21" in archived.text
+    assert "`memory-server --conversation chat undo --memory gone`" in archived.text
+    assert archived.text.endswith("2 memories found, 2 shown.")
 
     async def names(**arguments: Any) -> list[str]:
         answer = await ask(app, "search_memories", archived=True, **arguments)
@@ -155,12 +164,12 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     assert "undo --memory" not in plain.text
 
 
-async def test_of_a_memory_that_went_twice_the_last_version_is_found(app: App) -> None:
+async def test_the_last_version_of_a_memory_that_was_removed_twice_is_found(app: App) -> None:
     for number in (1, 2):
         await keep(app, memory("m", text=f"user: 披萨 {number}"))
         await ask(app, "delete_short_term_memories", pattern="披萨")
-    found = await ask(app, "search_memories", keywords=["披萨"], archived=True)
-    assert [hit["text"] for hit in found.structured["results"]] == ["user: 披萨 2"]
+    answer = await ask(app, "search_memories", keywords=["披萨"], archived=True)
+    assert [hit["text"] for hit in answer.structured["results"]] == ["user: 披萨 2"]
 
 
 # --- a question that finds nothing ------------------------------------------------------------------------
@@ -172,18 +181,18 @@ async def test_a_question_that_finds_nothing_says_what_the_archive_would_have(ap
     asked = {"recentMessages": ASK}
     assert "note" not in (await ask(app, "search_short_term_memories", **asked)).structured
     await ask(app, "delete_short_term_memories", pattern="披萨")
-    told = (
+    archive_note = (
         "The archive has 1 memory that would match; it was forgotten or deleted: "
         "`memory-server --conversation chat search "
     )
     note = (await ask(app, "search_short_term_memories", **asked)).structured["note"]
-    assert note == f"No memory shares enough words with these messages. {told}--archived '披萨 吃'` shows them."
+    assert note == f"No memory shares enough words with these messages. {archive_note}--archived '披萨 吃'` shows them."
     turn = await ask(app, "recall_turn", messages=ASK)
-    assert turn.structured["note"].startswith(told)
-    assert told in turn.text
-    other = [{"role": "user", "content": "外面在打雷"}]
-    assert "archive" not in (await ask(app, "search_short_term_memories", recentMessages=other)).text
-    assert "note" not in (await ask(app, "recall_turn", messages=other)).structured
+    assert turn.structured["note"].startswith(archive_note)
+    assert archive_note in turn.text
+    unrelated = [{"role": "user", "content": "外面在打雷"}]
+    assert "archive" not in (await ask(app, "search_short_term_memories", recentMessages=unrelated)).text
+    assert "note" not in (await ask(app, "recall_turn", messages=unrelated)).structured
 
 
 async def test_the_archive_is_not_looked_at_where_something_came(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,18 +211,18 @@ async def test_an_archive_that_cannot_be_read_costs_a_search_nothing(app: App, m
         raise StorageError("It cannot be read.", Path("archive.jsonl"))
 
     monkeypatch.setattr(app.store, "archive", broken)
-    found = await ask(app, "search_short_term_memories", recentMessages=ASK)
-    assert found.structured["note"] == "Nothing is stored yet in what was searched."
+    answer = await ask(app, "search_short_term_memories", recentMessages=ASK)
+    assert answer.structured["note"] == "Nothing is stored yet in what was searched."
 
 
 async def test_what_is_kept_elsewhere_is_told_with_what_a_wider_search_would_do(app: App) -> None:
     await keep(app, relevant("theirs", 50.0, age=DAY, chat="work"), chat="work")
-    told = await why(app, "theirs")
-    assert (told["verdict"], told["conversation_id"]) == ("elsewhere", "work")
-    assert "conversation_id `work`" in told["reason"]
-    assert "It came as top" in told["reason"]
-    assert (await why(app, "theirs", scope="all"))["verdict"] == "came"
-    assert (await why(app, "theirs", conversation_id="work"))["verdict"] == "came"
+    explanation = await explanation_of(app, "theirs")
+    assert (explanation["verdict"], explanation["conversation_id"]) == ("elsewhere", "work")
+    assert "conversation_id `work`" in explanation["reason"]
+    assert "It came as top" in explanation["reason"]
+    assert (await explanation_of(app, "theirs", scope="all"))["verdict"] == "came"
+    assert (await explanation_of(app, "theirs", conversation_id="work"))["verdict"] == "came"
 
 
 async def test_a_memory_is_found_by_its_words_or_by_a_part_of_its_text(app: App) -> None:
@@ -223,14 +232,14 @@ async def test_a_memory_is_found_by_its_words_or_by_a_part_of_its_text(app: App)
         relevant("strong", 50.0, age=2 * DAY),
         memory("wordless", age=3 * DAY, text="user: 嗯嗯，好"),
     )
-    for text, wanted in (("披萨", "strong"), ("嗯嗯", "wordless")):
-        told = await ask(app, "explain_recall", text=text, recentMessages=ASK)
-        assert told.structured["id"] == wanted
-        assert ("1 other memory shares words" in told.text) is (wanted == "strong")
+    for text, memory_id in (("披萨", "strong"), ("嗯嗯", "wordless")):
+        answer = await ask(app, "explain_recall", text=text, recentMessages=ASK)
+        assert answer.structured["id"] == memory_id
+        assert ("1 other memory shares words" in answer.text) is (memory_id == "strong")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         ({"memory_id": "none"}, "No conversation has a short-term memory `none`"),
         ({"text": "没有的词"}, "No memory of chat shares a word with that text"),
@@ -239,9 +248,9 @@ async def test_a_memory_is_found_by_its_words_or_by_a_part_of_its_text(app: App)
         ({"memory_id": "a", "scope": "familie"}, "There is no scope `familie`"),
     ],
 )
-async def test_what_cannot_be_explained_is_one_sentence(app: App, arguments: dict[str, str], said: str) -> None:
+async def test_what_cannot_be_explained_is_one_sentence(app: App, arguments: dict[str, str], sentence: str) -> None:
     await keep(app, relevant("a", 50.0, age=DAY))
-    with pytest.raises(ToolFailed, match=said):
+    with pytest.raises(ToolFailed, match=sentence):
         await ask(app, "explain_recall", recentMessages=ASK, **arguments)
 
 
@@ -280,8 +289,8 @@ async def test_a_day_is_one_of_the_servers_zone_and_is_included(app: App) -> Non
     # NOW is 08:00 on 21 June in Shanghai; the day began eight hours before.
     times = {"before": 8 * 60 + 1, "first": 8 * 60, "last": -16 * 60 + 1, "after": -16 * 60}
     await keep(app, *(memory(name, age=minutes * MINUTE) for name, minutes in times.items()))
-    found = await ask(app, "search_memories", date_from="2026-06-21", date_to="2026-06-21", order="asc")
-    assert [hit["id"] for hit in found.structured["results"]] == ["first", "last"]
+    whole_day = await ask(app, "search_memories", date_from="2026-06-21", date_to="2026-06-21", order="asc")
+    assert [hit["id"] for hit in whole_day.structured["results"]] == ["first", "last"]
     exact = await ask(app, "search_memories", date_from="2026-06-20T16:00:00Z", date_to="2026-06-21T00:00:00+08:00")
     assert [hit["id"] for hit in exact.structured["results"]] == ["first"]
 
@@ -289,19 +298,33 @@ async def test_a_day_is_one_of_the_servers_zone_and_is_included(app: App) -> Non
 async def test_all_conversations_can_be_searched(app: App) -> None:
     await keep(app, relevant("here", 20.0, age=DAY))
     await keep(app, relevant("there", 30.0, age=2 * DAY), chat="work")
-    found = (await ask(app, "search_memories", keywords=["披萨"], scope="all")).structured
-    assert [(hit["id"], hit["conversation_id"]) for hit in found["results"]] == [("there", "work"), ("here", "chat")]
+    answer = (await ask(app, "search_memories", keywords=["披萨"], scope="all")).structured
+    assert [(hit["id"], hit["conversation_id"]) for hit in answer["results"]] == [("there", "work"), ("here", "chat")]
 
 
 async def test_patterns_of_a_conversation(app: App) -> None:
     await keep(app, relevant("a", 20.0, age=DAY), relevant("b", 30.0, age=9 * DAY, score=7.0))
-    kept = LongTermMemory("药", "芝麻每天一粒", "true", NOW - DAY)
-    await ask(app, "add_long_term_memory", name=kept.name, prompt=kept.prompt, trigger=kept.trigger)
+    medicine = LongTermMemory("药", "芝麻每天一粒", "true", NOW - DAY)
+    await ask(app, "add_long_term_memory", name=medicine.name, prompt=medicine.prompt, trigger=medicine.trigger)
     answer = await ask(app, "analyze_memory_patterns", top_keywords=1)
-    short, long = answer.structured["short_term"], answer.structured["long_term"]
+    short = answer.structured["short_term"]
+    long = answer.structured["long_term"]
     assert short["top_keywords"] == [{"word": "披萨", "weight": 50.0, "memories": 2}]
     assert (short["total"], short["average_score"], short["never_recalled"]) == (2, 3.5, 1)
     assert long["total"] == 1
     assert "average_score" not in long
     assert "披萨 (2)" in answer.text
     assert "long_term" not in (await ask(app, "analyze_memory_patterns", memory_type="short_term")).structured
+
+
+@pytest.mark.anyio
+async def test_shared_words_are_spelt_as_the_memory_has_them_and_each_once(tmp_path: Path) -> None:
+    async with App(Settings(data_dir=tmp_path)) as app:
+        for text in ("The dentist appointments are booked.", "Longjing tea is fresh."):
+            await call(TOOLS["add_short_term_memory"], app.call, {"messages": [{"role": "user", "content": text}]})
+        answers = [
+            await call(TOOLS["search_memories"], app.call, {"query": query})
+            for query in ("booking a dentist appointment", "longjing")
+        ]
+    matched = [answer.structured["results"][0]["matched"] for answer in answers]
+    assert [sorted(words) for words in matched] == [["appointments", "booked", "dentist"], ["Longjing"]]

@@ -26,7 +26,9 @@ SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]
 NOTES = [tool.name for tool in TOOLSETS["notes"]]
 TURN = [tool.name for tool in TOOLSETS["turn"]]
-SESSIONS, LAYERS, REFS = ([tool.name for tool in TOOLSETS[name]] for name in ("sessions", "layers", "refs"))
+SESSIONS = [tool.name for tool in TOOLSETS["sessions"]]
+LAYERS = [tool.name for tool in TOOLSETS["layers"]]
+REFS = [tool.name for tool in TOOLSETS["refs"]]
 BACKUP = [tool.name for tool in TOOLSETS["backup"]]
 READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
 
@@ -59,7 +61,7 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
-def test_what_is_offered(settings: dict[str, Any], names: list[str]) -> None:
+def test_the_settings_choose_which_tools_are_offered(settings: dict[str, Any], names: list[str]) -> None:
     chosen = Settings(**settings)
     assert list(offered_tools(chosen)) == names
     assert list(offered_tools(load(as_environment(chosen)))) == names, "the same by the environment"
@@ -75,15 +77,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "said"), WRONG, ids=[str(choice) for choice, _ in WRONG])
-def test_a_wrong_choice_is_one_sentence(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+@pytest.mark.parametrize(("settings", "sentence"), WRONG, ids=[str(choice) for choice, _ in WRONG])
+def test_a_wrong_choice_is_one_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
         offered_tools(Settings(**settings))
 
 
 def test_tools_that_differ_only_in_spelling_are_not_offered_together() -> None:
-    said = "`memory_add` and `memoryAdd` differ only in spelling; offer `sessions` and `refs` from two server entries."
-    with pytest.raises(InvalidInput, match=f"^{re.escape(said)}$"):
+    sentence = (
+        "`memory_add` and `memoryAdd` differ only in spelling; offer `sessions` and `refs` from two server entries."
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
         offered_tools(Settings(toolsets="refs,sessions"))
     with pytest.raises(InvalidInput, match="only in spelling"):
         offered_tools(Settings(toolsets="refs", tools="memory_add"))
@@ -105,8 +109,8 @@ def contents(folder: Path) -> Mapping[str, bytes]:
 async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
         await call(TOOLS["add_short_term_memory"], app.call, {"messages": HELLO})
-        kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
-        await call(TOOLS["add_long_term_memory"], app.call, kept)
+        long_term = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
+        await call(TOOLS["add_long_term_memory"], app.call, long_term)
     # Somebody edits by hand: a server that may write would commit that.
     file = tmp_path / "default" / "long-term-memory.json"
     edited = json.loads(file.read_text(encoding="utf-8"))
@@ -120,14 +124,13 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
         async with Client(server) as client:
             listed = (await client.list_tools()).tools
             assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
-            assert {tool.name for tool in listed} == {
-                tool.name for tool in TOOLS.values() if tool.only_reads and tool.name not in SESSIONS
-            }
-            found = await client.call_tool("search_short_term_memories", {"recentMessages": HELLO})
-            assert found.structured_content is not None
-            assert len(found.structured_content["topRelevant"]) == 1
-            assert "changeId" not in found.structured_content
-            assert "note" not in found.structured_content, "nobody wanted the scores reinforced"
+            reading = {tool.name for tool in TOOLS.values() if tool.only_reads}
+            assert {tool.name for tool in listed} == reading - {*SESSIONS}
+            answer = await client.call_tool("search_short_term_memories", {"recentMessages": HELLO})
+            assert answer.structured_content is not None
+            assert len(answer.structured_content["topRelevant"]) == 1
+            assert "changeId" not in answer.structured_content
+            assert "note" not in answer.structured_content, "nobody wanted the scores reinforced"
             context = await client.call_tool("search_long_term_memories", {"messages": HELLO})
             assert context.is_error is False
             refused = await client.call_tool("add_short_term_memory", {"messages": HELLO})
@@ -140,19 +143,20 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
 def test_a_model_is_told_of_no_tool_that_it_does_not_have(settings: dict[str, Any], names: list[str]) -> None:
-    said = instructions(offered_tools(Settings(**settings)))
-    assert {name for name in TOOLS if re.search(rf"\b{name}\b", said)} <= set(names)
-    assert [name for name in TURN if name in said] == [name for name in TURN if name in names]
-    for name, other in (*((search, TURN[0]) for search in SEARCHES), ("add_short_term_memory", TURN[1])):
-        assert (name in said) == (name in names and other not in names), "one way to do it"
+    text = instructions(offered_tools(Settings(**settings)))
+    assert {name for name in TOOLS if re.search(rf"\b{name}\b", text)} <= set(names)
+    assert [name for name in TURN if name in text] == [name for name in TURN if name in names]
+    replacements = dict.fromkeys(SEARCHES, TURN[0]) | {"add_short_term_memory": TURN[1]}
+    for name, replacement in replacements.items():
+        assert (name in text) == (name in names and replacement not in names), "one way to do it"
     assert usual_offer(Settings(**settings)) == (settings == {})
 
 
 def test_a_model_with_the_usual_tools_is_told_to_recall_and_to_remember_each_turn() -> None:
-    said = instructions()
+    text = instructions()
     assert usual_offer(Settings(toolsets="default"))
-    assert "Before you answer, call recall_turn" in said
-    assert "store what was said in the turn with remember_turn" in said
+    assert "Before you answer, call recall_turn" in text
+    assert "store what was said in the turn with remember_turn" in text
     assert "remember_turn" not in instructions(offered_tools(Settings(toolsets="turn", read_only=True)))
 
 
@@ -165,12 +169,12 @@ def test_what_is_usual_needs_no_look_at_the_tools() -> None:
 def test_beside_hooks_a_model_is_asked_neither_to_recall_nor_to_store_each_turn(
     settings: dict[str, Any], names: list[str]
 ) -> None:
-    said = instructions(offered_tools(Settings(**settings)), hooks=True)
-    assert "come with it by themselves" in said
-    assert "do not store turns" in said
-    assert "Before you answer" not in said
-    assert "add_short_term_memory" not in said
-    assert {name for name in TOOLS if re.search(rf"\b{name}\b", said)} <= set(names)
-    assert ("add_long_term_memory" in said) == ("add_long_term_memory" in names)
+    text = instructions(offered_tools(Settings(**settings)), hooks=True)
+    assert "come with it by themselves" in text
+    assert "do not store turns" in text
+    assert "Before you answer" not in text
+    assert "add_short_term_memory" not in text
+    assert {name for name in TOOLS if re.search(rf"\b{name}\b", text)} <= set(names)
+    assert ("add_long_term_memory" in text) == ("add_long_term_memory" in names)
     search = next((name for name in (TURN[0], SEARCHES[0]) if name in names), None)
-    assert search is None or f"call {search} with words" in said
+    assert search is None or f"call {search} with words" in text

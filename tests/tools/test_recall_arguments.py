@@ -29,13 +29,15 @@ async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     settings = Settings.model_validate(
         {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "小明"}
     )
-    async with App(settings) as made:
+    async with App(settings) as opened:
         for chat, age in (("小明", DAY), ("小红", 2 * DAY)):
-            said = Message("user", f"{chat}喜欢披萨", NOW - age, chat)
-            kept = memory(f"of {chat}", age=age, words={"披萨": 60.0}, chat=chat, text=said.content, messages=(said,))
-            kept = replace(kept, indexed_with=parameters(settings).wording.enrichment.signature)
-            await made.store.update(chat, lambda _, kept=kept: ([Added(kept)], None), by="test")
-        yield made
+            message = Message("user", f"{chat}喜欢披萨", NOW - age, chat)
+            stored = memory(
+                f"of {chat}", age=age, words={"披萨": 60.0}, chat=chat, text=message.content, messages=(message,)
+            )
+            stored = replace(stored, indexed_with=parameters(settings).wording.enrichment.signature)
+            await opened.store.update(chat, lambda _, stored=stored: ([Added(stored)], None), by="test")
+        yield opened
 
 
 async def search(app: App, **arguments: Any) -> Answer:
@@ -76,9 +78,9 @@ async def test_each_change_is_named_and_can_be_undone_where_it_was_made(app: App
     assert "changeId" not in answer.structured
     changes = {change["conversation_id"]: change["changeId"] for change in answer.structured["changes"]}
     assert {*changes} == {"小明", "小红"}
-    for chat, made in changes.items():
+    for chat, change in changes.items():
         assert await score_of(app, chat) == 5
-        await call(TOOLS["undo_change"], app.call, {"changeId": made, "conversation_id": chat})
+        await call(TOOLS["undo_change"], app.call, {"changeId": change, "conversation_id": chat})
         assert await score_of(app, chat) == 0
 
 
@@ -128,13 +130,14 @@ TAKE_MESSAGES = {
 
 
 @pytest.mark.parametrize("name", TAKE_MESSAGES)
-@pytest.mark.parametrize(("given", "kept"), OF_CLIENTS)
+@pytest.mark.parametrize(("sent", "read"), OF_CLIENTS)
 def test_messages_are_taken_as_chat_clients_have_them(
-    name: str, given: list[dict[str, Any]], kept: list[tuple[str, str]]
+    name: str, sent: list[dict[str, Any]], read: list[tuple[str, str]]
 ) -> None:
-    argument, required = TAKE_MESSAGES[name], TOOLS[name].input_schema().get("required", ())
-    taken = TOOLS[name].arguments.model_validate(dict.fromkeys(required, "x") | {argument: given})
-    assert [(each.role, each.content) for each in getattr(taken, argument)] == kept
+    argument = TAKE_MESSAGES[name]
+    required = TOOLS[name].input_schema().get("required", ())
+    taken = TOOLS[name].arguments.model_validate(dict.fromkeys(required, "x") | {argument: sent})
+    assert [(message.role, message.content) for message in getattr(taken, argument)] == read
 
 
 @pytest.mark.parametrize("content", [None, [1], [{"text": "x"}], {}])

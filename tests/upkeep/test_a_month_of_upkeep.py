@@ -42,7 +42,9 @@ class Month:
     """The folder, the clock, and what a careful person remembers of it all."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.rng, self.now = folder, Random(seed), NOW
+        self.folder = folder
+        self.rng = Random(seed)
+        self.now = NOW
         self.alive: set[str] = set()
         self.gone: dict[str, int] = {}
         """When each memory that is not there any more was removed, in milliseconds since 1970."""
@@ -55,40 +57,47 @@ class Month:
     async def day(self) -> None:
         """A process starts, is used, and ends; what it did is noted from its history."""
         store = JsonFileStore(self.folder, lambda: self.now, StoreParameters(idle_seconds=3600, archive_days=KEEP_DAYS))
-        around = Services(store, TableRunner(), PARAMETERS, lambda: self.now, self.rng)
-        conversations = Conversations(around)
+        services = Services(store, TableRunner(), PARAMETERS, lambda: self.now, self.rng)
+        conversations = Conversations(services)
         chat = conversations.get("小明")
         for _ in range(self.rng.randrange(4, 9)):
             self.now += self.rng.randrange(2 * HOUR)
             await self._something(chat)
         if self.rng.random() < 0.3:
             await self._edited_by_hand(store)
-        engines = [ConversationLifecycle(conversations, around)]
+        engines = [ConversationLifecycle(conversations, services)]
         await Maintenance(lambda: engines, FolderLedger(self.folder), lambda: self.now).run_if_due()
         await self._note(store)
         await store.aclose()
         await self._evening()
 
     async def _something(self, chat: Conversation) -> None:
-        short, deed = chat.short_term, self.rng.randrange(10)
-        known = sorted(self.alive)
-        if deed < 5 or not known:
+        short = chat.short_term
+        action = self.rng.randrange(10)
+        names = sorted(self.alive)
+        if action < 5 or not names:
             token = f"secret-{self.rng.randrange(10**9)}"
-            made = await short.add([Message("user", f"{self.rng.choice(TOPICS)} {token}")])
-            self.alive.add(made.memory.id)
-            self.tokens[made.memory.id] = token
-        elif deed == 5:
+            receipt = await short.add([Message("user", f"{self.rng.choice(TOPICS)} {token}")])
+            self.alive.add(receipt.memory.id)
+            self.tokens[receipt.memory.id] = token
+        elif action == 5:
             await short.search([Message("user", self.rng.choice(TOPICS))])
-        elif deed == 6:
-            chosen = self.rng.choice(known)
+        elif action == 6:
+            chosen = self.rng.choice(names)
             if any(memory.id == chosen for memory in await short.memories()) and len(self.pinned) < 3:
                 await short.pin(chosen)
-        elif deed == 7:
+        elif action == 7:
             # Whoever is deleted on purpose goes, pinned or not: it is noted below.
-            await short.delete(self.tokens[self.rng.choice(known)])
-        elif deed == 8 and (entries := await chat.archive.entries()):
+            await short.delete(self.tokens[self.rng.choice(names)])
+        elif action == 8 and await chat.archive.entries():
+            entries = await chat.archive.entries()
             await chat.archive.bring_back([name_of(self.rng.choice(entries))])
-        elif history := await chat.archive.history(limit=3):
+        else:
+            await self._something_undone(chat)
+
+    async def _something_undone(self, chat: Conversation) -> None:
+        history = await chat.archive.history(limit=3)
+        if history:
             chosen_commit = self.rng.choice(history)
             with contextlib.suppress(InvalidInput):
                 await chat.archive.undo(change_id(chat.id, chosen_commit.version))
@@ -106,8 +115,9 @@ class Month:
         """What was removed and brought back since yesterday, as the history tells it."""
         # The edit is told before the first look.
         await store.update("小明", lambda state: ((), None), by="test")
-        told = await store.history("小明", limit=sys.maxsize)
-        for commit in reversed([commit for commit in told if commit.version > self.version]):
+        history_since = await store.history("小明", limit=sys.maxsize)
+        new_commits = [commit for commit in history_since if commit.version > self.version]
+        for commit in reversed(new_commits):
             assert commit.version == self.version + 1
             self.version = commit.version
             for change in commit.changes:
@@ -120,7 +130,8 @@ class Month:
                     case Restored(memory) | Added(memory):
                         self.alive.add(memory.id)
                         self.gone.pop(memory.id, None)
-                        self.pinned |= {memory.id} if memory.pinned else set()
+                        if memory.pinned:
+                            self.pinned.add(memory.id)
                     case Pinned(id=memory_id):
                         self.pinned.add(memory_id)
                         self.pins += 1
@@ -131,10 +142,10 @@ class Month:
 
     async def _evening(self) -> None:
         store = JsonFileStore(self.folder, lambda: self.now)
-        held = set((await store.read("小明")).short_term)
+        state = await store.read("小明")
         archived = {name_of(entry) for entry in await store.archive("小明")}
-        assert held == self.alive, "nothing is missing and nothing came unasked"
-        assert self.pinned == {m.id for m in (await store.read("小明")).short_term.values() if m.pinned}
+        assert set(state.short_term) == self.alive, "nothing is missing and nothing came unasked"
+        assert self.pinned == {stored.id for stored in state.short_term.values() if stored.pinned}
         files = [path for path in self.folder.rglob("*") if path.is_file()]
         text = b"\n".join(path.read_bytes() for path in files if path.suffix != ".zlib").decode()
         for name, at_ms in self.gone.items():
@@ -145,7 +156,7 @@ class Month:
             if days > KEEP_DAYS + 3:
                 assert name not in archived
                 assert self.tokens[name] not in text, "the text of what was forgotten does not linger"
-        assert (await store.read("小明")).version == self.version
+        assert state.version == self.version
         self.sizes.append(sum(path.stat().st_size for path in files))
 
 

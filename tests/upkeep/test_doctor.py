@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import portalocker
 import pytest
@@ -42,14 +43,14 @@ async def folder_of(data_dir: Path) -> Path:
     return data_dir / "chat"
 
 
-def found(folder: Path) -> list[Finding]:
+def findings_in(folder: Path) -> list[Finding]:
     return list(examine(folder.parent, folder, NOW))
 
 
 async def test_a_healthy_conversation_is_ok_and_nothing_is_touched(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     before = tree(tmp_path)
-    assert found(folder) == [
+    assert findings_in(folder) == [
         Finding(
             "ok", "chat", "2 short-term and 1 long-term memories in the files, 2 commits since, every file can be read"
         )
@@ -85,7 +86,7 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
 
 
 @pytest.mark.parametrize(
-    ("damage", "grade", "said"),
+    ("damage", "grade", "sentence"),
     [
         (replaced(JOURNAL, in_line(0, lambda line: line[1:])), "error", "The first line of "),
         (
@@ -97,7 +98,11 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
         (without(JOURNAL), "warning", "is missing: what was stored since"),
         (replaced(JOURNAL, lambda data: data[:-5]), "note", "a write that was never finished"),
         (replaced(SHORT_TERM, lambda data: data[:-5]), "warning", "short-term-memory.json cannot be used"),
-        (replaced(SHORT_TERM, lambda data: b" "), "warning", "it is empty; write `[]` to remove everything; a copy of"),
+        (
+            replaced(SHORT_TERM, lambda data: b" "),
+            "warning",
+            "it is empty; write `[]` to remove everything; its copy is",
+        ),
         (
             replaced(SHORT_TERM, lambda data: data.replace(b'"timestamp"', b'"when"', 1)),
             "warning",
@@ -118,15 +123,15 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
         ),
         (replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), b"tea")), "note", "changed by hand"),
         (replaced(SHORT_TERM, lambda data: data.replace(b"2026", b"2036", 1)), "warning", "1 memory in short-term-"),
-        (replaced(".memory-server/conversation.json", lambda _: b"{"), "warning", "the folder's name is taken"),
-        (lambda folder: (folder / f"{SHORT_TERM}.next").touch(), "note", "may be deleted"),
+        (replaced(".memory-server/conversation.json", lambda _: b"{"), "warning", "the name of the folder is used"),
+        (lambda folder: (folder / f"{SHORT_TERM}.next").touch(), "note", "you may delete it"),
         (
             lambda folder: (folder / ".memory-server/set-aside.jsonl").write_bytes(b'{"reason":"torn"}\n?\n'),
             "note",
             "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn. Upkeep removes them",
         ),
         (lambda folder: folder.chmod(0o755), "warning", "Others may look into"),
-        (lambda folder: (folder / SHORT_TERM).unlink(), "note", "is missing; a copy of it counts"),
+        (lambda folder: (folder / SHORT_TERM).unlink(), "note", "is missing; its copy is used"),
         (without(SHORT_TERM, f".memory-server/{SHORT_TERM}.zlib"), "error", "is missing, and so is the copy of it"),
         (replaced(".memory-server/history.jsonl", lambda data: b"?" + data), "warning", "1 line of "),
         (replaced(".memory-server/history.jsonl", lambda data: data[:-1]), "warning", "1 line of "),
@@ -134,13 +139,13 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
     ],
 )
 async def test_each_damage_is_found_and_named(
-    tmp_path: Path, damage: Callable[[Path], None], grade: str, said: str
+    tmp_path: Path, damage: Callable[[Path], None], grade: str, sentence: str
 ) -> None:
     folder = await folder_of(tmp_path)
     damage(folder)
     before = tree(tmp_path)
-    matching = [finding for finding in found(folder) if said in finding.what]
-    assert [finding.grade for finding in matching] == [grade], found(folder)
+    matching = [finding for finding in findings_in(folder) if sentence in finding.what]
+    assert [finding.grade for finding in matching] == [grade], findings_in(folder)
     assert tree(tmp_path) == before
 
 
@@ -148,7 +153,7 @@ async def test_each_damage_is_found_and_named(
 async def test_a_broken_file_is_not_called_an_edit(tmp_path: Path, data: bytes) -> None:
     folder = await folder_of(tmp_path)
     (folder / SHORT_TERM).write_bytes(data)
-    assert not any("changed by hand" in finding.what for finding in found(folder))
+    assert not any("changed by hand" in finding.what for finding in findings_in(folder))
 
 
 async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
@@ -158,7 +163,8 @@ async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
     store = open_store(tmp_path)
     await store.read("chat")
     state, position = ConversationFiles(folder, "chat").load()
-    files, contents_of = ConversationFiles(folder, "chat"), Snapshots.contents
+    files = ConversationFiles(folder, "chat")
+    contents_of = Snapshots.contents
     pending = [1]
 
     def compacting(snapshots: Snapshots) -> dict[str, bytes | None]:
@@ -169,14 +175,15 @@ async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
         return data
 
     monkeypatch.setattr(Snapshots, "contents", compacting)
-    assert [finding.grade for finding in found(folder)] == ["ok"]
+    assert [finding.grade for finding in findings_in(folder)] == ["ok"]
 
 
 async def test_a_copy_of_a_conversation_is_told_from_it(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     shutil.copytree(folder, tmp_path / "copy")
-    (warning, *_) = found(tmp_path / "copy")
-    assert (warning.grade, warning.about) == ("warning", "chat")
+    (warning, *_) = findings_in(tmp_path / "copy")
+    assert warning.grade == "warning"
+    assert warning.about == "chat"
     assert "move the copy away" in warning.what
 
 
@@ -185,38 +192,41 @@ async def test_a_folder_that_cannot_be_found_by_its_id_is_an_error(tmp_path: Pat
     await commit(store, Added(memory("a")), chat="小明")
     folder = store.folder("小明")
     renamed = folder.rename(tmp_path / "renamed")
-    (finding,) = [finding for finding in found(renamed) if finding.grade != "ok"]
-    assert (finding.grade, finding.about) == ("error", "小明")
+    (finding,) = [finding for finding in findings_in(renamed) if finding.grade != "ok"]
+    assert finding.grade == "error"
+    assert finding.about == "小明"
     assert f"is looked for in {folder.name}: rename it to that." in finding.what
     renamed.rename(folder)
     (folder / ".memory-server" / "conversation.json").unlink()
-    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
     assert finding.grade == "error"
     assert "is missing, so that the conversation cannot be found" in finding.what
     await commit(store, Added(memory("b", chat="小明")), chat="小明")
     await store.compact("小明")
     (folder / ".memory-server" / "conversation.json").unlink()
-    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
-    assert (finding.grade, finding.about) == ("warning", "小明")
-    assert "does not name the conversation; it is the conversation 小明; the next use mends it" in finding.what
+    (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
+    assert finding.grade == "warning"
+    assert finding.about == "小明"
+    assert "does not name the conversation; it is the conversation 小明; the next use repairs it" in finding.what
 
 
 async def test_a_held_lock_is_told(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
-    held = try_lock(private(tmp_path, "lock"))
-    assert held is not None
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
     try:
-        assert any("being written just now by another process" in finding.what for finding in found(folder))
+        assert any("being written just now by another process" in finding.what for finding in findings_in(folder))
     finally:
-        held.release()
-    assert [finding.grade for finding in found(folder)] == ["ok"]
+        lock.release()
+    assert [finding.grade for finding in findings_in(folder)] == ["ok"]
 
 
 async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = await folder_of(tmp_path)
     monkeypatch.setattr(portalocker, "lock", lambda *_: None)
-    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
-    assert (finding.grade, "locks do not work on this disk" in finding.what) == ("error", True)
+    (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
+    assert finding.grade == "error"
+    assert "locks do not work on this disk" in finding.what
 
 
 async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,8 +236,9 @@ async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.
         raise portalocker.exceptions.LockException("refused") from OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(portalocker, "lock", refused)
-    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
-    assert (finding.grade, "locks do not work on this disk" in finding.what) == ("error", True)
+    (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
+    assert finding.grade == "error"
+    assert "locks do not work on this disk" in finding.what
     store = open_store(tmp_path)
     with pytest.raises(StorageUnwritable, match="locks do not work on this disk"):
         await commit(store, Added(memory("e")))
@@ -248,7 +259,6 @@ def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.M
     assert grades(data) == {"folder": "ok", "disk": "ok", "clock": "ok", "backups": "note"}
     data.chmod(0o755)
     assert grades(data)["folder"] == "warning"
-    os.utime(private(data, "journal.jsonl"), None) if private(data, "journal.jsonl").exists() else None
     private(data, "journal.jsonl").touch()
     os.utime(private(data, "journal.jsonl"), (NOW / 1000 + 3600, NOW / 1000 + 3600))
     assert grades(data)["clock"] == "warning"
@@ -256,15 +266,10 @@ def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.M
     (data / ".memory-server" / "backups" / "one.backup.gz").write_bytes(b"?")
     assert grades(data)["backups"] == "warning"
     (data / ".memory-server" / "backups" / ".ab.body").touch()
-    assert any("cut short" in finding.what for finding in examine_folder(data, NOW))
+    assert any("unfinished" in finding.what for finding in examine_folder(data, NOW))
     for free, grade in ((10, "error"), (100 * 1024**2, "warning")):
-        monkeypatch.setattr(examination.shutil, "disk_usage", lambda place, free=free: (0, 0, free) and _Free(free))
+        monkeypatch.setattr(examination.shutil, "disk_usage", lambda _path, free=free: SimpleNamespace(free=free))
         assert grades(data)["disk"] == grade
-
-
-class _Free:
-    def __init__(self, free: int) -> None:
-        self.free = free
 
 
 def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +278,8 @@ def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(examination, "examine", refused)
     (finding,) = examine_conversation(tmp_path, tmp_path / "lost+found", NOW)
-    assert (finding.grade, finding.about) == ("error", "lost+found")
+    assert finding.grade == "error"
+    assert finding.about == "lost+found"
     assert "Permission denied" in finding.what
 
 
@@ -301,7 +307,7 @@ def test_the_command_says_it_in_lines_or_json_and_by_its_status(
     assert answer["ok"] is False
     (error,) = [finding for finding in answer["findings"] if finding["grade"] == "error"]
     assert error["about"] == "chat"
-    assert "the next use mends it, or `memory-server doctor --repair`" in error["what"]
+    assert "the next use repairs it, or `memory-server doctor --repair`" in error["what"]
 
 
 async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
@@ -316,11 +322,11 @@ async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(tmp_path
     async with open_memory(tmp_path) as app:
         await app.memories.backups.make("one")
         await app.memories.backups.make("two")
-    assert [f.grade for f in examine_folder(tmp_path, NOW) if f.about == "backups"] == ["ok"]
+    assert [finding.grade for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"] == ["ok"]
     path = tmp_path / folders.PRIVATE / "backups" / f"two{ENDING}"
     path.write_bytes(path.read_bytes()[:cut])
-    [told] = [f for f in examine_folder(tmp_path, NOW) if f.about == "backups"]
-    assert told.grade == "warning"
-    assert told.what.startswith("The backup two cannot be used: ")
-    assert told.what.endswith("; delete it.")
-    assert told.what.count(".") == 1
+    [warning] = [finding for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"]
+    assert warning.grade == "warning"
+    assert warning.what.startswith("The backup two cannot be used: ")
+    assert warning.what.endswith("; delete it.")
+    assert warning.what.count(".") == 1

@@ -17,7 +17,8 @@ class Upkeep:
     """Stands in for the maintenance; `ran` is set when it was run."""
 
     def __init__(self, *, overdue: bool, lasts: bool = False) -> None:
-        self.due, self.lasts = overdue, lasts
+        self.due = overdue
+        self.lasts = lasts
         self.ran = asyncio.Event()
         self.cancelled = False
 
@@ -38,47 +39,49 @@ def jobs(upkeep: Upkeep) -> Jobs:
     return Jobs(cast(Maintenance, upkeep), 4, "Asia/Shanghai")
 
 
-def scheduled(made: Jobs) -> dict[str, Any]:
-    return {job.id: job for job in made._scheduler.get_jobs()}
+def scheduled(jobs_of_process: Jobs) -> dict[str, Any]:
+    return {job.id: job for job in jobs_of_process._scheduler.get_jobs()}
 
 
 async def test_upkeep_is_daily_at_its_hour_and_a_missed_run_is_made_up_once() -> None:
-    made = jobs(Upkeep(overdue=False))
-    await made.start()
+    schedule = jobs(Upkeep(overdue=False))
+    await schedule.start()
     try:
-        [(name, job)] = scheduled(made).items()
+        [(name, job)] = scheduled(schedule).items()
         assert name == "upkeep"
         assert str(job.trigger) == "cron[hour='4']"
         assert str(job.next_run_time.tzinfo) == "Asia/Shanghai"
         assert job.next_run_time.hour == 4
-        assert (job.misfire_grace_time, job.coalesce, job.max_instances) == (None, True, 1)
+        assert job.misfire_grace_time is None
+        assert job.coalesce is True
+        assert job.max_instances == 1
     finally:
-        await made.stop()
+        await schedule.stop()
 
 
 async def test_overdue_upkeep_runs_soon_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SOON_SECONDS <= 60
     monkeypatch.setattr("memory_server.upkeep.SOON_SECONDS", 0)
     upkeep = Upkeep(overdue=True)
-    made = jobs(upkeep)
-    await made.start()
+    schedule = jobs(upkeep)
+    await schedule.start()
     try:
         async with asyncio.timeout(10):
             await upkeep.ran.wait()
     finally:
-        await made.stop()
+        await schedule.stop()
 
 
 async def test_stopping_ends_upkeep_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_server.upkeep.SOON_SECONDS", 0)
     upkeep = Upkeep(overdue=True, lasts=True)
-    made = jobs(upkeep)
-    await made.start()
+    schedule = jobs(upkeep)
+    await schedule.start()
     async with asyncio.timeout(10):
         await upkeep.ran.wait()
-    await made.stop()
+    await schedule.stop()
     assert upkeep.cancelled
-    await made.stop()
+    await schedule.stop()
 
 
 async def test_a_client_that_leaves_while_the_schedule_begins_ends_it_quietly() -> None:
@@ -89,12 +92,12 @@ async def test_a_client_that_leaves_while_the_schedule_begins_ends_it_quietly() 
             return True
 
     upkeep = Slow(overdue=True)
-    made = jobs(upkeep)
-    beginning = asyncio.create_task(made.start())
+    schedule = jobs(upkeep)
+    beginning = asyncio.create_task(schedule.start())
     async with asyncio.timeout(10):
         await upkeep.ran.wait()
     beginning.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await beginning
-    await made.stop()
+    await schedule.stop()
     assert beginning.cancelled()

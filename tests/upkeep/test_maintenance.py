@@ -27,14 +27,15 @@ pytestmark = pytest.mark.anyio
 
 
 class NotedInMemory:
-    """A ledger of one process; `ours` is what `turn` says."""
+    """A ledger of one process; `is_ours` is what `turn` says."""
 
-    def __init__(self, last: int | None = None, *, ours: bool = True) -> None:
-        self.last, self.ours = last, ours
+    def __init__(self, last: int | None = None, *, is_ours: bool = True) -> None:
+        self.last = last
+        self.is_ours = is_ours
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
-        yield self.ours
+        yield self.is_ours
 
     def last_run_ms(self) -> int | None:
         return self.last
@@ -45,8 +46,8 @@ class NotedInMemory:
 
 def upkeep(store: MemoryStore | JsonFileStore, ledger: FolderLedger, now_ms: int = NOW) -> Maintenance:
     parameters = Parameters(retention=RetentionParameters(always_kept=0))
-    around = Services(store, TableRunner(), parameters, lambda: now_ms, Random(1))
-    return Maintenance(lambda: [ConversationLifecycle(Conversations(around), around)], ledger, lambda: now_ms)
+    services = Services(store, TableRunner(), parameters, lambda: now_ms, Random(1))
+    return Maintenance(lambda: [ConversationLifecycle(Conversations(services), services)], ledger, lambda: now_ms)
 
 
 async def filled(store: MemoryStore | JsonFileStore) -> None:
@@ -56,7 +57,7 @@ async def filled(store: MemoryStore | JsonFileStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "due"),
+    ("last", "is_due"),
     [
         (None, True),
         (NOW, False),
@@ -67,16 +68,17 @@ async def filled(store: MemoryStore | JsonFileStore) -> None:
         (NOW + 400 * DAY, True),
     ],
 )
-async def test_upkeep_is_due_after_most_of_a_day(last: int | None, due: bool) -> None:
+async def test_upkeep_is_due_after_most_of_a_day(last: int | None, is_due: bool) -> None:
     ledger = NotedInMemory(last)
     maintenance = upkeep(MemoryStore(), ledger)
-    assert await maintenance.overdue() is due
-    assert await maintenance.run_if_due() == (0 if due else None)
-    assert ledger.last == (NOW if due else last)
+    assert await maintenance.overdue() is is_due
+    assert await maintenance.run_if_due() == (0 if is_due else None)
+    assert ledger.last == (NOW if is_due else last)
 
 
 async def test_upkeep_forgets_in_every_conversation_and_running_it_again_changes_nothing() -> None:
-    store, ledger = MemoryStore(), NotedInMemory()
+    store = MemoryStore()
+    ledger = NotedInMemory()
     await filled(store)
     assert await upkeep(store, ledger).run_if_due() == 3
     versions = [(await store.read(chat)).version for chat in "abc"]
@@ -89,7 +91,7 @@ async def test_upkeep_forgets_in_every_conversation_and_running_it_again_changes
 async def test_upkeep_is_the_business_of_one_process() -> None:
     store = MemoryStore()
     await filled(store)
-    ledger = NotedInMemory(ours=False)
+    ledger = NotedInMemory(is_ours=False)
     assert await upkeep(store, ledger).run_if_due() is None
     assert ledger.last is None
     assert len((await store.read("a")).short_term) == 2
@@ -101,7 +103,8 @@ async def test_a_conversation_that_fails_is_reported_and_passed_over(caplog: pyt
             if conversation_id == "b":
                 raise StorageUnwritable("b is stubborn")
 
-    store, ledger = Stubborn(), NotedInMemory()
+    store = Stubborn()
+    ledger = NotedInMemory()
     await filled(store)
     with caplog.at_level(logging.WARNING):
         assert await upkeep(store, ledger).run_if_due() == 2
@@ -134,20 +137,20 @@ async def test_one_turn_at_a_time(tmp_path: Path) -> None:
 
 async def test_a_turn_is_given_back_when_upkeep_fails(tmp_path: Path) -> None:
     async def fail() -> None:
-        async with FolderLedger(tmp_path).turn() as ours:
-            assert ours
+        async with FolderLedger(tmp_path).turn() as is_ours:
+            assert is_ours
             raise KeyError
 
     with pytest.raises(KeyError):
         await fail()
-    async with FolderLedger(tmp_path).turn() as ours:
-        assert ours
+    async with FolderLedger(tmp_path).turn() as is_ours:
+        assert is_ours
 
 
 async def test_a_folder_that_cannot_be_written_has_no_upkeep(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    async with FolderLedger(tmp_path / "data").turn() as ours:
-        assert not ours
+    async with FolderLedger(tmp_path / "data").turn() as is_ours:
+        assert not is_ours
 
 
 def test_looking_at_the_ledger_makes_nothing(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 
 pytestmark = pytest.mark.anyio
-RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]
-ARRAY = dump_array(RECORDS)
+MEMORIES = [memory(name, text=f"user: {name} 喜欢披萨", extra={"mood": {"id": name}}) for name in "abcde"]
+ARRAY = dump_array(map(short_term_json, MEMORIES))
 
 
 # --- a conversation --------------------------------------------------------------------------------------------
@@ -44,17 +44,17 @@ def errors(folder: Path) -> list[str]:
 
 def mend(folder: Path) -> examination.RepairPlan:
     before = tree(folder)
-    found = repair.plan(folder)
+    planned = repair.plan(folder)
     assert tree(folder) == before, "planning changes nothing"
-    assert found is not None
+    assert planned is not None
     repair.repair(folder, NOW)
-    kept = [SHORT_TERM, LONG_TERM, ".memory-server/journal.jsonl"]
-    broken = [name for name in kept if name in before and any(name in step for step in found.steps)]
+    names = [SHORT_TERM, LONG_TERM, ".memory-server/journal.jsonl"]
+    broken = [name for name in names if name in before and any(name in step for step in planned.steps)]
     assert {before[name] for name in broken} <= set(tree(folder).values()), "what was there is kept as it was"
     assert errors(folder) == []
-    again = repair.plan(folder)
-    assert again is None or again.steps == (), "a second repair has nothing to do"
-    return found
+    second = repair.plan(folder)
+    assert second is None or second.steps == (), "a second repair has nothing to do"
+    return planned
 
 
 def spoil(path: Path, change: Callable[[bytes], bytes]) -> None:
@@ -89,8 +89,8 @@ async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path:
         spoil(folder / name, lambda data: data.replace(b'"a"', b"a").replace(b'"t"', b"t"))
     for name in (SHORT_TERM, LONG_TERM):
         private(tmp_path, f"{name}.zlib").unlink()
-    found = mend(folder)
-    assert "there is no copy of it, the history gives back 3 memories, the file is kept whole" in found.steps[0]
+    performed = mend(folder)
+    assert "there is no copy of it, the history can restore 3 memories, the file is kept whole" in performed.steps[0]
     after = contents(await reopened(tmp_path))
     assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
     assert private(tmp_path, "set-aside.jsonl").read_text().count("it is not JSON") == 2
@@ -103,9 +103,9 @@ async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history
     for name in (SHORT_TERM, LONG_TERM):
         (folder / name).unlink()
         (folder / ".memory-server" / f"{name}.zlib").unlink()
-    found = mend(folder)
-    lost = "short-term-memory.json is missing, and so is the copy of it; the history gives back 3 memories."
-    assert lost in found.steps
+    performed = mend(folder)
+    lost = "short-term-memory.json is missing, and so is the copy of it; the history can restore 3 memories."
+    assert lost in performed.steps
     assert contents(await reopened(tmp_path)) == before
 
 
@@ -124,7 +124,9 @@ async def test_without_a_history_what_came_since_stays_and_the_file_is_set_aside
     assert set((await reopened(tmp_path)).short_term) == set("abcde")
 
 
-@pytest.mark.parametrize("cut", [lambda d: d[5:], lambda d: d.split(b"\n", 1)[1], lambda d: b"\n" + d])
+@pytest.mark.parametrize(
+    "cut", [lambda data: data[5:], lambda data: data.split(b"\n", 1)[1], lambda data: b"\n" + data]
+)
 async def test_a_journal_without_its_first_line_keeps_its_commits(
     tmp_path: Path, cut: Callable[[bytes], bytes]
 ) -> None:
@@ -132,7 +134,8 @@ async def test_a_journal_without_its_first_line_keeps_its_commits(
     spoil(private(tmp_path, "journal.jsonl"), cut)
     mend(folder)
     state = await reopened(tmp_path)
-    assert (set(state.short_term), state.version) == (set("abcde"), 3)
+    assert set(state.short_term) == set("abcde")
+    assert state.version == 3
     store = open_store(tmp_path)
     await commit(store, Added(memory("f")))
     assert set((await reopened(tmp_path)).short_term) == set("abcdef")
@@ -153,7 +156,7 @@ async def test_a_folder_whose_note_is_broken_is_found_again_under_its_name(tmp_p
     assert "~" in folder.name
     (folder / ".memory-server" / "conversation.json").write_bytes(b"\x00")
     assert await open_store(tmp_path).conversations() == ["小明"], "its memories know for whom they are kept"
-    assert [f.grade for f in examine(tmp_path, folder, NOW) if f.grade != "ok"] == ["warning"]
+    assert [finding.grade for finding in examine(tmp_path, folder, NOW) if finding.grade != "ok"] == ["warning"]
     mend(folder)
     assert json.loads((folder / ".memory-server" / "conversation.json").read_bytes())["id"] == "小明"
     assert await open_store(tmp_path).conversations() == ["小明"]
@@ -186,8 +189,8 @@ async def test_repairing_twice_keeps_both_broken_files(tmp_path: Path) -> None:
     for text in (b"[1", b"[2"):
         (folder / SHORT_TERM).write_bytes(text)
         mend(folder)
-    kept = sorted((folder / ".memory-server" / "broken").glob(f"*{SHORT_TERM}*"))
-    assert [path.read_bytes() for path in kept] == [b"[1", b"[2"]
+    broken_files = sorted((folder / ".memory-server" / "broken").glob(f"*{SHORT_TERM}*"))
+    assert [path.read_bytes() for path in broken_files] == [b"[1", b"[2"]
 
 
 def test_the_command_says_what_it_would_do_and_what_it_did(
@@ -207,13 +210,13 @@ def test_the_command_says_what_it_would_do_and_what_it_did(
     assert main(["doctor", "--repair", "-c", "小红"]) == 2
     assert "There is no conversation 小红;" in capfd.readouterr().err
     assert main(["doctor", "--repair"]) == 0
-    told = capfd.readouterr().out
-    assert "The files as they were are in" in told
+    output = capfd.readouterr().out
+    assert "The files as they were are in" in output
     [(aside, _time)] = past.broken_files(folder / ".memory-server")
     way_back = f"`memory-server import {aside} -c Alice` adds the memories that are missing here"
-    assert way_back in told
+    assert way_back in output
     assert main(["doctor"]) == 0
     assert main(["doctor", "--repair"]) == 0
-    again = capfd.readouterr().out
-    assert way_back in again
-    assert "Nothing is broken." in again
+    second_output = capfd.readouterr().out
+    assert way_back in second_output
+    assert "Nothing is broken." in second_output

@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
 @pytest.fixture
 async def page(tmp_path: Path):
-    async with opened(tmp_path / "data", toolsets="all") as made:
-        yield made
+    async with opened(tmp_path / "data", toolsets="all") as page:
+        yield page
 
 
 def nodes(blocks: Sequence[Any]) -> int:
@@ -64,10 +64,10 @@ def test_an_honest_table_is_a_table() -> None:
 
 @given(st.text(alphabet="ab \n", max_size=200), st.integers(0, 5))
 def test_parts_of_a_text_are_the_text(text: str, times: int) -> None:
-    whole = text * 4**times
-    parts = parts_of(whole)
-    assert "".join(parts) == whole
-    assert all(0 < len(part) <= MOST_MARKDOWN for part in parts) or whole == ""
+    long_text = text * 4**times
+    parts = parts_of(long_text)
+    assert "".join(parts) == long_text
+    assert all(0 < len(part) <= MOST_MARKDOWN for part in parts) or long_text == ""
 
 
 async def test_a_long_note_is_read_in_parts(page: Page) -> None:
@@ -75,14 +75,14 @@ async def test_a_long_note_is_read_in_parts(page: Page) -> None:
     await page.app.knowledge.notes.remember("tech", "long", body)
     listed = await page.get("notes", lang="en")
     [link] = [link for link in listed.links if link.startswith("entry?")]
-    read = list[str]()
+    paragraphs = list[str]()
     for _part in range(4):
-        seen = await page.get(link)
-        read += [text for text in seen.texts if text.startswith("Paragraph ")]
-        link = next((href for href in seen.links if href.startswith("entry?") and "part=" in href), "")
+        document = await page.get(link)
+        paragraphs += [text for text in document.texts if text.startswith("Paragraph ")]
+        link = next((href for href in document.links if href.startswith("entry?") and "part=" in href), "")
         if not link:
             break
-    assert read == body.split("\n\n")
+    assert paragraphs == body.split("\n\n")
 
 
 @given(st.integers(0, 4_000_000), st.integers(0, 4_000_000), st.integers(-DAY_MS, DAY_MS))
@@ -102,8 +102,8 @@ def test_the_day_of_fading_is_found_by_a_few_looks(days: int, fades_on: int, mor
 @pytest.mark.parametrize("time_ms", [FIRST_MS - 1, FIRST_MS, -1, LAST_MS, LAST_MS + 1, 10**20, -(10**20)])
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_any_time_can_be_said(time_ms: int, language: Any) -> None:
-    told = Speech(language, None, 1_781_956_800_000)
-    says = (told.date, told.day, told.moment, told.clock, told.part, told.age, told.exact)
+    speaker = Speech(language, None, 1_781_956_800_000)
+    says = (speaker.date, speaker.day, speaker.moment, speaker.clock, speaker.part, speaker.age, speaker.exact)
     assert all(isinstance(say(time_ms), str) for say in says)
     assert FIRST_MS <= within_calendar(time_ms) <= LAST_MS
 
@@ -127,21 +127,22 @@ async def test_readers_cannot_make_the_page_keep_more_and_more(page: Page) -> No
     for number in range(50):
         await page.get("", folder=f"/{number}", lang="en")
         await page.get("triggers", c=f"other {number}", lang="en")
-    made = page.site.made
-    assert len(made.overviews) <= 32
-    assert len(made.firings) <= 16
+    cached = page.site.made
+    assert len(cached.overviews) <= 32
+    assert len(cached.firings) <= 16
 
 
 async def test_a_page_is_filled_in_a_thread_of_its_tenant(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, owners = set[int](), set[object]()
+    threads = set[int]()
+    owners = set[object]()
     render = view.render
 
-    def seen(*given: Any) -> str:
+    def render_noted(*arguments: Any) -> str:
         threads.add(threading.get_ident())
         owners.add(FOR.get())
-        return render(*given)
+        return render(*arguments)
 
-    monkeypatch.setattr(view, "render", seen)
+    monkeypatch.setattr(view, "render", render_noted)
     token = FOR.set("alice")
     try:
         for path in ("", "subject", "recalls", "history", "find?q=a", "triggers", "health", "notes"):
@@ -177,17 +178,18 @@ async def test_a_try_runs_in_the_turn_of_its_tenant_and_replays_nothing_that_fai
     for name in ("run", "check", "check_after", "read", "judge"):
         plain = getattr(page.app.sandbox, name)
 
-        async def noted(*given: Any, _plain: Any = plain, **more: Any) -> Any:
+        async def noted(*arguments: Any, _plain: Any = plain, **more: Any) -> Any:
             within.append(turns.held)
-            return await _plain(*given, **more)
+            return await _plain(*arguments, **more)
 
         monkeypatch.setattr(page.app.sandbox, name, noted)
-    for code, said, at_most in (("while (true);", "It fails", 1), ("match_keys(context.messages, ['Miso'])", "5 ", 6)):
-        before = turns.taken
+    matching = "match_keys(context.messages, ['Miso'])"
+    for code, sentence, at_most in (("while (true);", "It fails", 1), (matching, "5 ", 6)):
+        turns_before = turns.taken
         fields = {"code": code, "chat": "Miso?", "seed": "1"}
         answer = await page.client.post("/trigger?lang=en", data=fields, headers={**SAME, **FORM})
-        assert said in answer.text
-        assert turns.taken - before <= at_most
+        assert sentence in answer.text
+        assert turns.taken - turns_before <= at_most
     assert within
     assert all(within)
 
@@ -195,17 +197,17 @@ async def test_a_try_runs_in_the_turn_of_its_tenant_and_replays_nothing_that_fai
 async def test_the_replay_of_a_try_ends_with_its_time(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     await remember(page.app, *(f"My cat Miso {number}." for number in range(20)))
     monkeypatch.setattr(playground, "TRY_SECONDS", -1.0)
-    ran = list[object]()
+    evaluations = list[object]()
     evaluate = SandboxRunner.evaluate
 
-    async def noted(self: Any, *given: Any, **more: Any) -> Any:
-        ran.append(given)
-        return await evaluate(self, *given, **more)
+    async def noted(self: Any, *arguments: Any, **more: Any) -> Any:
+        evaluations.append(arguments)
+        return await evaluate(self, *arguments, **more)
 
     monkeypatch.setattr(SandboxRunner, "evaluate", noted)
     fields = {"code": "true", "chat": "Miso?", "seed": "1"}
     answer = await page.client.post("/trigger?lang=en", data=fields, headers={**SAME, **FORM})
-    assert (answer.status_code, ran) == (200, [])
+    assert (answer.status_code, evaluations) == (200, [])
     assert "It comes up" in answer.text
 
 
@@ -220,19 +222,20 @@ async def test_where_no_change_tells_when_it_was_stored_the_page_says_when_it_wa
 ) -> None:
     await remember(page.app, "My cat Miso fears thunder.")
 
-    async def nothing(*_given: object, **_more: object) -> list[object]:
+    async def no_history(*_given: object, **_more: object) -> list[object]:
         return []
 
-    monkeypatch.setattr(type(page.app.conversation().archive), "history", nothing)
-    seen = (await page.get("", lang="en")).text
-    assert "The newest was said yesterday" in seen
-    assert "Last stored" not in seen
+    monkeypatch.setattr(type(page.app.conversation().archive), "history", no_history)
+    text = (await page.get("", lang="en")).text
+    assert "The newest was said yesterday" in text
+    assert "Last stored" not in text
 
 
 async def test_the_strip_of_a_long_time_has_a_bound_of_dots(page: Page) -> None:
     for number, time_ms in enumerate((FIRST_MS + DAY_MS, 0, page.app.clock() - DAY_MS)):
-        said = (Message("user", f"Miso {number}.", time_ms),)
-        made = ShortTermMemory(f"{number:016x}", time_ms, f"user: Miso {number}.", ("miso",), (9.0,), 0.0, CHAT, said)
-        await page.app._services.commit(CHAT, lambda _state, made=made: ([Added(made)], Done()), by="import")
-    seen = await page.get("", lang="en")
-    assert len(list(seen.named("circle"))) <= 2 * 261
+        messages = (Message("user", f"Miso {number}.", time_ms),)
+        text = f"user: Miso {number}."
+        memory = ShortTermMemory(f"{number:016x}", time_ms, text, ("miso",), (9.0,), 0.0, CHAT, messages)
+        await page.app._services.commit(CHAT, lambda _state, memory=memory: ([Added(memory)], Done()), by="import")
+    document = await page.get("", lang="en")
+    assert len(list(document.named("circle"))) <= 2 * 261

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from http_server import Server, serving
+from http_server import Server, give, serving
 from web_page import SAME, Parsed
-
-from memory_server.cli.parser import main
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("web") / "data"
-    given: dict[str, str] = {}
-    for name, scopes in (("alice", []), ("bob", []), ("carol", ["--read-only"])):
-        out = io.StringIO()
-        with redirect_stdout(out):
-            main(
-                [
-                    "tokens",
-                    "add",
-                    name,
-                    *(["--tenant", "alice"] if name == "carol" else ["--tenant", name]),
-                    "--data-dir",
-                    str(folder),
-                    *scopes,
-                ]
-            )
-        given[name] = next(word for word in out.getvalue().split() if len(word) > 30)
-    with serving(folder, http__web="true") as started:
-        yield started, given
+    tokens: dict[str, str] = {}
+    for name, tenant, scopes in (("alice", "alice", []), ("bob", "bob", []), ("carol", "alice", ["--read-only"])):
+        tokens[name] = give(folder, name, "--tenant", tenant, *scopes)
+    with serving(folder, http__web="true") as server:
+        yield server, tokens
 
 
 @contextmanager
-def _entered(server: Server, token: str) -> Iterator[httpx.Client]:
+def entered(server: Server, token: str) -> Iterator[httpx.Client]:
     """A client that was let in; its paths are below its own page."""
     with httpx.Client(base_url=server.url, timeout=30) as client:
         answer = client.post("/web/enter", data={"token": token}, headers=SAME)
@@ -51,16 +35,16 @@ def _entered(server: Server, token: str) -> Iterator[httpx.Client]:
 def test_a_token_shows_its_own_memories_and_no_others(server: tuple[Server, dict[str, str]]) -> None:
     started, tokens = server
     for name in ("alice", "bob"):
-        said = {"messages": [{"role": "user", "content": f"The cat of {name} is called {name}puss."}]}
+        turn = {"messages": [{"role": "user", "content": f"The cat of {name} is called {name}puss."}]}
         headers = {"authorization": f"Bearer {tokens[name]}"}
-        httpx.post(f"{started.url}/v1/remember_turn", json=said, headers=headers).raise_for_status()
-    for name, other in (("alice", "bob"), ("bob", "alice"), ("carol", "bob")):
-        with _entered(started, tokens[name]) as client:
-            own = {"carol": "alice"}.get(name, name)
+        httpx.post(f"{started.url}/v1/remember_turn", json=turn, headers=headers).raise_for_status()
+    for name, stranger in (("alice", "bob"), ("bob", "alice"), ("carol", "bob")):
+        with entered(started, tokens[name]) as client:
+            owner = {"carol": "alice"}.get(name, name)
             for path in ("", "subject", "history?all=1", "find?q=cat"):
-                seen = client.get(path, headers={"accept-language": "en"}).text
-                assert f"{other}puss" not in seen
-            assert f"{own}puss" in client.get("subject").text
+                text = client.get(path, headers={"accept-language": "en"}).text
+                assert f"{stranger}puss" not in text
+            assert f"{owner}puss" in client.get("subject").text
 
 
 def test_a_wrong_token_and_no_token_open_nothing(server: tuple[Server, dict[str, str]]) -> None:
@@ -77,17 +61,17 @@ def test_a_wrong_token_and_no_token_open_nothing(server: tuple[Server, dict[str,
 
 def test_the_page_is_below_an_address_that_only_its_reader_knows(server: tuple[Server, dict[str, str]]) -> None:
     started, tokens = server
-    with _entered(started, tokens["alice"]) as alice, _entered(started, tokens["bob"]) as bob:
+    with entered(started, tokens["alice"]) as alice, entered(started, tokens["bob"]) as bob:
         [cookie] = alice.cookies.jar
         path = alice.base_url.path
         assert cookie.path == path, "cookies know no ports, so the path is what others cannot guess"
         assert len(path) > len("/web//") + 40
         assert path != bob.base_url.path, "another reader is a stranger too"
         assert cookie.value not in path
-        own = {"cookie": f"{cookie.name}={cookie.value}"}
-        for other in ("/web/", "/web/subject", "/web/x/", bob.base_url.path, path.rstrip("/")):
-            answer = httpx.get(f"{started.url}{other}", headers=own)
-            assert answer.status_code == 401, other
+        headers = {"cookie": f"{cookie.name}={cookie.value}"}
+        for other_path in ("/web/", "/web/subject", "/web/x/", bob.base_url.path, path.rstrip("/")):
+            answer = httpx.get(f"{started.url}{other_path}", headers=headers)
+            assert answer.status_code == 401, other_path
             assert path not in answer.text
         assert httpx.get(f"{started.url}{path}").status_code == 401, "without the cookie"
         assert alice.get("").status_code == 200
@@ -98,9 +82,9 @@ def test_the_page_is_below_an_address_that_only_its_reader_knows(server: tuple[S
 def test_the_form_for_a_token_works_wherever_it_is_shown(server: tuple[Server, dict[str, str]], path: str) -> None:
     started, tokens = server
     with httpx.Client(base_url=started.url, timeout=30) as client:
-        shown = Parsed(client.get(path).text)
-        [form] = shown.named("form")
-        [style] = [link["href"] for link in shown.named("link") if link["rel"] == "stylesheet"]
+        document = Parsed(client.get(path).text)
+        [form] = document.named("form")
+        [style] = [link["href"] for link in document.named("link") if link["rel"] == "stylesheet"]
         assert client.get(httpx.URL(f"{started.url}{path}").join(style)).status_code == 200
         door = httpx.URL(f"{started.url}{path}").join(form["action"])
         entered = client.post(door, data={"token": tokens["alice"]}, headers=SAME)
@@ -110,7 +94,7 @@ def test_the_form_for_a_token_works_wherever_it_is_shown(server: tuple[Server, d
 
 def test_a_token_that_only_reads_changes_nothing(server: tuple[Server, dict[str, str]]) -> None:
     started, tokens = server
-    with _entered(started, tokens["carol"]) as client:
+    with entered(started, tokens["carol"]) as client:
         assert not list(Parsed(client.get("health").text).named("button"))
         assert client.post("do/backup", data={"back": ""}, headers=SAME).status_code == 422
 

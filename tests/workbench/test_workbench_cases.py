@@ -26,9 +26,9 @@ MINIMAL = "trigger: 'true'\nexpect: fired\n"
 def read(folder: Path, text: str, name: str = "a.trigger.yaml") -> list[Case]:
     path = folder / name
     path.write_text(text, encoding="utf-8")
-    found = read_fixture(path)
-    assert not [one for one in found if isinstance(one, Unusable)]
-    return [one for one in found if isinstance(one, Case)]
+    cases = read_fixture(path)
+    assert not [case for case in cases if isinstance(case, Unusable)]
+    return [case for case in cases if isinstance(case, Case)]
 
 
 def test_a_file_without_cases_is_one_case(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
 def test_every_mistake_gets_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "pack.json").write_text('[{"name": "birthday", "prompt": "p", "trigger": "1"}]', "utf-8")
     (tmp_path / "a.trigger.yaml").write_text(text, "utf-8")
-    (reason,) = [one.reason for one in collect([tmp_path / "a.trigger.yaml"]) if isinstance(one, Unusable)]
-    assert sentence in reason
-    assert reason.count("\n") == 0
+    (unusable,) = [case for case in collect([tmp_path / "a.trigger.yaml"]) if isinstance(case, Unusable)]
+    assert sentence in unusable.reason
+    assert unusable.reason.count("\n") == 0
 
 
 def test_a_broken_json_fixture_says_its_line(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_folders_are_searched_and_files_taken_once(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for name in ("b.trigger.yaml", "deep/a.trigger.json", "other.yaml"):
         (tmp_path / name).write_text(MINIMAL, "utf-8")
-    found = fixture_files([str(tmp_path), str(tmp_path / "b.trigger.yaml"), str(tmp_path / "other.yaml")])
-    assert [path.name for path in found] == ["b.trigger.yaml", "a.trigger.json", "other.yaml"]
+    paths = fixture_files([str(tmp_path), str(tmp_path / "b.trigger.yaml"), str(tmp_path / "other.yaml")])
+    assert [path.name for path in paths] == ["b.trigger.yaml", "a.trigger.json", "other.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_a_pipe_that_a_fixture_names_is_not_waited_for(tmp_path: Path, keys: str
     letting_go.start()
     (tmp_path / "a.trigger.yaml").write_text(f"{keys}\nexpect: fired\n", encoding="utf-8")
     try:
-        [found] = collect([tmp_path / "a.trigger.yaml"])
+        [case] = collect([tmp_path / "a.trigger.yaml"])
     finally:
         letting_go.cancel()
-    assert isinstance(found, Unusable)
-    assert "odd is not a file; name a file" in found.reason
+    assert isinstance(case, Unusable)
+    assert "odd is not a file; name a file" in case.reason

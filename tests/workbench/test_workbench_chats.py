@@ -62,13 +62,13 @@ GPT = {
 }
 
 
-def said(messages: list[chat.Message]) -> list[tuple[str, str]]:
+def roles_and_texts(messages: list[chat.Message]) -> list[tuple[str, str]]:
     return [(message["role"], message["content"]) for message in messages]
 
 
 def test_a_sillytavern_export_becomes_messages_without_hidden_ones() -> None:
     messages = chat.parse(TAVERN, SHANGHAI)[0]
-    assert said(messages) == [("user", "你好"), ("assistant", "hi"), ("system", "It rains.")]
+    assert roles_and_texts(messages) == [("user", "你好"), ("assistant", "hi"), ("system", "It rains.")]
     assert [message["name"] for message in messages] == ["小满", "阿澈", "x"]
     assert messages[0]["timestamp"] == datetime(2023, 6, 19, 14, 20, tzinfo=SHANGHAI).timestamp() * 1000
     assert messages[1]["timestamp"] - messages[0]["timestamp"] == 72_123
@@ -76,7 +76,7 @@ def test_a_sillytavern_export_becomes_messages_without_hidden_ones() -> None:
 
 def test_a_chatgpt_export_gives_the_current_branch() -> None:
     messages = chat.parse(json.dumps([GPT]))[0]
-    assert said(messages) == [("user", "where?"), ("assistant", "the second answer"), ("user", "thanks")]
+    assert roles_and_texts(messages) == [("user", "where?"), ("assistant", "the second answer"), ("user", "thanks")]
     assert messages[0]["timestamp"] == 1_750_000_000_500
     assert chat.parse(json.dumps(GPT))[0] == messages
 
@@ -87,7 +87,7 @@ def test_without_a_current_node_the_newest_leaf_counts() -> None:
         "current_node": None,
         "mapping": {**GPT["mapping"], "b1": node("a", [], "assistant", "later", create_time=1_760_000_000)},
     }
-    assert said(chat.parse(json.dumps(tree))[0])[-1] == ("assistant", "later")
+    assert roles_and_texts(chat.parse(json.dumps(tree))[0])[-1] == ("assistant", "later")
 
 
 @pytest.mark.parametrize("time", ["Infinity", "1e999", "1e306", "9" * 400])
@@ -104,7 +104,7 @@ def test_times_that_are_not_numbers_are_not_known() -> None:
 
 def test_a_loop_in_the_tree_ends() -> None:
     looped = {"mapping": {"a": node("b", [], "user", "1"), "b": node("a", [], "user", "2")}, "current_node": "a"}
-    assert said(chat.parse(json.dumps(looped))[0]) == [("user", "2"), ("user", "1")]
+    assert roles_and_texts(chat.parse(json.dumps(looped))[0]) == [("user", "2"), ("user", "1")]
 
 
 def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Pat
         json.dumps([{**GPT, "title": "A"}, GPT, {**GPT, "title": "Trip home", "current_node": "b1"}]), "utf-8"
     )
     assert len(read_chat(f"{file}#2")) == 3
-    assert said(read_chat(f"{file}#trip HOME"))[-1] == ("assistant", "the first answer")
+    assert roles_and_texts(read_chat(f"{file}#trip HOME"))[-1] == ("assistant", "the first answer")
     for which, sentence in (
         ("", "has 3 conversations; add # and a number or a part of the title"),
         ("#4", "no conversation 4; give a number from 1 to 3"),
@@ -126,7 +126,7 @@ def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Pat
 
 def test_a_file_whose_name_has_a_hash_is_read(tmp_path: Path) -> None:
     (tmp_path / "chat#1.txt").write_text("user: hi", "utf-8")
-    assert said(read_chat(str(tmp_path / "chat#1.txt"))) == [("user", "hi")]
+    assert roles_and_texts(read_chat(str(tmp_path / "chat#1.txt"))) == [("user", "hi")]
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_file_whose_name_has_a_hash_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, str]]) -> None:
-    assert said(chat.parse(text)[0]) == expected
-    assert said(chat.parse("\ufeff" + text)[0]) == expected
+    assert roles_and_texts(chat.parse(text)[0]) == expected
+    assert roles_and_texts(chat.parse("\ufeff" + text)[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_what_is_no_chat_gets_one_sentence(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("date", "expected"),
     [
         ("2023-06-04T12:30:00.000Z", "2023-06-04T12:30:00+00:00"),
         ("2023-06-04T12:30", "2023-06-04T12:30:00+08:00"),
@@ -186,16 +186,16 @@ def test_what_is_no_chat_gets_one_sentence(text: str, sentence: str) -> None:
         (0, "1970-01-01T00:00:00+00:00"),
     ],
 )
-def test_dates_of_every_form_are_milliseconds(given: object, expected: str) -> None:
-    assert datetime.fromtimestamp(milliseconds(given, SHANGHAI) / 1000, UTC) == datetime.fromisoformat(expected)
+def test_dates_of_every_form_are_milliseconds(date: object, expected: str) -> None:
+    assert datetime.fromtimestamp(milliseconds(date, SHANGHAI) / 1000, UTC) == datetime.fromisoformat(expected)
 
 
 @pytest.mark.parametrize(
-    "given", ["June 31, 2023 2:20pm", "Foo 1, 2023 1:00am", "May 1, 2023 13:00pm", "2023-13-01", "", 1e300, [], 10**17]
+    "date", ["June 31, 2023 2:20pm", "Foo 1, 2023 1:00am", "May 1, 2023 13:00pm", "2023-13-01", "", 1e300, [], 10**17]
 )
-def test_what_is_no_date_is_refused(given: object) -> None:
+def test_what_is_no_date_is_refused(date: object) -> None:
     with pytest.raises(DateError):
-        milliseconds(given, UTC)
+        milliseconds(date, UTC)
 
 
 TEXT = "user: 今天是我的生日，记得吗？\n"
@@ -204,21 +204,21 @@ TEXT = "user: 今天是我的生日，记得吗？\n"
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_utf_and_marked_files_are_read_as_they_are(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "chat.txt").write_bytes(TEXT.replace("\n", "\r\n").encode(encoding))
-    assert said(read_chat(str(tmp_path / "chat.txt"))) == [("user", TEXT[6:-1])]
+    assert roles_and_texts(read_chat(str(tmp_path / "chat.txt"))) == [("user", TEXT[6:-1])]
 
 
 @pytest.mark.parametrize("name", ["gbk", "GB2312", "cp936", "936", "gb18030"])
 def test_what_is_called_gbk_may_hold_emoji(tmp_path: Path, name: str) -> None:
     file = tmp_path / "chat.txt"
     file.write_bytes("user: 芒果打碎了花瓶😹".encode("gb18030"))
-    assert said(read_chat(str(file), name)) == [("user", "芒果打碎了花瓶😹")]
+    assert roles_and_texts(read_chat(str(file), name)) == [("user", "芒果打碎了花瓶😹")]
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "gb18030"])
 def test_gbk_is_read_when_it_is_said_and_advised_when_not(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "chat.txt"
     file.write_bytes(TEXT.encode(encoding))
-    assert said(read_chat(str(file), "gb18030")) == [("user", TEXT[6:-1])]
+    assert roles_and_texts(read_chat(str(file), "gb18030")) == [("user", TEXT[6:-1])]
     with pytest.raises(
         UsageError, match="is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
     ):
@@ -323,19 +323,19 @@ def test_no_text_is_lost_whoever_speaks(text: str) -> None:
         messages, _ = chat.parse(text)
     except chat.ChatError:
         return
-    kept = "".join(str(message.get("name", message["role"])) + message["content"] for message in messages)
+    kept_text = "".join(str(message.get("name", message["role"])) + message["content"] for message in messages)
     for char in "ab小明1.":
-        assert kept.count(char) >= text.count(char), char
+        assert kept_text.count(char) >= text.count(char), char
 
 
 def test_a_conversation_of_a_claude_export_is_chosen_by_its_number_or_title() -> None:
-    said = {
+    first_message = {
         "sender": "human",
         "created_at": "2024-03-06T19:23:47.5Z",
         "content": [{"type": "text", "text": "京都几月好？"}],
     }
-    other = {"name": "tea", "chat_messages": [{"sender": "assistant", "text": "old files have only this"}]}
-    export = json.dumps([{"name": "trip", "chat_messages": [said]}, other])
+    other_conversation = {"name": "tea", "chat_messages": [{"sender": "assistant", "text": "old files have only this"}]}
+    export = json.dumps([{"name": "trip", "chat_messages": [first_message]}, other_conversation])
     message = {"role": "user", "content": "京都几月好？", "timestamp": 1_709_753_027_500}
     assert chat.parse(export, None, "1")[0] == chat.parse(export, None, "tri")[0] == [message]
     assert chat.parse(export, None, "tea")[0] == [{"role": "assistant", "content": "old files have only this"}]

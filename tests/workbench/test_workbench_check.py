@@ -43,15 +43,17 @@ def test_a_check_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         ([], "there is no trigger; name a file, or give the trigger with -e"),
         (["missing.js"], "missing.js cannot be read: No such file or directory"),
         (["-e", "1", "a.js"], "-e takes no files; give the code alone, or write it to a file"),
     ],
 )
-def test_a_wrong_check_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    assert run(capsys, *arguments) == (2, "", f"trigger-sandbox: {said}\n")
+def test_a_wrong_check_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert run(capsys, *arguments) == (2, "", f"trigger-sandbox: {sentence}\n")
 
 
 def test_the_sample_pack_is_clean(capsys: pytest.CaptureFixture[str]) -> None:

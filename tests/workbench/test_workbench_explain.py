@@ -24,9 +24,9 @@ SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Driver]:
-    made = Driver(SandboxLimits(), workers=1, timezone="UTC")
-    yield made
-    made.close()
+    driver = Driver(SandboxLimits(), workers=1, timezone="UTC")
+    yield driver
+    driver.close()
 
 
 def traced(driver: Driver, source: str) -> RunReport:
@@ -42,7 +42,7 @@ def traced(driver: Driver, source: str) -> RunReport:
 def values_of(driver: Driver, source: str) -> dict[str, str]:
     """The last value of each operand that was evaluated."""
     rows = {row[0]: row[-1] for row in traced(driver, source).trace[-1]["operands"]}
-    return {one.text: rows[one.number] for one in operands(syntax.parse(source)) if one.number in rows}
+    return {operand.text: rows[operand.number] for operand in operands(syntax.parse(source)) if operand.number in rows}
 
 
 def calls_of(driver: Driver, source: str) -> Sequence[Mapping[str, Any]]:
@@ -115,7 +115,7 @@ FORMS = st.sampled_from(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(FORMS, EXPRESSIONS, EXPRESSIONS)
 def test_a_traced_copy_comes_to_the_verdict_of_the_server(driver: Driver, form: str, a: str, b: str) -> None:
     traced(driver, form.replace("{a}", a).replace("{b}", b))
@@ -151,8 +151,8 @@ def test_every_operand_has_its_value(driver: Driver) -> None:
 
 def test_what_was_not_reached_has_no_value(driver: Driver) -> None:
     source = "false && context.messages.length || 3"
-    unseen = {one.text for one in operands(syntax.parse(source))} - set(values_of(driver, source))
-    assert unseen == {"context.messages.length"}
+    texts = {operand.text for operand in operands(syntax.parse(source))}
+    assert texts - set(values_of(driver, source)) == {"context.messages.length"}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_values_are_shown_without_running_code_of_theirs(driver: Driver, value: 
 def test_a_call_says_what_it_found_and_where(driver: Driver) -> None:
     source = "match_keys(context.messages, ['生日', /b(?=irth)|cak./gi, 'tea', ''], 'any', 9) > 0"
     (call,) = calls_of(driver, source)
-    assert tuple(call[one] for one in ("trace", "scope", "depth", "result", "places")) == (
+    assert tuple(call[name] for name in ("trace", "scope", "depth", "result", "places")) == (
         "match_keys",
         '"any"',
         "9",
@@ -189,11 +189,11 @@ def test_a_call_says_what_it_found_and_where(driver: Driver) -> None:
 
 
 def test_the_shown_part_of_a_long_message_has_the_match(driver: Driver) -> None:
-    for key, found in (("'生日'", "生日"), ("/b.r+/", "bir")):
+    for key, matched_text in (("'生日'", "生日"), ("/b.r+/", "bir")):
         text = "x" * 300 + " 生日 birth " + "y" * 300
         source = f"match_keys([{{role: 'user', content: {text!r}}}], [{key}])"
-        ((_, ((place, shown, _),)),) = calls_of(driver, source)[0]["keys"]
-        assert (place, shown[0], found in shown[:24]) == (-1, "…", True)
+        ((_, ((number, shown, _),)),) = calls_of(driver, source)[0]["keys"]
+        assert (number, shown[0], matched_text in shown[:24]) == (-1, "…", True)
 
 
 def test_a_key_in_another_spelling_says_which(driver: Driver) -> None:
@@ -221,7 +221,7 @@ def test_a_loop_is_counted_and_a_few_of_its_calls_are_noted(driver: Driver) -> N
     lines = reasons(source, report, [])
     assert "true   if: match_keys(args, ['x']) || i = 4999 (5000 times, the last)" in lines
     assert lines[-1] == "and 4980 more calls"
-    assert not any("never reached" in line for line in lines)
+    assert not any("not evaluated" in line for line in lines)
 
 
 def test_a_copy_that_was_stopped_claims_nothing(driver: Driver) -> None:
@@ -244,7 +244,7 @@ def test_a_copy_that_was_stopped_claims_nothing(driver: Driver) -> None:
 def test_what_threw_is_not_called_unreached(driver: Driver, source: str, shown: list[str]) -> None:
     lines = reasons(source, traced(driver, source), CONTEXT["messages"])
     assert [line for line in shown if line not in lines] == []
-    assert "-      was never reached" not in lines
+    assert "-      was not evaluated" not in lines
 
 
 def test_no_trigger_reaches_the_probe_or_the_trace(driver: Driver) -> None:
@@ -282,12 +282,12 @@ def test_the_time_of_a_run_is_that_of_the_message(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--at", "1"], "--at: there is no message 1; there are no messages; add --chat"),
         (["--window", "0"], "--window must be at least 1 message"),
     ],
 )
-def test_a_wrong_run_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_a_wrong_run_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
     code, out, err = run(capsys, "-e", "1", *arguments)
-    assert (code, out, err) == (2, "", f"trigger-sandbox: {said}\n")
+    assert (code, out, err) == (2, "", f"trigger-sandbox: {sentence}\n")

@@ -25,7 +25,7 @@ def test_what_is_written_passes(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     code, out, _ = run(capsys, "test", str(tmp_path))
     assert code == 0, out
     code, out, _ = run(capsys, "check", *map(str, tmp_path.glob("*.js")))
-    assert code == (1 if "is past" in out else 0), out  # the day of the exam comes and goes
+    assert code == int("is past" in out), out  # the day of the exam comes and goes
 
 
 def test_there_is_a_template_for_every_kind() -> None:
@@ -61,3 +61,41 @@ def test_other_words_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: P
         cli.main(["new", *words.split(), "-o", str(tmp_path)])
     assert words.split()[-1] in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [
+        ("lunar", "lunar-birthday"),
+        ("lunar-birthdy", "lunar-birthday"),
+        ("农历生日", "lunar-birthday"),
+        ("leap", "leap-birthday"),
+        ("birtday", "birthday"),
+        ("annivesary", "anniversary"),
+        ("weekend", "weekday"),
+    ],
+)
+def test_a_mistyped_template_says_what_was_meant(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str, meant: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["new", kind, "-o", str(tmp_path)])
+    assert f"did you mean `{meant}`?" in capsys.readouterr().err
+
+
+def test_a_template_that_is_like_none_gets_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["new", "xyzzy"])
+    assert "choose one of: birthday, lunar-birthday, leap-birthday" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("nwe", "birthday"), "new"), (("tset", "x"), "test"), (("pack", "chek", "x"), "check"), (("lint",), "check")],
+)
+def test_a_mistyped_command_says_what_was_meant(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], meant: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    assert f"did you mean `{meant}`?" in capsys.readouterr().err

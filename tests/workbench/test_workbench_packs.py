@@ -60,12 +60,12 @@ def test_what_is_no_pack_gets_one_sentence(
 
 
 def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> None:
-    found = read_usable(PACK)[0]
-    assert memory_named(PACK, found, "夜深了") is memory_named(PACK, found, "8")
+    memories = read_usable(PACK)[0]
+    assert memory_named(PACK, memories, "夜深了") is memory_named(PACK, memories, "8")
     with pytest.raises(UsageError, match="did you mean '芒果过敏'"):
-        memory_named(PACK, found, "芒果")
+        memory_named(PACK, memories, "芒果")
     with pytest.raises(UsageError, match="pack show"):
-        memory_named(PACK, found, "99")
+        memory_named(PACK, memories, "99")
 
 
 def test_show_prints_a_memory_as_a_person_reads_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -139,11 +139,12 @@ def test_every_command_does_the_rest_of_a_pack(
     for name, text in (("CHAT", "user: a\n"), ("OLD", "false")):
         (tmp_path / name).write_text(text, "utf-8")
         files[name] = str(tmp_path / name)
-    code = cli.main([files.get(one, one) for one in arguments])
-    got = capsys.readouterr()
+    code = cli.main([files.get(argument, argument) for argument in arguments])
+    out, err = capsys.readouterr()
     assert code == 2
+    printed = {"out": out, "err": err}[stream]
     for text in shown:
-        assert text in (got.out if stream == "out" else got.err)
+        assert text in printed
 
 
 def test_a_memory_is_found_by_its_number_in_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -172,12 +173,13 @@ def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
 
     cases = read_fixture(SAMPLES / "triggers.trigger.yaml")
     seen = {(case.memory, case.expected) for case in cases if isinstance(case, Case)}
-    names = [memory.name for memory in read_usable(PACK)[0]]
-    assert {(name, verdict) for name in names for verdict in ("fired", "quiet")} <= seen
+    for memory in read_usable(PACK)[0]:
+        assert {(memory.name, "fired"), (memory.name, "quiet")} <= seen
 
 
 def test_pack_test_says_what_has_no_case_or_no_fixture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    name = pack(tmp_path, *({"name": one, "prompt": "p", "trigger": "true"} for one in ("a", "b", "c")))
+    memories = [{"name": letter, "prompt": "p", "trigger": "true"} for letter in "abc"]
+    name = pack(tmp_path, *memories)
     code, _, err = run(capsys, "pack", "test", name)
     assert code == 2
     assert "no fixture beside" in err

@@ -31,13 +31,9 @@ nope
 :quit
 true"""
     out = piped(capsys, monkeypatch, lines, "--participants", '{"user": "Ann"}', "--tz", "Asia/Shanghai")
-    shown = [line.split(" ms")[0][:8].strip() for line in out]
-    assert [one for one in shown if one in ("fired", "quiet", "failed", "console")] == [
-        "fired",
-        "console",
-        "fired",
-        "failed",
-    ]
+    labels = [line.split(" ms")[0][:8].strip() for line in out]
+    verdicts = [label for label in labels if label in ("fired", "quiet", "failed", "console")]
+    assert verdicts == ["fired", "console", "fired", "failed"]
     assert "console  9" in out
     assert "'soon' is not an ISO time; give one such as 2026-07-17T09:00" in out
     assert out[out.index("value  operand") + 1 :][:2] == [

@@ -97,7 +97,7 @@ def test_a_sandbox_that_cannot_run_is_one_sentence(
 def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path) -> None:
     code, out, _ = run(capsys, "test", str(fixture), "-k", "WORDS")
     assert code == 0
-    assert "1 passed, 4 not chosen in " in out
+    assert "1 passed, 4 not selected in " in out
     code, out, _ = run(capsys, "test", str(fixture), "-x")
     assert code == 1
     assert "1 failed, 1 passed in " in out
@@ -190,11 +190,11 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, t
 def test_cases_of_one_zone_share_a_sandbox(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[str] = []
+    timezones: list[str] = []
 
     class Counted(TriggerSandbox):
         def __init__(self, *, timezone: str) -> None:
-            made.append(timezone)
+            timezones.append(timezone)
             super().__init__(timezone=timezone, workers=1)
 
     monkeypatch.setattr(testing, "TriggerSandbox", Counted)
@@ -202,7 +202,7 @@ def test_cases_of_one_zone_share_a_sandbox(
     path = tmp_path / "a.trigger.yaml"
     path.write_text(f"trigger: Intl.DateTimeFormat().resolvedOptions().timeZone.length > 2\ncases:\n{rows}", "utf-8")
     assert run(capsys, "test", str(path))[0] == 0
-    assert made == ["UTC", "Asia/Shanghai", "UTC"]
+    assert timezones == ["UTC", "Asia/Shanghai", "UTC"]
 
 
 async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
@@ -212,9 +212,9 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
         for memory in read_usable(str(SAMPLES / "triggers.json"))[0]:
             added = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
             await call(TOOLS["add_long_term_memory"], app.call, added)
-        asked = {"messages": question["messages"]}
-        answer = await call(TOOLS["search_long_term_memories"], app.call, asked)
-    return {one["name"] for one in answer.structured["activated"]}
+        query = {"messages": question["messages"]}
+        answer = await call(TOOLS["search_long_term_memories"], app.call, query)
+    return {memory["name"] for memory in answer.structured["activated"]}
 
 
 def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,14 +223,15 @@ def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys:
     names = [memory.name for memory in read_usable(str(SAMPLES / "triggers.json"))[0]]
     fired = 0
     for number, question in enumerate(json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:2]):
-        found = asyncio.run(activated(tmp_path / f"memories{number}", question))
-        fired += len(found)
+        activated_names = asyncio.run(activated(tmp_path / f"memories{number}", question))
+        fired += len(activated_names)
+        verdicts = dict.fromkeys(activated_names, "fired")
         fixture = {
             "pack": "triggers.json",
             "tz": "Asia/Shanghai",
             "now": question["now"],
             "chat": question["messages"],
-            "cases": [{"memory": name, "expect": "fired" if name in found else "quiet"} for name in names],
+            "cases": [{"memory": name, "expect": verdicts.get(name, "quiet")} for name in names],
         }
         (tmp_path / f"{number}.trigger.json").write_text(json.dumps(fixture, ensure_ascii=False), "utf-8")
     assert fired >= 2

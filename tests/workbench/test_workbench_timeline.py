@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import Failed, Fired, Quiet, cli
+from sandbox import cli
 from sandbox.workbench.terminal import bar, cells
 from sandbox.workbench.timeline import longest_silence, per_mark, picture
 
 DAY_MS = 86_400_000
 START_MS = 1_782_864_000_000  # 1 July 2026, 00:00 UTC
-VERDICTS = st.lists(st.sampled_from([Fired(1), Quiet(1), Failed("thrown", "x", None, None, 1)]), max_size=60)
+MARKS = st.text("#s.!cgpdoawrt", max_size=60)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         "<b>third</b>": "new Date().getDate() === 3 || new Date().getDate() === 31 && context.messages.length > 1",
         "fails": "context.messages.length > 2 && context.participants.x.y",
     }
-    memories = [{"name": name, "prompt": "p", "trigger": trigger} for name, trigger in pack.items()]
+    memories = [{"name": name, "prompt": name, "trigger": trigger} for name, trigger in pack.items()]
     (tmp_path / "pack.json").write_text(json.dumps(memories), "utf-8")
     (tmp_path / "new.js").write_text("match_keys(context.messages, ['生日'], 'any', 2) > 0", "utf-8")
     (tmp_path / "old.js").write_text(pack["生日"], "utf-8")
@@ -76,7 +76,7 @@ def test_two_versions_are_compared(capsys: pytest.CaptureFixture[str], folder: P
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["pack.json", "--compare", "old.js"], "--compare takes one new trigger and the old one; name one FILE"),
         (["missing.js"], "missing.js cannot be read: No such file or directory"),
@@ -88,24 +88,25 @@ def test_a_wrong_timeline_gets_one_sentence(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
-    said: str,
+    sentence: str,
 ) -> None:
     monkeypatch.chdir(folder)
-    assert run(capsys, folder, *arguments) == (2, "", f"trigger-sandbox: {said}\n")
+    assert run(capsys, folder, *arguments) == (2, "", f"trigger-sandbox: {sentence}\n")
 
 
-@given(VERDICTS, st.integers(1, 40))
-def test_a_picture_fits_and_hides_no_firing(verdicts: list[Fired | Quiet | Failed], width: int) -> None:
-    each = per_mark(len(verdicts), width)
-    shown = picture(verdicts, each)
+@given(MARKS, st.integers(1, 40))
+def test_a_picture_fits_and_hides_no_firing(marks: str, width: int) -> None:
+    marks_a_cell = per_mark(len(marks), width)
+    shown = picture(marks, marks_a_cell)
     assert len(shown) <= width
-    assert ("!" in shown) == any(isinstance(one, Failed) for one in verdicts)
-    fired, silence = sum(isinstance(one, Fired) for one in verdicts), longest_silence(verdicts)
-    assert shown.count("#") <= fired
-    assert fired + silence >= min(1, len(verdicts))
-    assert silence == max(
-        (len(part) for part in "".join("#" if isinstance(v, Fired) else "." for v in verdicts).split("#")), default=0
-    )
+    assert ("!" in shown) == ("!" in marks)
+    assert shown.count("#") <= marks.count("#")
+    assert ("#" in shown) == any("#" in part and "!" not in part for part in parts(marks, marks_a_cell))
+    assert longest_silence(marks) == max(map(len, marks.replace("s", "#").split("#")))
+
+
+def parts(marks: str, size: int) -> list[str]:
+    return [marks[begin : begin + size] for begin in range(0, len(marks), size)]
 
 
 class Screen(io.StringIO):
@@ -115,11 +116,12 @@ class Screen(io.StringIO):
 
 def test_the_bar_is_for_terminals_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    screen, pipe = Screen(), io.StringIO()
+    screen = Screen()
+    pipe = io.StringIO()
     for out in (screen, pipe):
         with bar(4, "messages", out) as progress:
-            for done in range(1, 5):
-                progress(done)
+            for count in range(1, 5):
+                progress(count)
     assert pipe.getvalue() == ""
     shown = re.sub(r"\x1b\[[\d;?]*m", "", screen.getvalue())
     assert "4/4 messages" in shown

@@ -15,28 +15,24 @@ is read elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
+from languages import _
 from memory_server.interchange.transcript_turns import TranscriptTurn, turns_of
-from memory_server.interchange.transcripts import answer_in, prompt_in, reading_of, row_of, rows_of_messages, time_of
+from memory_server.interchange.transcript_words import answer_in, prompt_in
+from memory_server.interchange.transcripts import reading_of, row_of, rows_of_messages, time_of
 from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
 from memory_server.knowledge.projects import Project
-from sandbox.locale import _
 
 CONTEXT_MESSAGES = 4
 """Messages of a search: the prompt, and the last few before it."""
 
 _COMPACTED = b'"compact_boundary"'
 """Quotes inside a message are escaped, so a message cannot contain it."""
-_OTHER_NAMES = {
-    "session_id": ("session_id", "sessionId", "conversation_id"),
-    "prompt_id": ("prompt_id", "generation_id"),
-}
-"""Fields that VS Code and Cursor call otherwise."""
 CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
 """Cursor's names of the events."""
 
@@ -73,22 +69,54 @@ class Turn:
     is_shortened: bool = False
 
 
-def event_of(given: Any) -> HookEvent:
+def event_of(record: Any) -> HookEvent:
     """The event that a hook was called for. Raises ValueError if this is not an event of a client."""
-    called = given.get("hook_event_name", given.get("hookEventName")) if isinstance(given, Mapping) else None
+    called = None
+    if isinstance(record, Mapping):
+        called = record.get("hook_event_name", record.get("hookEventName"))
     if not isinstance(called, str):
         raise ValueError(_("standard input is not a hook event: it must be an object with hook_event_name"))
-    roots = given.get("workspace_roots")
-    given = {"cwd": roots[0] if isinstance(roots, list) and roots else None, **given}
-    given["client"] = "cursor" if called in CURSOR else "claude-code" if "hook_event_name" in given else "vscode"
-    if called == "sessionStart" or given.get("source") == "new":
-        given["source"] = "startup"
+    source = _text_of(record, "source")
+    if called == "sessionStart" or source == "new":
+        source = "startup"
+    return HookEvent(
+        called=called,
+        session_id=_text_of(record, "session_id", "sessionId", "conversation_id"),
+        transcript_path=_text_of(record, "transcript_path"),
+        prompt=_text_of(record, "prompt"),
+        prompt_id=_text_of(record, "prompt_id", "generation_id"),
+        last_assistant_message=_text_of(record, "last_assistant_message"),
+        cwd=_folder_of(record),
+        source=source,
+        client=_client_of(record, called),
+    )
 
-    def text_of(name: str) -> str | None:
-        values = (given.get(each) for each in _OTHER_NAMES.get(name, (name,)))
-        return next((value for value in values if isinstance(value, str) and value.strip()), None)
 
-    return HookEvent(called, *(text_of(field.name) for field in fields(HookEvent)[1:]))
+def _text_of(record: Mapping[str, Any], *names: str) -> str | None:
+    """The text of a field, which clients call by one of these names; None: no client gave it."""
+    for name in names:
+        value = record.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+    return None
+
+
+def _folder_of(record: Mapping[str, Any]) -> str | None:
+    """The folder of the work; Cursor gives a list of them."""
+    if "cwd" in record:
+        return _text_of(record, "cwd")
+    roots = record.get("workspace_roots")
+    if isinstance(roots, list) and roots and isinstance(roots[0], str) and roots[0].strip():
+        return roots[0]
+    return None
+
+
+def _client_of(record: Mapping[str, Any], called: str) -> str:
+    if called in CURSOR:
+        return "cursor"
+    if "hook_event_name" in record:
+        return "claude-code"
+    return "vscode"
 
 
 def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
@@ -96,21 +124,40 @@ def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True
     `transcript` (None: there is none) is not `whole`, it is the end of it: what was earlier counts as gone."""
     if not event.session_id:
         return None
-    return Session(event.session_id, None if transcript is None else _context_since_ms(transcript, whole=whole))
+    if transcript is None:
+        return Session(event.session_id, None)
+    return Session(event.session_id, _context_since_ms(transcript, whole=whole))
 
 
 def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
-    end = len(transcript)
-    while (place := transcript.rfind(_COMPACTED, 0, end)) >= 0:
-        end = transcript.rfind(b"\n", 0, place) + 1
-        after = transcript.find(b"\n", place)
-        row = row_of(transcript[end : after if after >= 0 else None])
-        if row.get("subtype") == "compact_boundary" and (at_ms := time_of(row.get("timestamp"))) is not None:
-            return at_ms
+    """The time of the last compaction, or of the first line that is known; None: no line has a time."""
+    compacted_ms = _compacted_ms(transcript)
+    if compacted_ms is not None:
+        return compacted_ms
     if whole:
         return FIRST_MS
-    times = (time_of(row_of(line).get("timestamp")) for line in BytesIO(transcript))
-    return next((at_ms for at_ms in times if at_ms is not None), None)
+    for line in BytesIO(transcript):
+        time_ms = time_of(row_of(line).get("timestamp"))
+        if time_ms is not None:
+            return time_ms
+    return None
+
+
+def _compacted_ms(transcript: bytes) -> int | None:
+    """The time of the last compaction, which is looked for from the end; None: there was none."""
+    end = len(transcript)
+    while True:
+        place = transcript.rfind(_COMPACTED, 0, end)
+        if place < 0:
+            return None
+        line_start = transcript.rfind(b"\n", 0, place) + 1
+        line_end = transcript.find(b"\n", place)
+        row = row_of(transcript[line_start : line_end if line_end >= 0 else None])
+        if row.get("subtype") == "compact_boundary":
+            time_ms = time_of(row.get("timestamp"))
+            if time_ms is not None:
+                return time_ms
+        end = line_start
 
 
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
@@ -118,22 +165,23 @@ def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
     prompt = prompt_in(event.prompt or "")
     if not prompt:
         return ()
-    before = [spoken.message for spoken in _spoken(transcript) if spoken.prompt_id != event.prompt_id]
+    before = [line.message for line in _spoken(transcript) if line.prompt_id != event.prompt_id]
     return _searched_by(before, Message("user", prompt))
 
 
 def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, ...]:
-    return tuple(map(shortened, (*as_said(before)[-(CONTEXT_MESSAGES - 1) :], prompt)))
+    last_messages = as_said(before)[-(CONTEXT_MESSAGES - 1) :]
+    return tuple(map(shortened, (*last_messages, prompt)))
 
 
 def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     """The turn that just ended: all that the user said since the last one, and the answer; None if the user said
     nothing."""
     turns = list(turns_of(rows_of_messages(transcript)))
-    named = [turn for turn in turns if turn.prompt_id == event.prompt_id]
     if not turns:
         return None
-    ended = (named or turns)[-1]
+    turns_of_prompt = [turn for turn in turns if turn.prompt_id == event.prompt_id]
+    ended = (turns_of_prompt or turns)[-1]
     if not ended.has_words:
         return None
     if event.prompt_id is not None and ended.prompt_id not in (None, event.prompt_id):
@@ -153,15 +201,19 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
 
 def _asked(ended: TranscriptTurn, transcript: bytes) -> tuple[Message, ...]:
     """What the last prompt of a turn was searched by: `messages_now` at that prompt."""
-    spoken = [each.message for each in _spoken(transcript)]
+    messages = [line.message for line in _spoken(transcript)]
     prompts = [message for message in ended.asked if message.role == "user"]
-    prompted = [message for message in prompts if message.time_ms == ended.prompted_ms] or prompts[-1:]
-    before = spoken.index(prompted[0]) if prompted[0] in spoken else len(spoken)
-    return _searched_by(spoken[:before], prompted[0])
+    last_prompt = next((message for message in prompts if message.time_ms == ended.prompted_ms), prompts[-1])
+    before = messages
+    if last_prompt in messages:
+        before = messages[: messages.index(last_prompt)]
+    return _searched_by(before, last_prompt)
 
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
+    """A message of a transcript, and the id of its prompt, where the client gives one."""
+
     message: Message
     prompt_id: str | None
 
@@ -169,14 +221,16 @@ class _Spoken:
 def _spoken(transcript: bytes) -> list[_Spoken]:
     """The messages of a transcript, or of its end, each with the id of its prompt: only the words of user and model,
     without tools, thoughts and text of the client."""
-    spoken: list[_Spoken] = []
+    lines: list[_Spoken] = []
     for row in rows_of_messages(transcript):
         prompt_id = row.get("promptId")
+        if not isinstance(prompt_id, str):
+            prompt_id = None
         for message in reading_of(row).messages:
-            if spoken and spoken[-1].message.role == message.role == "assistant":
-                message = _joined([spoken.pop().message, message])[0]
-            spoken.append(_Spoken(message, prompt_id if isinstance(prompt_id, str) else None))
-    return spoken
+            if lines and lines[-1].message.role == message.role == "assistant":
+                message = _joined([lines.pop().message, message])[0]
+            lines.append(_Spoken(message, prompt_id))
+    return lines
 
 
 def _joined(answers: list[Message]) -> list[Message]:

@@ -18,9 +18,12 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from memory_server.app import App, Shared
+from languages import N_, _, in_this_language
+from memory_server.app import CallerView
 from memory_server.cli import linked
+from memory_server.cli.command_runner import Host
 from memory_server.cli.hook.claude_code import (
     CURSOR,
     HookContext,
@@ -40,24 +43,30 @@ from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError, NothingToKeep
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Session
+from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.kernel.text import words_between_commas
 from memory_server.knowledge.projects import NO_PROJECT, Project
+from memory_server.memories.prompt_block import Reader, recalled_block
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
     beginning_block,
+    keep_firings,
     noted_block,
     other_words_asked,
     recall_for_turn,
-    recalled_block,
 )
+from memory_server.runtime import ONE_QUESTION, ONE_TURN, Lifetime
 from memory_server.shared_process import entrance
 from memory_server.storage.repositories import folder_of_work, project_at
-from sandbox.locale import N_, _
+from sandbox.firing.room import Room
 
 CHARS = 800
 """Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two
 letters."""
+LORE_CHARS = 2_500
+"""Characters of memories with triggers beside it: each of them comes whole, and once in a session until its context is
+cut."""
 CONTEXT_BYTES = 1_000_000
 """Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""
 WINDOW_BYTES = 8_000_000
@@ -71,13 +80,14 @@ TURN_BYTES = 32_000_000
 """Bytes at the end of a transcript that hold a whole turn, with the results of tools between prompt and answer."""
 
 
-async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    # The entrance of a command that shares a process gives up by itself.
-    patience = _Deadline(flags.seconds, entrance.waited) if shared is None else None
+async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
+    patience = None
+    if not host.lasts:  # the entrance of a command that shares a process gives up by itself
+        patience = _Deadline(flags.seconds, entrance.waited)
     try:
         event = event_of(json_text.loads(standard_input()))
-        if shared is not None:
-            event = _seen_from(shared.folder, event)
+        if host.folder is not None:
+            event = _seen_from(host.folder, event)
         context = await _context_of(event)
     except (OSError, ValueError) as error:  # the client gave something that cannot be used: the memory is all right
         if patience is None or patience.end():
@@ -91,10 +101,11 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
         if context is not None and link is not None:
             from memory_server.cli.hook import linked_hook  # here: most machines have no link, and each hook waits
 
-            server = linked.LinkedServer(link, settings, lasts=shared is not None, folder=event.cwd)
+            server = linked.LinkedServer(link, settings, lasts=host.lasts, folder=event.cwd)
             output = _output(event, *await linked_hook.hook(server, context, flags))
         elif context is not None:
-            output = _output(event, await answer(settings, context, flags.chars, flags.flashbacks, shared))
+            block = await answer(settings, context, host, max_chars=flags.chars, flashbacks=flags.flashbacks)
+            output = _output(event, block)
     except MemoryPaused as error:
         if patience is None or patience.end():
             complain(_("hook: {reason}", str(error)))
@@ -132,10 +143,13 @@ async def _context_of(event: HookEvent) -> HookContext | None:
         case "Stop":
             transcript, turn = await _ended(event)
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
-            return HookContext(event, session, folder, turn=turn) if turn is not None and turn.messages else None
+            if turn is None or not turn.messages:
+                return None
+            return HookContext(event, session, folder, turn=turn)
         case "SessionStart":
-            # A continued session has its context.
-            return HookContext(event, session_of(event, None), folder) if event.source in BEGINNINGS else None
+            if event.source not in BEGINNINGS:
+                return None  # a continued session has its context
+            return HookContext(event, session_of(event, None), folder)
     raise ValueError(
         _("{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only", event.called)
     )
@@ -143,7 +157,9 @@ async def _context_of(event: HookEvent) -> HookContext | None:
 
 async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
     """The transcript, and the turn that ended."""
-    tries_left = 0 if event.last_assistant_message is None or event.transcript_path is None else TRANSCRIPT_TRIES
+    tries_left = 0
+    if event.last_assistant_message is not None and event.transcript_path is not None:
+        tries_left = TRANSCRIPT_TRIES
     while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
         turn = turn_ended(event, transcript or b"")
@@ -152,48 +168,77 @@ async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
         tries_left -= 1
         await asyncio.sleep(TRANSCRIPT_SECONDS)
     if transcript is None and event.transcript_path is not None:
-        complain(_("hook: {path} is not there, so this turn was not stored", event.transcript_path))
+        complain(_("hook: {path} does not exist, so this turn was not stored", event.transcript_path))
     if turn is not None and turn.is_shortened:
         complain(_("hook: a message of this turn is too long to be stored whole, so its middle is left out"))
     return transcript, turn
 
 
 async def answer(
-    settings: Settings, context: HookContext, max_chars: int | None, flashbacks: int, shared: Shared | None = None
+    settings: Settings, context: HookContext, host: Host, *, max_chars: int | None, flashbacks: int
 ) -> str:
     """The text for the model; "": there is none. Raises MemoryServerError."""
     match context.event.name:
         case "UserPromptSubmit":
-            return await _recalled(settings.with_flashbacks(flashbacks).unasked(), max_chars, context, shared)
+            return await _recalled(settings.with_flashbacks(flashbacks).unasked(), context, host, max_chars=max_chars)
         case "Stop":
-            await remembered(settings, context, shared)
+            await remembered(settings, context, host)
             return ""
-    return await _begun(settings, max_chars, context, shared)
+    return await _begun(settings, context, host, max_chars=max_chars)
 
 
-async def _recalled(settings: Settings, max_chars: int | None, context: HookContext, shared: Shared | None) -> str:
-    messages, session = context.messages, context.session
+async def _recalled(settings: Settings, context: HookContext, host: Host, *, max_chars: int | None) -> str:
+    messages = context.messages
     if max_chars is None:
-        max_chars = CHARS if language_of([messages[-1].content]) == "en" else CHARS // 2
-    async with _opened(settings, session, shared) as app:
+        max_chars = CHARS
+        if language_of([messages[-1].content]) != "en":
+            max_chars = CHARS // 2
+    async with _opened(settings, context.session, host, ONE_QUESTION) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         here = app.conversation()
-        by_chance = settings.short_term.flashback_count
         recollection = await recall_for_turn(
-            here, messages, folder=context.folder, flashbacks=by_chance, reinforce=False, by="hook"
+            here,
+            messages,
+            folder=context.folder,
+            flashbacks=settings.short_term.flashback_count,
+            reinforce=False,
+            lore_room=LORE_CHARS,
+            by="hook",
         )
-        given = app.home.given.to(session)
-        before = frozenset(given)
-        block = recalled_block(app.memories, recollection, max_chars=max_chars, given=given, here=context.folder)
+        given_lines = app.home.given_lines.to(context.session)
+        lines_before = frozenset(given_lines)
+        search = recollection.found
+        activation = recollection.activation
+        reader = Reader(given_lines, context.folder)
+        block = recalled_block(app.memories, search, activation, _room(max_chars), reader)
+        recollection = await keep_firings(here, recollection, block)
         noted, items = await noted_block(app.memories, messages, _project_of(app, context))
     if recollection.trouble:
         complain(_("hook: {reason}", recollection.trouble))
-    text = "\n".join(filter(None, (block, noted)))
-    _note(app, context, Given(here.id, messages, text, recollection.found.recall, recollection.activation, items))
-    return _claimed(app, context, text, given - before)
+    text = "\n".join(filter(None, (block.text, noted)))
+    answer = Given(
+        here.id,
+        messages,
+        text,
+        search.recall,
+        activation,
+        others=items,
+        fitting=block.fitting,
+        without_room=block.without_room,
+    )
+    _note(app, context, answer)
+    return _claimed(app, context, text, given_lines - lines_before)
 
 
-def _project_of(app: App, context: HookContext) -> Project | None:
+def _room(max_chars: int) -> Room:
+    """The room of a block with so many characters of what was said, and beside it whole memories with triggers."""
+    short_term_chars = max(0, max_chars - FRAME_CHARS)
+    return Room(
+        total=short_term_chars + LORE_CHARS, long_term=LORE_CHARS, ignoring_budget=0, short_term=short_term_chars
+    )
+
+
+def _project_of(app: CallerView, context: HookContext) -> Project | None:
     """The project that the event is of; None: that of the settings, or of the folder of this process."""
     if context.project is not None or context.event.cwd is None or app.settings.knowledge.project is not None:
         return context.project
@@ -201,15 +246,15 @@ def _project_of(app: App, context: HookContext) -> Project | None:
     return here or Project(NO_PROJECT)
 
 
-def _note(app: App, context: HookContext, given: Given) -> None:
+def _note(app: CallerView, context: HookContext, given: Given) -> None:
     event = context.event
     asker = {"by": N_("hook"), "client": event.client, "cwd": event.cwd, "turn": event.prompt_id}
     replace(app.call, asker=asker, folder=context.folder).note(given)
 
 
-async def _begun(settings: Settings, max_chars: int | None, context: HookContext, shared: Shared | None) -> str:
+async def _begun(settings: Settings, context: HookContext, host: Host, *, max_chars: int | None) -> str:
     event, session = context.event, context.session
-    async with _opened(settings, session, shared) as app:
+    async with _opened(settings, session, host, ONE_QUESTION) as app:
         with_last, here = event.source != "compact", app.conversation()
         room = min(max_chars or CHARS, BEGINNING_CHARS)
         asked = await other_words_asked(app.memories, here, room // 2) if _offers_recall(settings) else ""
@@ -235,11 +280,12 @@ def _offers_recall(settings: Settings) -> bool:
         has_toolset = not settings.tools
     else:
         has_toolset = any(map(settings.names_toolset, ("default", "turn", "all")))
-    tools, never = (words_between_commas(names or "") for names in (settings.tools, settings.exclude_tools))
-    return (has_toolset or "recall_turn" in tools) and "recall_turn" not in never
+    single_tools = words_between_commas(settings.tools or "")
+    excluded_tools = words_between_commas(settings.exclude_tools or "")
+    return (has_toolset or "recall_turn" in single_tools) and "recall_turn" not in excluded_tools
 
 
-def _claimed(app: App, context: HookContext, block: str, given: Collection[str], *, afresh: bool = False) -> str:
+def _claimed(app: CallerView, context: HookContext, block: str, given: Collection[str], *, afresh: bool = False) -> str:
     """The `block`; empty if another hook has just given it. Nothing is awaited from here to the answer: a hook that is
     taken back has claimed nothing, and has given no lines."""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.
@@ -247,54 +293,63 @@ def _claimed(app: App, context: HookContext, block: str, given: Collection[str],
     turn = event.prompt_id or event.source
     claimed = f"{event.name} {event.session_id} {turn}"
     if not app.settings.read_only:
-        if block and turn and not app.home.answered.claim(claimed, app.clock()):
+        if block and turn and not app.home.answered_events.claim(claimed, app.clock()):
             return ""
-        app.home.given.note(context.session, given, app.clock(), afresh=afresh)
+        app.home.given_lines.note(context.session, given, app.clock(), afresh=afresh)
     return block
 
 
 def _output(event: HookEvent, block: str, told: str = "") -> str:
     """The output for the client: `block` as context, and what the user is `told`; empty if both are."""
+    output: dict[str, Any] = {}
     if event.called in CURSOR:
-        return json_text.dumps({"additional_context": block}).decode() if block else ""
-    output = {"hookEventName": event.name, "additionalContext": block}
-    said = ({"hookSpecificOutput": output} if block else {}) | ({"systemMessage": told} if told else {})
-    return json_text.dumps(said).decode() if said else ""
+        if block:
+            output["additional_context"] = block
+    else:
+        if block:
+            output["hookSpecificOutput"] = {"hookEventName": event.name, "additionalContext": block}
+        if told:
+            output["systemMessage"] = told
+    if not output:
+        return ""
+    return json_text.dumps(output).decode()
 
 
-async def remembered(settings: Settings, context: HookContext, shared: Shared | None) -> str | None:
+async def remembered(settings: Settings, context: HookContext, host: Host) -> str | None:
     """Store a turn; why nothing of it is kept, or None: it is stored. Raises MemoryServerError: it is not."""
     event, turn = context.event, context.turn
     if turn is None:
         return _("There is no turn with text, so nothing was stored.")
     if settings.read_only:
         return _("`read_only` is set, so nothing was stored.")
-    async with _opened(settings, context.session, shared, tidies=True) as app:
-        kept = app.conversation().short_term
+    async with _opened(settings, context.session, host, ONE_TURN) as app:
+        short_term = app.conversation().short_term
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
             if event.prompt_id is not None:
                 app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
             return _("In this turn something was forgotten, so nothing of it is kept.")
         try:
-            stored = await kept.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
+            stored = await short_term.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
         except NothingToKeep as error:
             return str(error)
         if stored.change_id is not None and turn.messages[-1].role == "assistant":
             # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
-            credited = await kept.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
+            credited = await short_term.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
             used = [scored.memory.id for scored in (*credited.recall.top, *credited.recall.next)]
             about = {"session": event.session_id, "turn": event.prompt_id, "used": used}
-            app.recalls.note(lambda at: {"at": at, "conversation": kept.conversation_id} | about)
+            app.recalls.note(lambda at: {"at": at, "conversation": short_term.conversation_id} | about)
     return None
 
 
 @asynccontextmanager
 async def _opened(
-    settings: Settings, session: Session | None, shared: Shared | None, *, tidies: bool = False
-) -> AsyncIterator[App]:
-    async with App(settings, brief=True, tidies=tidies, session=session, shared=shared) as app:
-        if (pause := app.paused()) is not None:
+    settings: Settings, session: Session | None, host: Host, lifetime: Lifetime
+) -> AsyncIterator[CallerView]:
+    """The memories for a hook. Raises MemoryPaused."""
+    async with host.view(settings, session=session, lifetime=lifetime) as app:
+        pause = app.paused()
+        if pause is not None:
             raise MemoryPaused("nothing is recalled or remembered: {zone}", pause.text(settings.zone))
         yield app
 
@@ -324,7 +379,7 @@ class _Deadline:
     def __init__(self, seconds: float, waited: float) -> None:
         self._over = threading.Lock()
         """The first of the two takes it: the work, or the timer."""
-        self._timer = threading.Timer(max(0.0, seconds - waited), self._give_up, [seconds])
+        self._timer = threading.Timer(max(0.0, seconds - waited), in_this_language(self._give_up), [seconds])
         self._timer.daemon = True
         self._timer.start()
 
@@ -335,6 +390,6 @@ class _Deadline:
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
-            complain(_("hook: gave up after {seconds:g} s; --seconds allows more", seconds))
+            complain(_("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds))
             # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from languages import _, spoken
 from memory_server.cli.delivery import Ending
 from memory_server.cli.hook.claude_code import HookContext
 from memory_server.cli.linked import REMOTE_RECALL_SECONDS, LinkedServer, keep, shared_folder, show_errors
@@ -15,10 +16,10 @@ from memory_server.kernel.errors import RemoteError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
-from sandbox.locale import _, spoken
 
-_NOT_REACHED, _TURNS_WAIT = "not reached", "turns wait"
-"""What a session was told, as keys of its given lines."""
+_NOT_REACHED = "not reached"
+_TURNS_WAIT = "turns wait"
+"""The keys under which the record of a session notes what its user was told."""
 
 
 async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> tuple[str, str]:
@@ -28,11 +29,16 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
     if body is None:
         return "", ""
     if context.turn is not None:
-        return "", "" if server.settings.read_only else await _keep_of_hook(server, context, body)
+        if server.settings.read_only:
+            return "", ""
+        return "", await _keep_of_hook(server, context, body)
     try:
         answer = await server.ask_for("text", "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS)
     except RemoteError as error:
-        sentence = _("Nothing is recalled in this session while that lasts; what is said is kept and delivered later. ")
+        sentence = _(
+            "Until the server can be reached again, this session recalls nothing; its turns are kept and "
+            "delivered later. "
+        )
         return "", _told_once(server, context, _NOT_REACHED, sentence + str(error))
     show_errors(answer)
     return from_afar(answer["text"]), ""
@@ -47,23 +53,24 @@ async def _keep_of_hook(server: LinkedServer, context: HookContext, body: Mappin
         return ""
     if delivery.stopped is None or not server.remote.reached:
         return ""  # the next prompt says that the server is not reached
-    sentence = _("What is said in this session is kept on this machine until the server takes it. ")
+    sentence = _("The turns of this session are kept on this machine until the server accepts them. ")
     return _told_once(server, context, _TURNS_WAIT, sentence + delivery.stopped)
 
 
 def _told_once(server: LinkedServer, context: HookContext, about: str, sentence: str) -> str:
     """What the user is told; empty if this session was told `about` it before."""
-    given = server.home.given
-    if about in given.to(context.session):
+    given_lines = server.home.given_lines
+    if about in given_lines.to(context.session):
         return ""
-    given.note(context.session, [about], server.home.clock())
+    given_lines.note(context.session, [about], server.home.clock())
     complain(_("hook: {reason}", sentence))
     return f"memory-server: {sentence}"
 
 
 def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
     """What is sent of an event; None: all of it is private."""
-    event, turn = context.event, context.turn
+    event = context.event
+    turn = context.turn
     body: dict[str, Any] = {
         "event": event.name,
         "session": event.session_id,
@@ -75,19 +82,32 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         "language": spoken(),
     }
     if turn is not None:
-        body |= {"turn": turn.id, "forgot": turn.forgot}
+        body["turn"] = turn.id
+        body["forgot"] = turn.forgot
         if not turn.forgot:
-            body |= {"messages": _sent(turn.messages, time.time_ns() // 1_000_000), "asked": _sent(turn.asked) or None}
+            now_ms = time.time_ns() // 1_000_000
+            body["messages"] = [_sent(message, usual_time_ms=now_ms) for message in _shared(turn.messages)]
+            body["asked"] = [_sent(message) for message in _shared(turn.asked)] or None
     elif event.name == "UserPromptSubmit":
-        body |= {"messages": _sent(context.messages), "chars": flags.chars, "flashbacks": flags.flashbacks}
-    return None if body.get("messages") == [] else {name: one for name, one in body.items() if one is not None}
+        body["messages"] = [_sent(message) for message in _shared(context.messages)]
+        body["chars"] = flags.chars
+        body["flashbacks"] = flags.flashbacks
+    if body.get("messages") == []:
+        return None
+    return {name: value for name, value in body.items() if value is not None}
 
 
-def _sent(messages: Sequence[Message], now_ms: int | None = None) -> list[dict[str, Any]]:
-    """Messages as they are sent: without what is private or was recalled. `now_ms`: the time of those without one."""
-    return [
-        {"role": each.role, "content": each.content}
-        | ({"timestamp": each.time_ms or now_ms} if each.time_ms or now_ms else {})
-        | ({"name": each.name} if each.name else {})
-        for each in to_keep(as_said(messages))
-    ]
+def _shared(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages without what is private or was recalled."""
+    return to_keep(as_said(messages))
+
+
+def _sent(message: Message, *, usual_time_ms: int | None = None) -> dict[str, Any]:
+    """The JSON of a message; one without a time gets `usual_time_ms`."""
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
+    time_ms = message.time_ms or usual_time_ms
+    if time_ms:
+        fields["timestamp"] = time_ms
+    if message.name:
+        fields["name"] = message.name
+    return fields

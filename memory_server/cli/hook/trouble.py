@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from languages import _
 from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.kernel import json_text
 from memory_server.shared_process import protocol
-from sandbox.locale import _, translated
 
 
 def tell(event: HookEvent | None, reason: str) -> None:
@@ -26,8 +26,8 @@ def tell(event: HookEvent | None, reason: str) -> None:
     complain(_("hook: {reason}", reason))
     if event is None or event.called in CURSOR or not _is_first(event, os.environ):
         return
-    sentence = _("memory-server: until this is mended, nothing is recalled or remembered: {reason}", reason)
-    write(json_text.dumps({"systemMessage": translated(sentence)}).decode())
+    sentence = _("memory-server: until this is repaired, nothing is recalled or remembered: {reason}", reason)
+    write(json_text.dumps({"systemMessage": sentence}).decode())
     sys.stdout.flush()
 
 

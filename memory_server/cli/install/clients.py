@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
+from languages import _
 from memory_server.kernel.errors import InvalidInput
-from sandbox.locale import _
 
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]
@@ -33,6 +33,8 @@ PLUGIN = "memory-server"
 """The name of the plugin in distribution/claude-code, which has a server and hooks."""
 _PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pipx/cache/")
 """Folders of temporary environments."""
+_OUR_PROGRAMS = frozenset(("memory-server", "memory-server.exe", "memory_server"))
+"""The names by which a client starts this program: those of the command, and that of the module after `-m`."""
 
 
 _FOLDERS = {
@@ -90,12 +92,18 @@ class Machine:
     packages: tuple[PurePath, ...] = ()
 
     def folder(self, variable: str, usual: str) -> PurePath:
-        chosen = self.environment.get(variable)
-        return type(self.home)(chosen) if chosen else self.home / usual
+        """The folder that a variable of the environment names, or else the `usual` one in the home."""
+        variable_value = self.environment.get(variable)
+        if variable_value:
+            return type(self.home)(variable_value)
+        return self.home / usual
 
     def place(self, file: str) -> PurePath:
-        folder, _, rest = file.partition("/")
-        variable, usual = _FOLDERS.get(self.system if folder == "appData" else folder, ("", ""))
+        """The path of a file whose first part is `~`, `appData` or one of `_FOLDERS`."""
+        folder, _slash, rest = file.partition("/")
+        if folder == "appData":
+            folder = self.system
+        variable, usual = _FOLDERS.get(folder, ("", ""))
         return self.folder(variable, usual) / rest
 
 
@@ -138,20 +146,28 @@ def hooks_file(machine: Machine, project: PurePath | None = None, client: Client
     if project is not None and client == "claude-code":
         return project / ".claude" / "settings.local.json"
     if project is not None or not form.hooks:
-        able = ", ".join(name for name, form in CLIENTS.items() if form.hooks)
+        clients = ", ".join(name for name, client_form in CLIENTS.items() if client_form.hooks)
+        where = _("at all")
+        flag = "--with-hooks"
+        if project is not None:
+            where = _("in a project")
+            if form.hooks:
+                flag = "--project"
         raise InvalidInput(
-            "{title} cannot have our hooks {project}; leave {project2} out (hooks are for {able}).",
+            "{title} does not support these hooks {project}; leave {project2} out (hooks are for {able}).",
             form.title,
-            _("in a project") if project else _("at all"),
-            "--project" if project and form.hooks else "--with-hooks",
-            able,
+            where,
+            flag,
+            clients,
         )
     return machine.place(_HOOKS_FILES[client])
 
 
 def packages_folder(machine: Machine) -> PurePath | None:
     """The folder in which Windows keeps packaged programs; None on other systems."""
-    return machine.folder("LOCALAPPDATA", "AppData/Local") / "Packages" if machine.system == "windows" else None
+    if machine.system != "windows":
+        return None
+    return machine.folder("LOCALAPPDATA", "AppData/Local") / "Packages"
 
 
 def command_here(
@@ -160,14 +176,17 @@ def command_here(
     """How a client starts this installation: an absolute path, because clients do not know the user's PATH.
     `executable` is the interpreter, `called_as` how this process was called. Raises InvalidInput if this installation
     is temporary."""
-    place = str(executable).replace("\\", "/")
-    if any(part in f"{place}/" for part in _PASSING):
+    executable_text = str(executable).replace("\\", "/") + "/"
+    if any(part in executable_text for part in _PASSING):
         raise InvalidInput(
-            "This program runs from a temporary environment ({parent}) that will be deleted one day; "
-            "install it for good, such as with `uv tool install` or `pipx install`, and run that one.",
+            "This program runs from a temporary environment ({parent}) that will be deleted later; install "
+            "the program permanently, for example with `uv tool install` or `pipx install`, and run the "
+            "installed one.",
             executable.parent,
         )
-    name = "memory-server.exe" if system == "windows" else "memory-server"
+    name = "memory-server"
+    if system == "windows":
+        name = "memory-server.exe"
     for candidate in (executable.parent / name, called_as):
         if candidate.name == name and candidate.is_absolute() and exists(candidate):
             return [str(candidate)]
@@ -175,36 +194,53 @@ def command_here(
 
 
 def server_entry(server: Server, client: Client) -> dict[str, Any]:
+    """The entry that starts the server, for the client's list of servers."""
     program, *arguments = server.command
-    entry: dict[str, Any] = {"type": "stdio"} if CLIENTS[client].typed else {}
-    entry["command"] = program
     arguments += _written({**server.flags, **server.offer})
+    entry: dict[str, Any] = {}
+    if CLIENTS[client].typed:
+        entry["type"] = "stdio"
+    entry["command"] = program
     if client == "claude-code":
         # As the client's own command writes it, so that an existing entry is recognized.
-        return entry | {"args": arguments, "env": HOOKS_VARIABLE if server.hooks else {}}
-    return entry | ({"args": arguments} if arguments else {})
+        entry["args"] = arguments
+        entry["env"] = HOOKS_VARIABLE if server.hooks else {}
+    elif arguments:
+        entry["args"] = arguments
+    return entry
 
 
 def is_our_server(entry: Any) -> bool:
     """Whether an entry of a list of servers starts this program, from any installation."""
     if not isinstance(entry, Mapping):
         return False
+    parts = [entry.get("command")]
     arguments = entry.get("args")
-    parts = [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
-    names = [re.split(r"[/\\]", part)[-1] for part in parts if isinstance(part, str)]
-    return any(name in ("memory-server", "memory-server.exe", "memory_server") for name in names)
+    if isinstance(arguments, list):
+        parts += arguments
+    file_names = [re.split(r"[/\\]", part)[-1] for part in parts if isinstance(part, str)]
+    return not _OUR_PROGRAMS.isdisjoint(file_names)
 
 
 def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> dict[str, Any]:
-    chosen = server.offer.get("toolsets") or ""
-    # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
-    offer = {"toolsets": chosen} if {"notes", "layers"} & set(chosen.split(",")) else {}
-    command = shell_line([*server.command, *_written({**server.flags, **offer}), "hook"], system)
+    """The entry that runs our hook, for the client's list of hooks of an event."""
+    flags = dict(server.flags)
+    toolsets = server.offer.get("toolsets") or ""
+    if {"notes", "layers"} & set(toolsets.split(",")):
+        # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
+        flags["toolsets"] = toolsets
+    command = [*server.command, *_written(flags), "hook"]
+    run: dict[str, Any] = {"type": "command", "command": shell_line(command, system)}
     seconds = CLIENTS[client].hooks[event]
-    run = {"type": "command", "command": command} | ({} if seconds is None else {"timeout": seconds})
+    if seconds is not None:
+        run["timeout"] = seconds
     if client != "claude-code":
         return run
-    return ({"matcher": MATCHERS[event]} if event in MATCHERS else {}) | {"hooks": [run]}
+    entry: dict[str, Any] = {}
+    if event in MATCHERS:
+        entry["matcher"] = MATCHERS[event]
+    entry["hooks"] = [run]
+    return entry
 
 
 def is_our_hook(entry: Any) -> bool:
@@ -217,29 +253,59 @@ def is_our_hook(entry: Any) -> bool:
 
 def shell_line(command: Sequence[str], system: System) -> str:
     """`command` as one line for the shell in which Claude Code runs hooks: on Windows the shell of Git."""
-    if system == "windows":
-        # Forward slashes and double quotes mean the same in Git's shell and in cmd.exe.
-        program, *arguments = (part.replace("\\", "/") for part in command)
-        return " ".join([f'"{program}"', *(f'"{part}"' if " " in part else part for part in arguments)])
-    return shlex.join(command)
+    if system != "windows":
+        return shlex.join(command)
+    # Forward slashes and double quotes mean the same in Git's shell and in cmd.exe.
+    program, *arguments = (part.replace("\\", "/") for part in command)
+    parts = [f'"{program}"']
+    for argument in arguments:
+        if " " in argument:
+            argument = f'"{argument}"'
+        parts.append(argument)
+    return " ".join(parts)
 
 
-def present(servers: Any, settings: Any) -> tuple[bool, bool]:
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Whether a client has our server, and whether it has our hooks."""
+
+    server: bool
+    hooks: bool
+
+
+def present(servers: Any, settings: Any) -> Presence:
     """Whether Claude Code has our server and our hooks for all projects, also from the plugin, by the parsed file of
     the servers and the parsed settings. A value of another form counts as empty."""
-    enabled = _inner(settings, "enabledPlugins").items()
-    plugin = any(name.partition("@")[0] == PLUGIN and is_on is True for name, is_on in enabled)
-    hooks = (_inner(settings, "hooks").get(event) for event in HOOK_EVENTS)
-    return (
-        plugin or any(map(is_our_server, _inner(servers, CLIENTS["claude-code"].listed).values())),
-        plugin or any(is_our_hook(item) for items in hooks if isinstance(items, list) for item in items),
+    for name, is_on in _inner(settings, "enabledPlugins").items():
+        if name.partition("@")[0] == PLUGIN and is_on is True:
+            return Presence(server=True, hooks=True)
+    entries = _inner(servers, CLIENTS["claude-code"].listed).values()
+    hooks = _inner(settings, "hooks")
+    return Presence(
+        server=any(is_our_server(entry) for entry in entries),
+        hooks=any(_has_our_hook(hooks.get(event)) for event in HOOK_EVENTS),
     )
 
 
+def _has_our_hook(items: Any) -> bool:
+    return isinstance(items, list) and any(is_our_hook(item) for item in items)
+
+
 def _inner(value: Any, name: str) -> Mapping[str, Any]:
-    inner = value.get(name) if isinstance(value, Mapping) else None
-    return inner if isinstance(inner, Mapping) else {}
+    """The object `name` of an object; empty if there is none."""
+    if not isinstance(value, Mapping):
+        return {}
+    inner = value.get(name)
+    if not isinstance(inner, Mapping):
+        return {}
+    return inner
 
 
 def _written(flags: Mapping[str, str | None]) -> list[str]:
-    return [part for name, value in flags.items() for part in (f"--{name}", value) if part is not None]
+    """The flags as arguments of a command."""
+    arguments: list[str] = []
+    for name, value in flags.items():
+        arguments.append(f"--{name}")
+        if value is not None:
+            arguments.append(value)
+    return arguments

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from languages import MessageError, _
 from memory_server.cli.install.clients import (
     CLIENTS,
     Client,
@@ -26,7 +27,6 @@ from memory_server.cli.install.clients import (
     is_our_server,
     server_entry,
 )
-from sandbox.locale import MessageError, _
 
 Document = dict[str, Any]
 """A client's settings: the JSON object that a file holds."""
@@ -65,11 +65,14 @@ class Edits:
 
 
 def of_server(server: Server, client: Client) -> Edits:
-    listed, entry = CLIENTS[client].listed, server_entry(server, client)
+    """The edits of the list of servers of a client."""
+    form = CLIENTS[client]
+    entry = server_entry(server, client)
 
     def put(document: Document) -> None:
-        servers = _inner(document, listed, {})
-        if servers.get(server.name) is not None and not is_our_server(servers[server.name]):
+        servers = _inner(document, form.listed, {})
+        present_entry = servers.get(server.name)
+        if present_entry is not None and not is_our_server(present_entry):
             raise NameTaken(
                 "the name `{name}` belongs to another server; give this one another name with --name, or "
                 "remove that one first",
@@ -78,18 +81,24 @@ def of_server(server: Server, client: Client) -> Edits:
         servers[server.name] = entry
 
     def take(document: Document) -> None:
-        servers = document.get(listed)
+        servers = document.get(form.listed)
         if isinstance(servers, dict) and is_our_server(servers.get(server.name)):
             del servers[server.name]
             if not servers:
-                del document[listed]
+                del document[form.listed]
 
-    found = re.compile(r'memory[-_]server(\.exe)?"')
-    strict, toml = client == "claude-code", CLIENTS[client].toml
-    return Edits(_("`{name}` of `{listed}`", server.name, listed), found, put, take, strict, toml)
+    return Edits(
+        entry=_("`{name}` of `{listed}`", server.name, form.listed),
+        trace=re.compile(r'memory[-_]server(\.exe)?"'),
+        put=put,
+        take=take,
+        strict=client == "claude-code",
+        toml=form.toml,
+    )
 
 
 def of_hooks(server: Server, system: System, client: Client = "claude-code") -> Edits:
+    """The edits of the lists of hooks of a client."""
     events = CLIENTS[client].hooks
 
     def put(document: Document) -> None:
@@ -97,55 +106,85 @@ def of_hooks(server: Server, system: System, client: Client = "claude-code") -> 
             document.setdefault("version", 1)
         hooks = _inner(document, "hooks", {})
         for event in events:
-            listed, entry = _inner(hooks, event, []), hook_entry(server, event, system, client)
-            if [item for item in listed if is_our_hook(item)] != [entry]:
-                hooks[event] = [*(item for item in listed if not is_our_hook(item)), entry]
+            items = _inner(hooks, event, [])
+            entry = hook_entry(server, event, system, client)
+            our_items = [item for item in items if is_our_hook(item)]
+            if our_items != [entry]:
+                hooks[event] = [*_without_ours(items), entry]
 
     def take(document: Document) -> None:
         hooks = document.get("hooks")
         if not isinstance(hooks, dict):
             return
-        had = {event: listed for event in events if isinstance(listed := hooks.get(event), list)}
-        for event, listed in had.items():
-            hooks[event] = [item for item in listed if not is_our_hook(item)]
-            if listed and not hooks[event]:
+        any_event = False
+        for event in events:
+            items = hooks.get(event)
+            if not isinstance(items, list):
+                continue
+            any_event = True
+            hooks[event] = _without_ours(items)
+            if items and not hooks[event]:
                 del hooks[event]
-        if had and not hooks:
+        if any_event and not hooks:
             del document["hooks"]
             if client == "cursor" and document == {"version": 1}:
                 del document["version"]
 
-    found = re.compile(r'memory[-_]server[^\n]* hook"')
-    return Edits(_("the hooks with `memory-server` in `hooks`"), found, put, take, client == "claude-code")
+    return Edits(
+        entry=_("the hooks with `memory-server` in `hooks`"),
+        trace=re.compile(r'memory[-_]server[^\n]* hook"'),
+        put=put,
+        take=take,
+        strict=client == "claude-code",
+    )
 
 
-def of_origins(wanted: Sequence[str]) -> Edits:
-    """The origins of web pages in our own settings file, a list or names with commas between."""
+def _without_ours(items: Sequence[Any]) -> list[Any]:
+    return [item for item in items if not is_our_hook(item)]
+
+
+def of_origins(origins: Sequence[str]) -> Edits:
+    """The edits of the origins of web pages in our own settings file: a list, or names with commas between."""
 
     def put(document: Document) -> None:
         http = _inner(document, "http", {})
-        given = _names(http.get("origins"))
-        if missing := [origin for origin in wanted if origin not in given]:
-            http["origins"] = [*given, *missing]
+        present_origins = _names(http.get("origins"))
+        missing = [origin for origin in origins if origin not in present_origins]
+        if missing:
+            http["origins"] = present_origins + missing
 
     def take(document: Document) -> None:
         http = document.get("http")
-        if not isinstance(http, dict) or not set(wanted) & set(given := _names(http.get("origins"))):
+        if not isinstance(http, dict):
             return
-        http["origins"] = [origin for origin in given if origin not in wanted]
-        if not http["origins"]:
+        present_origins = _names(http.get("origins"))
+        remaining = [origin for origin in present_origins if origin not in origins]
+        if len(remaining) == len(present_origins):
+            return
+        if remaining:
+            http["origins"] = remaining
+        else:
             del http["origins"]
         if not http:
             del document["http"]
 
     return Edits(
-        _("{origins} of `http.origins`", ", ".join(wanted)), re.compile(re.escape(wanted[0])), put, take, toml=True
+        entry=_("{origins} of `http.origins`", ", ".join(origins)),
+        trace=re.compile(re.escape(origins[0])),
+        put=put,
+        take=take,
+        toml=True,
     )
 
 
-def _names(given: Any) -> list[str]:
-    listed = given.split(",") if isinstance(given, str) else given or ()
-    return [name for one in listed if (name := str(one).strip())]
+def _names(value: Any) -> list[str]:
+    """The names in a list, or in a text with commas between them."""
+    if isinstance(value, str):
+        items: Sequence[Any] = value.split(",")
+    else:
+        items = value or ()
+    names = [str(item).strip() for item in items]
+    return [name for name in names if name]
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
@@ -156,7 +195,9 @@ def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
         after = _after(document, edit)
         if _same(after, document):
             return text
-        return _written_toml(after, document, text) if toml else _written(after, text)
+        if toml:
+            return _written_toml(after, document, text)
+        return _written(after, text)
     except RecursionError as error:
         raise NotJson("it is nested too deeply") from error
 
@@ -165,9 +206,13 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
     """The text of a file without the entry; None if the file should be removed. `before` is the former text, if it is
     known: if nothing else was changed since, it is restored byte for byte. Raises NotJson: it cannot be edited."""
     taken = edited(text, edits.take, toml=edits.toml)
-    if before is not None and _differ_by_entry_only(text, before, edits):
-        return before
-    return None if before is None and taken != text and not parsed(taken, toml=edits.toml) else taken
+    if before is not None:
+        if _differ_by_entry_only(text, before, edits):
+            return before
+        return taken
+    if taken != text and not parsed(taken, toml=edits.toml):
+        return None
+    return taken
 
 
 def parsed(text: str, *, toml: bool = False) -> Document:
@@ -178,8 +223,10 @@ def parsed(text: str, *, toml: bool = False) -> Document:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise NotJson("it is not valid TOML ({reason})", error) from error
+    if not text.strip(_BLANK):
+        return {}
     try:
-        value = json.loads(text if text.strip(_BLANK) else "{}", object_pairs_hook=_object)
+        value = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise NotStrictJson(
             "it is not valid JSON at line {lineno}, column {colno}, and comments or trailing commas would be lost",
@@ -196,11 +243,13 @@ def parsed(text: str, *, toml: bool = False) -> Document:
 
 
 def _object(members: list[tuple[str, Any]]) -> Document:
-    made = dict(members)
-    if len(made) < len(members):
-        ((twice, _),) = Counter(name for name, _ in members).most_common(1)
-        raise NotJson("an object in it has `{twice}` twice", twice)
-    return made
+    """The object with these members. Raises NotJson: a name is in it twice."""
+    document = dict(members)
+    if len(document) < len(members):
+        counts = Counter(name for name, _value in members)
+        [(name_of_most, _count)] = counts.most_common(1)
+        raise NotJson("an object in it has `{twice}` twice", name_of_most)
+    return document
 
 
 def _after(document: Document, *edits: Edit) -> Document:
@@ -211,24 +260,32 @@ def _after(document: Document, *edits: Edit) -> Document:
 
 
 def _inner(document: Document, name: str, empty: T) -> T:
-    """The object or array `name` in `document`; it is made if it is missing."""
+    """The object or array `name` in `document`; it is added as `empty` if it is missing."""
     inner = document.setdefault(name, empty)
     if not isinstance(inner, type(empty)):
-        raise NotJson("`{name}` is not an {isinstance}", name, _("array") if isinstance(empty, list) else _("object"))
+        kind = _("array") if isinstance(empty, list) else _("object")
+        raise NotJson("`{name}` is not an {isinstance}", name, kind)
     return inner
 
 
-def _same(one: Document, other: Document) -> bool:
-    # Not ==, because `True == 1`.
-    # The dates of TOML are not in JSON.
-    return json.dumps(one, sort_keys=True, default=repr) == json.dumps(other, sort_keys=True, default=repr)
+def _same(first: Document, second: Document) -> bool:
+    return _comparable(first) == _comparable(second)
+
+
+def _comparable(document: Document) -> str:
+    # Not the document itself, because `True == 1`. `repr` is for the dates of TOML, which JSON does not have.
+    return json.dumps(document, sort_keys=True, default=repr)
 
 
 def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
+    """Whether `before` had no entry of ours, and becomes `text` if it gets one."""
     try:
-        was = parsed(before, toml=edits.toml)
-        now_with, was_with = (_after(one, edits.take, edits.put) for one in (parsed(text, toml=edits.toml), was))
-        return _same(_after(was, edits.take), was) and _same(now_with, was_with)
+        document = parsed(text, toml=edits.toml)
+        former = parsed(before, toml=edits.toml)
+        if not _same(_after(former, edits.take), former):
+            return False
+        # The entry of `text` may be older: both get the present one.
+        return _same(_after(document, edits.take, edits.put), _after(former, edits.take, edits.put))
     except (NotJson, NameTaken):
         return False
 
@@ -236,51 +293,92 @@ def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
 def _written(document: Document, like: str) -> str:
     """`document` in the form of the text `like`: its indentation, line ends and end."""
     body = like.strip(_BLANK)
-    indent = _INDENT.search(body)
-    on_one_line = "\n" not in body and body not in ("", "{}")
-    width = None if on_one_line else indent[1] if indent else "  "
     try:
-        text = json.dumps(document, ensure_ascii=False, indent=width, allow_nan=False)
+        text = json.dumps(document, ensure_ascii=False, indent=_indentation(body), allow_nan=False)
     except ValueError as error:
         raise NotJson("it holds a number that JSON cannot hold") from error
     # Half of a surrogate pair, which UTF-8 cannot write, stays an escape.
     text = text.encode(errors="backslashreplace").decode()
     if "\r\n" in like:
         text = text.replace("\n", "\r\n")
-    return text + (like[len(like.rstrip(_BLANK)) :] if body else "\n")
+    if not body:
+        return text + "\n"
+    blanks_at_end = like[len(like.rstrip(_BLANK)) :]
+    return text + blanks_at_end
+
+
+def _indentation(body: str) -> str | None:
+    """The indentation of a text of JSON; None if it is on one line. An empty text or object gets two blanks."""
+    if body in ("", "{}"):
+        return "  "
+    if "\n" not in body:
+        return None
+    indent = _INDENT.search(body)
+    if indent is None:
+        return "  "
+    return indent[1]
 
 
 def _written_toml(after: Document, document: Document, text: str) -> str:
     """`text`, which says `document`, with the tables of the servers that differ in `after`."""
     listed = CLIENTS["codex"].listed
-    was, now = document.get(listed, {}), after.get(listed, {})
+    former_servers = document.get(listed, {})
+    servers = after.get(listed, {})
     end = "\r\n" if "\r\n" in text else "\n"
-    for name in [name for name in {**was, **now} if was.get(name) != now.get(name)]:
-        # A table ends with its last value: comments after it belong to the next one.
-        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-        value = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\[\s#][^\n]*(?:\n|\Z)"
-        text = re.sub(
-            rf"^\[{listed}\.{re.escape(key)}(?:\.[^\]\n]*)?\][^\n]*\n(?:{value})*", "", text, flags=re.MULTILINE
-        )
-        if name in now:
-            values = [f"{one} = {json.dumps(value, ensure_ascii=False)}" for one, value in now[name].items()]
-            begin = text.rstrip() + end * 2 if text.strip() else ""
-            text = begin + end.join([f"[{listed}.{key}]", *values, ""])
-    was, now = ({} if one.get("http") is None else one["http"] for one in (document, after))
-    if was != now:
-        text = _with_origins(text, now.get("origins"), end)
+    for name in {**former_servers, **servers}:
+        if former_servers.get(name) != servers.get(name):
+            text = _with_server(text, name, servers.get(name), listed=listed, end=end)
+    former_http = _http_of(document)
+    http = _http_of(after)
+    if former_http != http:
+        text = _with_origins(text, http.get("origins"), end)
     if not _same({listed: {}} | parsed(text, toml=True), {listed: {}} | after):
-        raise NotJson("the table of the server is not written as a table of its own")
+        raise NotJson("the entry of this server is not a separate TOML table")
     return text
+
+
+def _http_of(document: Document) -> Document:
+    http = document.get("http")
+    return {} if http is None else http
+
+
+def _with_server(text: str, name: str, entry: Document | None, *, listed: str, end: str) -> str:
+    """`text` with this table for the server `name` at its end, or without any table of it."""
+    key = name
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        key = json.dumps(name, ensure_ascii=False)
+    # A table ends with its last value: comments after it belong to the next one.
+    value_line = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\[\s#][^\n]*(?:\n|\Z)"
+    text = re.sub(
+        rf"^\[{listed}\.{re.escape(key)}(?:\.[^\]\n]*)?\][^\n]*\n(?:{value_line})*", "", text, flags=re.MULTILINE
+    )
+    if entry is None:
+        return text
+    lines = [f"[{listed}.{key}]"]
+    lines += [f"{field} = {json.dumps(value, ensure_ascii=False)}" for field, value in entry.items()]
+    return _with_blank_line(text, end) + end.join([*lines, ""])
+
+
+def _with_blank_line(text: str, end: str) -> str:
+    """`text` with an empty line at its end, after which a table can begin; an empty text stays empty."""
+    if not text.strip():
+        return ""
+    return text.rstrip() + end * 2
 
 
 def _with_origins(text: str, origins: Sequence[str] | None, end: str) -> str:
     """`text` with these origins in its table `http`, or without any."""
-    line = "" if origins is None else f"origins = {json.dumps(origins)}{end}"
-    head, there = r"^\[http\][^\n]*(?:\n|\Z)", r"origins[ \t]*=[^\n]*(?:\n|\Z)"
-    text, replaced = re.subn(rf"({head}(?:(?!\[)[^\n]*\n)*?){there}", rf"\g<1>{line}", text, flags=re.MULTILINE)
-    if not replaced and line:
+    head = r"^\[http\][^\n]*(?:\n|\Z)"
+    present_line = r"origins[ \t]*=[^\n]*(?:\n|\Z)"
+    line = ""
+    if origins is not None:
+        line = f"origins = {json.dumps(origins)}{end}"
+    text, replaced = re.subn(rf"({head}(?:(?!\[)[^\n]*\n)*?){present_line}", rf"\g<1>{line}", text, flags=re.MULTILINE)
+    if not line:
+        # The table may be empty now.
+        return re.sub(rf"{head}(?=\s*(?:\[|\Z))", "", text, flags=re.MULTILINE)
+    if not replaced:
         text, replaced = re.subn(rf"({head})", rf"\g<1>{line}", text, count=1, flags=re.MULTILINE)
-    if not replaced and line:
-        return (text.rstrip() + end * 2 if text.strip() else "") + f"[http]{end}{line}"
-    return text if line else re.sub(rf"{head}(?=\s*(?:\[|\Z))", "", text, flags=re.MULTILINE)
+    if not replaced:
+        text = _with_blank_line(text, end) + f"[http]{end}{line}"
+    return text

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from languages import Sentence, _
 from memory_server.cli.install.edits import Edit, Edits, NameTaken, NotJson, NotStrictJson, edited, taken_back
 from memory_server.cli.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.storage.projects import is_ours, refuse_foreign
-from sandbox.locale import _, joined, translated
 
 BACKUP_SUFFIX = ".before-memory-server"
 CLIENT_SECONDS = 60.0
@@ -35,52 +35,57 @@ class ClientFailed(MemoryServerError):
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """A step: `said` is printed when it was done, `shown` in a dry run; without `act` nothing changes."""
+    """A step: `report` is printed when it was done, `shown` in a dry run; without `act` nothing changes."""
 
-    said: str = ""
+    report: str = ""
     shown: str = ""
     act: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class OwnCommands:
+    """The client's own commands that add and remove an entry; empty where it has none."""
+
+    add: Sequence[str] = ()
+    remove: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A file of a client as it is now; `text` is empty if there is no file. `add` and `remove`: the client's own
-    commands for the entry, where there are any."""
+    """A file of a client as it is now; `text` is empty if there is no file. `mark`: the byte order mark before it."""
 
     path: Path
     text: str
     mark: bytes
     edits: Edits
     exists: bool
-    add: Sequence[str]
-    remove: Sequence[str]
+    commands: OwnCommands
 
     @classmethod
     def read(
-        cls,
-        path: object,
-        edits: Edits,
-        project: Path | None = None,
-        add: Sequence[str] = (),
-        remove: Sequence[str] = (),
+        cls, path: object, edits: Edits, project: Path | None = None, commands: OwnCommands = OwnCommands()
     ) -> ClientFile:
         """The file at `path`, in `project` or the user's, which need not exist. Raises InvalidInput if it cannot be
         used."""
-        place = _place_of(Path(str(path)), project)
-        data = bytes_of(place)
-        mark = codecs.BOM_UTF8 if (data or b"").startswith(codecs.BOM_UTF8) else b""
+        resolved = _place_of(Path(str(path)), project)
+        data = bytes_of(resolved)
+        content = data or b""
+        mark = b""
+        if content.startswith(codecs.BOM_UTF8):
+            mark = codecs.BOM_UTF8
         try:
-            text = (data or b"").removeprefix(mark).decode()
+            text = content.removeprefix(mark).decode()
         except UnicodeDecodeError as error:
             raise InvalidInput(
                 "{place} was not changed, because it is not UTF-8; correct it, or paste what "
                 "`memory-server install print` shows.",
-                place,
+                resolved,
             ) from error
-        return cls(place, text, mark, edits, data is not None, add, remove)
+        return cls(path=resolved, text=text, mark=mark, edits=edits, exists=data is not None, commands=commands)
 
     @property
     def has_it(self) -> bool:
+        """Whether the file has the entry."""
         try:
             return self._edited(self.text, self.edits.take) != self.text
         except NotJson:
@@ -88,8 +93,36 @@ class ClientFile:
 
     def put(self) -> InstallPlan:
         """The plan to add the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
+        after = self._with_entry()
+        if after == self.text:
+            return InstallPlan(_("{path} has the entry already; nothing was changed.", self.path))
+        # The copy is the file without our entry; a later change of options must not replace it.
+        makes_copy = self.exists and not self.commands.remove and not self.has_it
+        copy = ""
+        if makes_copy:
+            copy = _(" A copy of the former file is in {name}.", self._backup.name)
+        report = _("{path} was changed.{copy}", self.path, copy)
+
+        def copy_former_file() -> None:
+            if makes_copy:
+                self._write(self._backup, self.text)
+
+        def write() -> None:
+            copy_former_file()
+            self._write(self.path, after)
+
+        if not self.commands.add:
+            return InstallPlan(report, self._difference(after), write)
+        commands = [self.commands.add]
+        if self.has_it:
+            commands.insert(0, self.commands.remove)
+        return _run(commands, report, first=copy_former_file)
+
+    def _with_entry(self) -> str:
+        """The text with the entry; empty where the client's own command adds it to a file that is not strict JSON.
+        Raises InvalidInput: neither is possible."""
         try:
-            after = self._edited(self.text, self.edits.put)
+            return self._edited(self.text, self.edits.put)
         except NameTaken as error:
             raise InvalidInput("{path} was not changed, because {reason}.", self.path, error) from error
         except NotJson as error:
@@ -98,58 +131,52 @@ class ClientFile:
                 raise InvalidInput(
                     "{path} was not changed, because {reason}. {advice}.", self.path, error, advice
                 ) from error
-            if not self.add:
+            if not self.commands.add:
                 advice = _("paste this into it yourself, as `memory-server install print` shows it:")
                 block = self._edited("", self.edits.put).rstrip()
                 raise InvalidInput(
                     "{path} was not changed, because {reason}; {advice}\n{block}", self.path, error, advice, block
                 ) from error
-            after = ""  # the client reads its own form of JSON
-        if after == self.text:
-            return InstallPlan(_("{path} has the entry already; nothing was changed.", self.path))
-        with_copy = self.exists and not self.remove
-
-        def act() -> None:
-            if with_copy and not self.has_it:
-                # The copy is the file without our entry; a later change of options must not replace it.
-                self._write(self._backup, self.text)
-            if not self.add:
-                self._write(self.path, after)
-
-        copy = _(" A copy of the former file is in {name}.", self._backup.name) if with_copy else ""
-        said = _("{path} was changed.{copy}", self.path, copy)
-        if not self.add:
-            return InstallPlan(said, self._difference(after), act)
-        return _run([self.remove if self.has_it else (), self.add], said, act)
+            return ""  # the client reads its own form of JSON
 
     def take(self) -> InstallPlan:
         """The plan to remove the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
         if not self.has_it:
             return InstallPlan(_("{path} does not have the entry; nothing was changed.", self.path))
-        if self.remove:
-            return _run([self.remove], _("{path} was changed back.", self.path))
+        if self.commands.remove:
+            return _run([self.commands.remove], _("{path} was changed back.", self.path))
+        after = self._without_entry()
+        if after is None:
+            sentence = _("{path} had no other content and was removed.", self.path)
+            return InstallPlan(sentence, self._difference(""), self._remove)
+
+        def write() -> None:
+            self._backup.unlink(missing_ok=True)
+            self._write(self.path, after)
+
+        return InstallPlan(_("{path} was changed back.", self.path), self._difference(after), write)
+
+    def _without_entry(self) -> str | None:
+        """The text without the entry; None: the file should be removed. Raises InvalidInput: it cannot be changed."""
         backup = bytes_of(self._backup, links=False)
-        before = None if backup is None else backup.decode("utf-8-sig", errors="replace")
+        before = None
+        if backup is not None:
+            before = backup.decode("utf-8-sig", errors="replace")
         try:
-            after = taken_back(self.text, before, self.edits)
+            return taken_back(self.text, before, self.edits)
         except NotJson as error:
             advice = _("remove {entry} yourself", self.edits.entry)
             raise InvalidInput(
                 "{path} was not changed, because {reason}; {advice}.", self.path, error, advice
             ) from error
 
-        def act() -> None:
-            self._backup.unlink(missing_ok=True)
-            if after is not None:
-                self._write(self.path, after)
-                return
-            self.path.unlink()
-            with suppress(OSError):  # a folder that holds something else
-                for folder in _folders_of_client(self.path):
-                    folder.rmdir()
-
-        back, gone = _("{path} was changed back.", self.path), _("{path} held nothing else and was removed.", self.path)
-        return InstallPlan(gone if after is None else back, self._difference(after or ""), act)
+    def _remove(self) -> None:
+        """Remove the file, its copy, and the folders of the client that are empty then."""
+        self._backup.unlink(missing_ok=True)
+        self.path.unlink()
+        with suppress(OSError):  # a folder that holds something else
+            for folder in _folders_of_client(self.path):
+                folder.rmdir()
 
     def _edited(self, text: str, edit: Edit) -> str:
         return edited(text, edit, toml=self.edits.toml)
@@ -159,18 +186,22 @@ class ClientFile:
         return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
     def _difference(self, after: str) -> str:
-        lines = self.text.splitlines(), after.splitlines()
-        return "\n".join(difflib.unified_diff(*lines, str(self.path), translated(_("after the change")), lineterm=""))
+        former_lines = self.text.splitlines()
+        lines = after.splitlines()
+        titles = (str(self.path), _("after the change"))
+        return "\n".join(difflib.unified_diff(former_lines, lines, *titles, lineterm=""))
 
     def _write(self, path: Path, text: str) -> None:
         """Write all of it or nothing, and keep the rights of the file."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            mode = stat.S_IMODE(self.path.stat().st_mode) if self.exists else None
+            mode = None
+            if self.exists:
+                mode = stat.S_IMODE(self.path.stat().st_mode)
             folders.replace_file(path, self.mark + text.encode(), mode)
         except OSError as error:
             raise StorageUnwritable(
-                _("{path} cannot be written: {reason}; nothing was changed.", path, error.strerror), path
+                Sentence("{path} cannot be written: {reason}; nothing was changed.", path, error.strerror), path
             ) from error
 
 
@@ -185,57 +216,70 @@ def _place_of(path: Path, project: Path | None) -> Path:
             raise InvalidInput("{reason}; nothing was changed.", error) from error
         return path
     try:
-        place = path.resolve()
+        target = path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError up to Python 3.12
         raise InvalidInput(
             "{path} was not changed, because it is a link that leads to itself; remove it.", path
         ) from error
-    there = next(each for each in (place, *place.parents) if each.exists())
-    if path.is_symlink() and not (is_ours(path) and is_ours(there)):
+    existing = next(parent for parent in (target, *target.parents) if parent.exists())
+    if path.is_symlink() and not (is_ours(path) and is_ours(existing)):
         raise InvalidInput(
-            "{path} was not changed, because it is a link of, or to, another user; edit {place} yourself.", path, place
+            "{path} was not changed, because it is a link of, or to, another user; edit {place} yourself.", path, target
         )
-    return place
+    return target
 
 
-def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None] = lambda: None) -> InstallPlan:
+def _run(commands: Sequence[Sequence[str]], report: str, *, first: Callable[[], None] | None = None) -> InstallPlan:
     """The plan to run the commands of a client that are not empty, one after the other, after `first`."""
-    wanted = list(filter(None, commands))
+    commands_to_run = [command for command in commands if command]
 
     def act() -> None:
-        first()
-        for command in wanted:
-            name = " ".join(itertools.takewhile(lambda word: word != "--scope" and word[0] != "{", command))
-            program = [shutil.which(command[0]) or command[0], *command[1:]]
-            try:
-                done = subprocess.run(
-                    program, capture_output=True, stdin=subprocess.DEVNULL, timeout=CLIENT_SECONDS, check=False
-                )
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise ClientFailed("`{name}` could not be run: {reason}.", name, error) from error
-            if done.returncode:
-                why = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
-                raise ClientFailed("`{name}` failed: {why}.", name, why or _("status {status}", done.returncode))
+        if first is not None:
+            first()
+        for command in commands_to_run:
+            _run_command(command)
 
-    return InstallPlan(said, joined("\n", (_("would run: {command}", shlex.join(command)) for command in wanted)), act)
+    lines = [_("would run: {command}", shlex.join(command)) for command in commands_to_run]
+    return InstallPlan(report, "\n".join(lines), act)
 
 
-def project_named(project: Path, wanted: str | None) -> InstallPlan:
-    """The plan to make the file that gives a project the conversation `wanted` (None: none of its own). Raises
-    InvalidInput if the file is there and cannot be used, or names another conversation."""
-    path = _place_of(project / NAME, project)
-    there = read(path).conversation if path.is_file() else None
-    wanted = there if wanted is None else conversation_id_of(wanted)
-    if wanted is None:
-        return InstallPlan()
-    if there is None:
-        text, said = text_of(wanted), _("{path} was made: in this folder the conversation is `{wanted}`.", path, wanted)
-        return InstallPlan(said, f"+++ {path}\n{text}", partial(_change, path, text))
-    if there != wanted:
-        raise InvalidInput(
-            "{path} names the conversation `{there}`; change it there, or leave --conversation out.", path, there
+def _run_command(command: Sequence[str]) -> None:
+    """Run a client's own command. Raises ClientFailed, which names the command without its scope and its JSON."""
+    name = " ".join(itertools.takewhile(lambda word: word != "--scope" and word[0] != "{", command))
+    program = [shutil.which(command[0]) or command[0], *command[1:]]
+    try:
+        process = subprocess.run(
+            program, capture_output=True, stdin=subprocess.DEVNULL, timeout=CLIENT_SECONDS, check=False
         )
-    return InstallPlan(_("{path} already says that the conversation in this folder is `{there}`.", path, there))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClientFailed("`{name}` could not be run: {reason}.", name, error) from error
+    if process.returncode:
+        output = (process.stderr or process.stdout).decode(errors="replace")
+        reason = " ".join(output.split()).rstrip(".") or _("status {status}", process.returncode)
+        raise ClientFailed("`{name}` failed: {why}.", name, reason)
+
+
+def project_named(project: Path, conversation: str | None) -> InstallPlan:
+    """The plan to make the file that gives a project this conversation (None: none of its own). Raises InvalidInput if
+    the file is there and cannot be used, or names another conversation."""
+    path = _place_of(project / NAME, project)
+    present = None
+    if path.is_file():
+        present = read(path).conversation
+    conversation_id = present
+    if conversation is not None:
+        conversation_id = conversation_id_of(conversation)
+    if conversation_id is None:
+        return InstallPlan()
+    if present is None:
+        text = text_of(conversation_id)
+        report = _("{path} was made: the conversation of this folder is `{wanted}`.", path, conversation_id)
+        return InstallPlan(report, f"+++ {path}\n{text}", partial(_change, path, text))
+    if present != conversation_id:
+        raise InvalidInput(
+            "{path} names the conversation `{there}`; change it there, or leave --conversation out.", path, present
+        )
+    return InstallPlan(_("{path} already says that the conversation in this folder is `{there}`.", path, present))
 
 
 def project_unnamed(project: Path) -> InstallPlan:
@@ -244,7 +288,7 @@ def project_unnamed(project: Path) -> InstallPlan:
     if not path.is_file():
         return InstallPlan()
     if bytes_of(path) != text_of(read(path).conversation).encode():
-        return InstallPlan(_("{path} was changed since it was made, so it stays.", path))
+        return InstallPlan(_("{path} was changed after it was made, so it stays.", path))
     return InstallPlan(_("{path} was removed.", path), f"--- {path}", partial(_change, path, None))
 
 
@@ -255,14 +299,18 @@ def _change(path: Path, text: str | None) -> None:
         else:
             folders.replace_file(path, text.encode())
     except OSError as error:
-        raise StorageUnwritable(_("{path} cannot be changed: {reason}.", path, error.strerror), path) from error
+        raise StorageUnwritable(Sentence("{path} cannot be changed: {reason}.", path, error.strerror), path) from error
 
 
 def _folders_of_client(path: Path) -> Sequence[Path]:
     """The folders of `path` up to one such as `.cursor`, the innermost first; none if it is in no such folder."""
-    above = [] if path.name.startswith(".") else list(path.parents)[:3]
-    dots = [number for number, folder in enumerate(above, 1) if folder.name.startswith(".")]
-    return above[: dots[0] if dots else 0]
+    if path.name.startswith("."):
+        return ()
+    above = list(path.parents)[:3]
+    for number, folder in enumerate(above, 1):
+        if folder.name.startswith("."):
+            return above[:number]
+    return ()
 
 
 def is_kept_out_of_git(path: Path) -> bool:

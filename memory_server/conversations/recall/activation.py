@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from memory_server.conversations.model import LongTermMemory
 from sandbox import Failed, Fired, Verdict
+from sandbox.firing.rounds import HeldBackReason
+from sandbox.firing.rule_index import Counted
+from sandbox.firing.rules import FiringRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,31 +21,80 @@ class Shelved:
     conversation_id: str
     memory: LongTermMemory
 
+    @property
+    def name(self) -> str:
+        return self.memory.name
+
+    @property
+    def text(self) -> str:
+        return self.memory.prompt
+
+    @property
+    def rules(self) -> FiringRules:
+        return self.memory.rules
+
+    @property
+    def book_id(self) -> str:
+        """The book that the memory is from; "": it is from none."""
+        book = self.memory.book
+        return "" if book is None else book.book_id
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBackMemory:
+    """A memory whose trigger fired and which does not come, and why."""
+
+    shelved: Shelved
+    reason: HeldBackReason
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat of a search: its session ("": the host has none), and how many messages it has. `is_counted`: the host
+    said how many; otherwise each recall counts as one."""
+
+    session: str = ""
+    messages: int = 0
+    is_counted: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """The answer of one search: what fired, what came by chance, what failed and how. `unread` are conversations whose
-    triggers could not be read, with the file. tools/long_term.py shows it, memories/turns.py puts it into a prompt, and
-    memories/recalls.py into the record of recalls."""
+    """The answer of one search: the triggers that fired, in the order in which they take room, those that came by
+    chance, and those that failed. `held_back` fired too. `unread`: conversations whose triggers could not be read, with
+    the file. `chat`: where the search was made. `counting`: the memories whose rules count its messages."""
 
     activated: tuple[Shelved, ...]
     random: tuple[Shelved, ...]
     failed: tuple[tuple[Shelved, Failed], ...]
     searched: int
     unread: Mapping[str, object] = field(default_factory=dict)
+    held_back: tuple[HeldBackMemory, ...] = ()
+    chat: Chat = Chat()
+    counting: Mapping[str, Counted] = field(default_factory=dict)
 
 
-def activate(
-    with_shared: Sequence[Shelved], ran: Mapping[int, Verdict], *, rng: Random, random_count: int
-) -> Activation:
-    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire. `ran`: the verdicts
-    by index, in order; the triggers that are not in it were quiet."""
-    fired = [index for index, verdict in ran.items() if isinstance(verdict, Fired)]
-    # A failing trigger is `false` for recall, so its memory may still come by chance.
-    failed = tuple((with_shared[index], verdict) for index, verdict in ran.items() if isinstance(verdict, Failed))
-    others = len(with_shared) - len(fired)
-    drawn = rng.sample(range(others), min(random_count, others))
-    for index in fired:  # from places among the others to places among all
-        drawn = [place + (place >= index) for place in drawn]
-    activated, chosen = (tuple(with_shared[index] for index in some) for some in (fired, drawn))
-    return Activation(activated, chosen, failed, len(with_shared))
+NOTHING_ACTIVATED = Activation((), (), (), 0)
+
+
+def fired_in(verdicts: Mapping[int, Verdict]) -> list[int]:
+    """The indexes of the triggers that fired."""
+    return [index for index, verdict in verdicts.items() if isinstance(verdict, Fired)]
+
+
+def failed_in(verdicts: Mapping[int, Verdict], memories: Sequence[Shelved]) -> tuple[tuple[Shelved, Failed], ...]:
+    """The memories whose trigger failed; that counts as quiet."""
+    return tuple((memories[index], verdict) for index, verdict in verdicts.items() if isinstance(verdict, Failed))
+
+
+def drawn_by_chance(
+    memories: Sequence[Shelved], excluded: Collection[int], *, rng: Random, count: int
+) -> tuple[Shelved, ...]:
+    """Up to `count` of the memories, drawn evenly from those that are not `excluded`. A failing trigger is `false` for
+    recall, so its memory may still come by chance."""
+    candidate_count = len(memories) - len(excluded)
+    drawn = rng.sample(range(candidate_count), min(count, candidate_count))
+    # From indexes among the candidates to indexes among all.
+    for excluded_index in sorted(excluded):
+        drawn = [index + (index >= excluded_index) for index in drawn]
+    return tuple(memories[index] for index in drawn)

@@ -65,35 +65,40 @@ class Columns:
 
     def of_ids(self, ids: Iterable[str]) -> Mask:
         """True for the memories with these ids."""
-        found = np.zeros(len(self.times), np.bool_)
-        for part, start in zip(self._searched, self._starts, strict=False):
-            found[[start + part.index.rows[id] for id in ids if id in part.index.rows]] = True
-        return found
+        is_named: Mask = np.zeros(len(self.times), np.bool_)
+        for part, start in self._parts():
+            rows = part.index.rows
+            is_named[[start + rows[id_] for id_ in ids if id_ in rows]] = True
+        return is_named
 
     def muted_in(self, places: frozenset[str]) -> Mask:
         """True for memories that are muted in one of these places."""
-        found = np.zeros(len(self.times), np.bool_)
-        for part, start in zip(self._searched, self._starts, strict=False):
-            of_part = part.index.muted.items()
-            found[[start + part.index.rows[id] for id, muted in of_part if not places.isdisjoint(muted)]] = True
-        return found
+        is_muted: Mask = np.zeros(len(self.times), np.bool_)
+        for part, start in self._parts():
+            index = part.index
+            muted_rows = [index.rows[id_] for id_, muted in index.muted.items() if not places.isdisjoint(muted)]
+            is_muted[[start + row for row in muted_rows]] = True
+        return is_muted
 
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
         """Where these words and pairs of characters stand, conversation by conversation."""
-        found = [part.index.occurrences(words, grams) for part in self._searched]
-        if len(found) == 1:
-            return found[0]
+        parts = [part.index.occurrences(words, grams) for part in self._searched]
+        if len(parts) == 1:
+            return parts[0]
         return Occurrences(
-            _side_by_side([one.terms for one in found]),
-            _side_by_side([one.rows + start for one, start in zip(found, self._starts, strict=False)]),
-            _side_by_side([one.weights for one in found]),
+            terms=_side_by_side([part.terms for part in parts]),
+            rows=_side_by_side([part.rows + start for part, start in zip(parts, self._starts, strict=False)]),
+            weights=_side_by_side([part.weights for part in parts]),
         )
 
     def cosines(self) -> Floats | None:
         """How near each row is by meaning, -inf without a vector; None: the search knows no vectors."""
         if not any(part.cosines for part in self._searched):
             return None
-        return np.array([part.cosines.get(id, -inf) for part in self._searched for id in part.index.ids])
+        cosines: list[float] = []
+        for part in self._searched:
+            cosines += [part.cosines.get(id_, -inf) for id_ in part.index.ids]
+        return np.array(cosines)
 
     def __contains__(self, word: str) -> bool:
         """Whether a memory has this word."""
@@ -119,25 +124,30 @@ class Columns:
         parts = [part.index.timeline(pause_ms) for part in self._searched]
         if len(parts) == 1:
             return parts[0]
-        ends = accumulate((int(part.episode[-1]) + 1 if len(part.episode) else 0 for part in parts), initial=0)
-        rows = [np.arange(len(part.episode)) if part.rows is None else part.rows for part in parts]
-        return timeline_of(
-            np.concatenate([of_part + start for of_part, start in zip(rows, self._starts, strict=False)]),
-            np.concatenate([part.episode + first for part, first in zip(parts, ends, strict=False)]),
-            len(self.times),
-        )
+        rows: list[Integers] = []
+        episodes: list[Integers] = []
+        episode_count = 0
+        for part, start in zip(parts, self._starts, strict=False):
+            part_rows = np.arange(len(part.episode)) if part.rows is None else part.rows
+            rows.append(part_rows + start)
+            episodes.append(part.episode + episode_count)
+            if len(part.episode):
+                episode_count += int(part.episode[-1]) + 1
+        return timeline_of(np.concatenate(rows), np.concatenate(episodes), len(self.times))
 
     def of_other_form(self, forms: Sequence[str]) -> int:
         """How many memories have words that were found with other options than `forms`, those of each conversation."""
-        parts = zip((part.index for part in self._searched), forms, strict=True)
-        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in parts)
+        count = 0
+        for part, form in zip(self._searched, forms, strict=True):
+            is_of_other_form = part.index.alive() & ~part.index.forms.equal(form)
+            count += int(np.count_nonzero(is_of_other_form))
+        return count
 
     def oldest_first(self) -> tuple[Integers, Integers]:
         """The rows by time, then id, an order that does not depend on that of the store; and their times."""
         if len(self._searched) == 1:
             return self._searched[0].index.oldest_first()
-        parts = zip(self._searched, self._starts, strict=False)
-        order = np.concatenate([part.index.oldest_first()[0] + start for part, start in parts])
+        order = np.concatenate([part.index.oldest_first()[0] + start for part, start in self._parts()])
         order = order[np.argsort(self.times[order], kind="stable")]
         sort_ties(order, self.times, self.name_of)
         return order, self.times[order]
@@ -149,12 +159,14 @@ class Columns:
 
     def row_of(self, memory_id: str) -> int | None:
         """The row of a memory, in the first conversation that holds it; None if no conversation does."""
-        for part, start in zip(self._searched, self._starts, strict=False):
-            if (row := part.index.rows.get(memory_id)) is not None:
+        for part, start in self._parts():
+            row = part.index.rows.get(memory_id)
+            if row is not None:
                 return start + row
         return None
 
     def memories(self) -> Iterator[ShortTermMemory]:
+        """All memories, conversation by conversation."""
         for part in self._searched:
             yield from part.memories.values()
 
@@ -165,9 +177,17 @@ class Columns:
 
     def kept_in(self, row: int) -> str | None:
         """Where the memory is kept, as `Searched` says it."""
-        return self._searched[self.name_of(row)[1]].conversation_id
+        _id, number = self.name_of(row)
+        return self._searched[number].conversation_id
+
+    def _parts(self) -> Iterator[tuple[Searched, int]]:
+        """The searched conversations, each with its first row."""
+        return zip(self._searched, self._starts, strict=False)
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[Number]]) -> npt.NDArray[Number]:
-    # One conversation is the usual case, and does not need a copy.
-    return columns[0] if len(columns) == 1 else np.concatenate(columns)
+    """One column of the columns of each conversation. The column of a single conversation, the usual case, is not
+    copied."""
+    if len(columns) == 1:
+        return columns[0]
+    return np.concatenate(columns)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
+from memory_server.conversations.recall.same_words import says_something
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message
-from nlp import is_incidental, is_kept, is_speaker, says_little
 
 # An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
 # memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
@@ -20,15 +20,16 @@ from nlp import is_incidental, is_kept, is_speaker, says_little
 # Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that
 # hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
 
-RARE_SHARE, RARE_LEAST = 0.01, 2
-"""A word is rare if at most this share of the memories hold it, or at most this many."""
+RARE_SHARE = 0.01
+"""A word is rare if at most this share of the memories hold it."""
+RARE_LEAST = 2
+"""A word that at most this many memories hold is rare too."""
 
 
 def words_said(messages: Sequence[Message], wording: KeywordOptions, now_ms: int) -> frozenset[str]:
+    """The words of the messages that say something."""
     words = (keyword.word for keyword in wording.of_memory(messages, now_ms))
-    return frozenset(
-        word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
-    )
+    return frozenset(filter(says_something, words))
 
 
 def used(
@@ -36,16 +37,17 @@ def used(
 ) -> Recall:
     """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
     `answered` are the words of the question and of the answer."""
-    new = answered - asked
+    new_words = answered - asked
     holders: Counter[str] = Counter()
-    count = 0
+    memory_count = 0
     for memory in memories:
-        count += 1
-        if not new.isdisjoint(memory.words):
-            holders.update(new.intersection(memory.words))
-    rare = {word for word, held in holders.items() if held <= max(RARE_LEAST, RARE_SHARE * count)}
+        memory_count += 1
+        if not new_words.isdisjoint(memory.words):
+            holders.update(new_words.intersection(memory.words))
+    most_holders = max(RARE_LEAST, RARE_SHARE * memory_count)
+    rare = {word for word, holder_count in holders.items() if holder_count <= most_holders}
 
-    def kept(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
+    def with_rare_words(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
         return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
 
-    return replace(recall, top=kept(recall.top), next=kept(recall.next), flashback=())
+    return replace(recall, top=with_rare_words(recall.top), next=with_rare_words(recall.next), flashback=())

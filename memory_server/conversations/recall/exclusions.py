@@ -32,21 +32,26 @@ def exclusion_of(
         if memory.session != session.id:
             return None
         if session.context_since_ms is not None:
-            return "in_context" if memory.time_ms >= session.context_since_ms else None
+            is_in_context = memory.time_ms >= session.context_since_ms
+            return "in_context" if is_in_context else None
     if memory.conversation_id != conversation_id:
         return None
-    return "too_young" if age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms else None
+    is_young = age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms
+    return "too_young" if is_young else None
 
 
 def exclusions_of_rows(
     columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
 ) -> tuple[Mask, Mask]:
-    """The same for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
+    """The rule for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
     milliseconds, 0 for a time in the future."""
-    young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    is_young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    none = is_young & False
     if session is None or not parameters.sessions:
-        return young & False, young
-    same, unknown = columns.of_session(session.id), columns.of_session(None)
+        return none, is_young
+    is_same_session = columns.of_session(session.id)
+    is_unknown_session = columns.of_session(None)
     if session.context_since_ms is None:
-        return young & False, young & (same | unknown)
-    return same & (columns.times >= session.context_since_ms), young & unknown
+        return none, is_young & (is_same_session | is_unknown_session)
+    is_in_context = is_same_session & (columns.times >= session.context_since_ms)
+    return is_in_context, is_young & is_unknown_session

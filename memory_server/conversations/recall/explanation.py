@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from languages import _, joined
 from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall import why
 from memory_server.conversations.recall.index import Floats, Integers
@@ -18,7 +20,6 @@ from memory_server.conversations.recall.receipts import Receipt, age_text
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
-from sandbox.locale import _, joined
 
 _PREVIEW_CHARS = 40
 
@@ -30,7 +31,7 @@ session, or by the 10-minute rule; others took the places; or it is not relevant
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of it, in a `sentence`, and the `others` that came: in its place, or `apart_ms` from it."""
+    """What became of a memory, in a `sentence`, and the `others` that came: in its place, or `apart_ms` from it."""
 
     kind: Kind
     sentence: str
@@ -40,8 +41,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """Its part in the draw of flashbacks: `probability` of coming in one search, exact for up to two draws. Where it
-    cannot be drawn all are 0, because it lies too near to one that came."""
+    """The part of a memory in the draw of flashbacks: its `probability` of coming in one search, exact for up to two
+    draws. Where it cannot be drawn all are 0, because it lies too near to one that came."""
 
     sentence: str
     weight: float = 0.0
@@ -67,10 +68,15 @@ def explain(decision: Decision, row: int) -> Explanation:
     """The reasons of `decision` for the memory of `row`, which must not be a tombstone."""
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
-    draw = None if verdict.kind in ("came", "muted", "too_recent", "in_context") else _draw(decision, row)
-    outside = decision.query.overview is not None and not belongs(recalled.memory, decision.query)
-    counted = 0.0 if outside else recalled.counted
-    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed, counted)
+    draw: Chance | None = None
+    if verdict.kind not in ("came", "muted", "too_recent", "in_context"):
+        draw = _draw(decision, row)
+    counted = recalled.counted
+    if decision.query.overview is not None and not belongs(recalled.memory, decision.query):
+        counted = 0.0
+    return Explanation(
+        recalled.memory, recalled.receipt, verdict=verdict, draw=draw, needed=decision.needed, counted=counted
+    )
 
 
 def shown(recalled: Recalled) -> str:
@@ -82,16 +88,17 @@ def shown(recalled: Recalled) -> str:
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     parameters = decision.parameters
     if row in decision.order.chosen:
-        rank, places = decision.order.chosen.index(row) + 1, parameters.places(question=decision.query.question)
+        rank = decision.order.chosen.index(row) + 1
+        places = parameters.places(question=decision.query.question)
         return Verdict("came", why.came(rank, places, top=rank <= parameters.top_count))
     if decision.muted[row]:
         return Verdict("muted", why.muted(joined(", ", map(place_text, recalled.memory.muted))))
     if not decision.counted.eligible[row]:
         return _held_back(decision, row, recalled)
-    near = decision.order.passed_over.get(row)
-    if near is not None:
-        others = decision.explained([near])
-        apart_ms = _apart(decision, row, near)
+    near_row = decision.order.passed_over.get(row)
+    if near_row is not None:
+        others = decision.explained([near_row])
+        apart_ms = _apart_ms(decision, row, near_row)
         sentence = why.same_moment(apart_ms, shown(others[0]), parameters.same_moment, parameters.spacing_ms)
         return Verdict("same_moment", sentence, others, apart_ms)
     shortfall = _shortfall(decision, row, recalled)
@@ -112,7 +119,8 @@ def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 
 def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
     """Why a memory is not relevant enough; None: it is."""
-    parameters, receipt = decision.parameters, recalled.receipt
+    parameters = decision.parameters
+    receipt = recalled.receipt
     overview = decision.query.overview
     if overview is not None and not belongs(recalled.memory, decision.query):
         return why.not_in_overview(overview)
@@ -139,7 +147,7 @@ def _outranked(decision: Decision, row: int) -> Verdict:
         return Verdict("outranked", why.no_place())
     if not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
         return Verdict("outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1])
-    sentence = why.places_taken([shown(other) for other in others], by_meaning=decision.order.nearness is not None)
+    sentence = why.places_taken(list(map(shown, others)), by_meaning=decision.order.nearness is not None)
     return Verdict("outranked", sentence, others)
 
 
@@ -147,61 +155,93 @@ def _longest_words(recalled: Recalled) -> list[str]:
     """The words that it shares, as its text spells them, without those that are part of another one."""
     spelt = spelling(recalled.memory.text)
     words = [spelt(word.word) for word in recalled.receipt.words_shared]
-    return [word for word in words if not any(word != other and word in other for other in words)]
+    return [word for word in words if not _is_part_of_another(word, words)]
+
+
+def _is_part_of_another(word: str, words: Sequence[str]) -> bool:
+    return any(word != longer and word in longer for longer in words)
 
 
 def _draw(decision: Decision, row: int) -> Chance | None:
+    """The part of a memory in the draw of flashbacks; None: this search draws none, or nothing keeps it out."""
     parameters = decision.parameters
     if not parameters.draws(question=decision.query.question, came=bool(decision.order.chosen)):
         return None
-    weight = float(decision.weights[row])
-    if weight > 0.0:
-        order, times = decision.columns.oldest_first()
-        place, weights = int(np.flatnonzero(order == row)[0]), decision.weights[order]
-        probability, total = _probability(weights, times, place, parameters), float(weights.sum())
-        percent = 100 * probability
-        share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
-        # It does not say whether it was drawn: that would be true only of this decision, which nobody saw.
-        return Chance(
-            _(
-                "It may come as a flashback, by chance: in {share} of such searches (weight {weight:.2f} of {total}).",
-                share,
-                weight,
-                f"{total:,.1f}" if total >= 100 else f"{total:.2f}",
-            ),
-            weight,
-            total,
-            probability,
-        )
+    if decision.weights[row] > 0.0:
+        return _chance(decision, row)
     # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
-    near = next((r for r in decision.order.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
-    if near is None:
-        return None
-    apart, came = age_text(_apart(decision, row, near)), decision.columns.memory(near).id
-    return Chance(_("It cannot be a flashback: it is {apart} apart from {came}, which came.", apart, came))
+    for chosen_row in decision.order.chosen:
+        apart_ms = _apart_ms(decision, row, chosen_row)
+        if apart_ms < parameters.spacing_ms:
+            apart = age_text(apart_ms)
+            chosen_id = decision.columns.memory(chosen_row).id
+            return Chance(_("It cannot be a flashback: it is {apart} apart from {came}, which came.", apart, chosen_id))
+    return None
 
 
-def _apart(decision: Decision, row: int, other: int) -> int:
+def _chance(decision: Decision, row: int) -> Chance:
+    """The chance that a memory is drawn as a flashback; its weight must be above 0. The sentence says how often such
+    searches draw it, and not whether this one did: a search for an explanation shows its flashbacks to nobody."""
+    rows, times = decision.columns.oldest_first()
+    position = int(np.flatnonzero(rows == row)[0])
+    weights = decision.weights[rows]
+    weight = float(weights[position])
+    total_weight = float(weights.sum())
+    probability = _probability(weights, times, position, parameters=decision.parameters)
+    sentence = _(
+        "It may come as a flashback, by chance: in {share} of such searches (weight {weight:.2f} of {total}).",
+        _percent_text(probability),
+        weight,
+        _total_weight_text(total_weight),
+    )
+    return Chance(sentence, weight, total_weight, probability)
+
+
+def _percent_text(probability: float) -> str:
+    """`12 %`, `3.4 %`, `0.056 %`: two digits that count, or whole percents from 10 on."""
+    percent = 100 * probability
+    rounds_to_ten = percent >= 9.95
+    if rounds_to_ten:
+        return f"{percent:.0f} %"
+    return f"{percent:.2g} %"
+
+
+def _total_weight_text(total_weight: float) -> str:
+    """`1,234.5`, `12.34`."""
+    if total_weight >= 100:
+        return f"{total_weight:,.1f}"
+    return f"{total_weight:.2f}"
+
+
+def _apart_ms(decision: Decision, row: int, other_row: int) -> int:
+    """The time between two memories."""
     times = decision.columns.times
-    return abs(int(times[row]) - int(times[other]))
+    return abs(int(times[row]) - int(times[other_row]))
 
 
-def _probability(weights: Floats, times: Integers, place: int, parameters: RecallParameters) -> float:
-    """The probability that `place` is drawn: in the first draw, or in the second after each first draw that does not
-    bar it. Later draws count like the second, which is nearly exact for a large pool."""
+def _probability(weights: Floats, times: Integers, position: int, *, parameters: RecallParameters) -> float:
+    """The probability that the memory at `position` is drawn: in the first draw, or in the second after each first draw
+    that does not bar it. Later draws count like the second, which is nearly exact for a large pool. `weights` and the
+    ascending `times` have one element for each memory."""
+    weight = float(weights[position])
     total = float(weights.sum())
-    first = float(weights[place]) / total
+    first = weight / total
     draws = parameters.flashback_count
     if draws == 1:
         return first
     sums = np.concatenate(([0.0], np.cumsum(weights)))
-    after = np.searchsorted(times, times - parameters.spacing_ms, side="right")
-    before = np.searchsorted(times, times + parameters.spacing_ms, side="left")
-    left = total - np.maximum(sums[before] - sums[after], weights)
-    leaves = np.abs(times - times[place]) >= parameters.spacing_ms
-    leaves[place] = False
+    begin = np.searchsorted(times, times - parameters.spacing_ms, side="right")
+    end = np.searchsorted(times, times + parameters.spacing_ms, side="left")
+    total_after = total - np.maximum(sums[end] - sums[begin], weights)
+    """The weight that the second draw has, after each memory as the first one."""
+    allows = np.abs(times - times[position]) >= parameters.spacing_ms
+    """Whether each memory, as the first one, allows that this one is the second."""
+    allows[position] = False
     # If rounding leaves nothing, there was nothing left to draw.
-    leaves &= (weights > 0.0) & (left >= weights[place] * (1 - 1e-9))
-    second = float(np.sum(weights[leaves] / total * weights[place] / np.maximum(left[leaves], weights[place])))
+    allows &= (weights > 0.0) & (total_after >= weight * (1 - 1e-9))
+    second = float(np.sum(weights[allows] / total * weight / np.maximum(total_after[allows], weight)))
     missed = 1.0 - first - second
-    return min(1.0, 1.0 - missed * (1.0 - second / max(1.0 - first, second)) ** (draws - 2)) if missed > 0 else 1.0
+    if missed <= 0:
+        return 1.0
+    later = second / max(1.0 - first, second)
+    return min(1.0, 1.0 - missed * (1.0 - later) ** (draws - 2))

@@ -32,9 +32,8 @@ _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
     """The conditions that a memory must meet. One of `words` is enough: a keyword of the memory, or a part of its text.
-    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (without `#`). What looks
-    the same is the same, in upper and lower case.
-    A long-term memory has no score, so a condition on the score excludes it."""
+    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (without `#`). Upper and lower case
+    are the same. A long-term memory has no score and does not meet a condition on it."""
 
     words: Mapping[str, float] = field(default_factory=dict)
     from_ms: int | None = None
@@ -46,9 +45,8 @@ class MemoryFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A memory that meets a filter, the conversation that keeps it, and the words of the filter that it holds; `kept`
-    are those of them that its text does not have, and that are kept with it. `removal` says how it was removed, if the
-    search was among removed memories."""
+    """A memory that meets a filter, its conversation, and the words of the filter that it holds. `kept`: those of them
+    that are kept with it and not in its text. `removal`: how it was removed, in a search of removed memories."""
 
     conversation_id: str
     memory: Memory
@@ -60,7 +58,7 @@ class Filtered:
 
 def filtered(
     memories: Iterable[tuple[str, Iterable[Memory]]],
-    wanted: MemoryFilter,
+    conditions: MemoryFilter,
     *,
     now_ms: int,
     parameters: RecallParameters,
@@ -70,75 +68,120 @@ def filtered(
 ) -> tuple[list[Filtered], int]:
     """The first `most` (None: all) memories of the conversations that meet the filter, and how many meet it. Equal ones
     come newest first, then by id; memories without a score come last in either order by score."""
-    count = 0
+    met_count = 0
 
-    def counted() -> Iterator[Filtered]:
-        nonlocal count
-        for item in _met(memories, wanted, now_ms, parameters):
-            count += 1
-            yield item
+    def met() -> Iterator[Filtered]:
+        nonlocal met_count
+        matcher = _Matcher(conditions, now_ms, parameters)
+        for conversation_id, memories_there in memories:
+            for memory in memories_there:
+                match = matcher.match(conversation_id, memory)
+                if match is not None:
+                    met_count += 1
+                    yield match
 
     sign = -1.0 if descending else 1.0
 
-    def place(item: Filtered) -> tuple[bool, float, int, str, str]:
-        score = item.memory.score if isinstance(item.memory, ShortTermMemory) else None
-        values = {"relevance": item.relevance, "timestamp": float(item.memory.made_ms), "score": score or 0.0}
-        last = sort_by == "score" and score is None
-        return last, sign * values[sort_by], -item.memory.made_ms, item.memory.key, item.conversation_id
+    def rank_key(match: Filtered) -> tuple[bool, float, int, str, str]:
+        score = _score_of(match.memory)
+        if sort_by == "relevance":
+            value = match.relevance
+        elif sort_by == "timestamp":
+            value = float(match.memory.made_ms)
+        else:
+            value = score or 0.0
+        is_last = sort_by == "score" and score is None
+        return is_last, sign * value, -match.memory.made_ms, match.memory.key, match.conversation_id
 
     # Keep no more than needed: 100,000 objects at once would start a garbage collection, which stops every thread for a
     # third of a second.
-    found = sorted(counted(), key=place) if most is None else nsmallest(most, counted(), key=place)
-    return found, count
+    if most is None:
+        first = sorted(met(), key=rank_key)
+    else:
+        first = nsmallest(most, met(), key=rank_key)
+    return first, met_count
 
 
 def tags_of(memory: Memory) -> tuple[str, ...]:
     """The tags of a memory as they are written, without `#`, each once."""
-    given: Any = memory.extra.get("tags")
-    listed = [tag.removeprefix("#") for tag in given if isinstance(tag, str)] if isinstance(given, list) else []
-    return tuple(dict.fromkeys([*listed, *_HASHTAG.findall(memory.text)]))
+    listed: Any = memory.extra.get("tags")
+    tags: list[str] = []
+    if isinstance(listed, list):
+        tags += [tag.removeprefix("#") for tag in listed if isinstance(tag, str)]
+    tags += _HASHTAG.findall(memory.text)
+    return tuple(dict.fromkeys(tags))
 
 
-def _met(
-    memories: Iterable[tuple[str, Iterable[Memory]]], wanted: MemoryFilter, now_ms: int, parameters: RecallParameters
-) -> Iterator[Filtered]:
-    forms = {index_form(word): word for word in wanted.words}
-    tags = set(map(index_form, wanted.tags))
-    scored = wanted.min_score is not None or wanted.max_score is not None
-    for conversation_id, memory in ((name, memory) for name, kept in memories for memory in kept):
-        score = memory.score if isinstance(memory, ShortTermMemory) else None
-        if not _between(memory.made_ms, wanted.from_ms, wanted.until_ms):
-            continue
-        if scored and (score is None or not _between(score, wanted.min_score, wanted.max_score)):
-            continue
+def _score_of(memory: Memory) -> float | None:
+    """The score of a memory; None: its kind has none."""
+    return memory.score if isinstance(memory, ShortTermMemory) else None
+
+
+class _Matcher:
+    """Conditions in the form in which they are compared with many memories."""
+
+    def __init__(self, conditions: MemoryFilter, now_ms: int, parameters: RecallParameters) -> None:
+        self._conditions = conditions
+        self._now_ms = now_ms
+        self._parameters = parameters
+        self._words = {index_form(word): word for word in conditions.words}
+        self._tags = set(map(index_form, conditions.tags))
+
+    def match(self, conversation_id: str, memory: Memory) -> Filtered | None:
+        """The memory, if it meets the conditions."""
+        conditions = self._conditions
+        if not _is_between(memory.made_ms, conditions.from_ms, conditions.until_ms):
+            return None
+        if not self._score_fits(_score_of(memory)):
+            return None
+        keywords = self._keywords_of(memory)
         shared: tuple[str, ...] = ()
-        keywords: tuple[str, ...] = ()
-        keywords_beside: tuple[str, ...] = ()
-        kept: tuple[str, ...] = ()
-        if isinstance(memory, ShortTermMemory):
-            # The Node original, which needs nothing shared, knows no other words.
-            has_others = bool(memory.other_words) and parameters.must_share
-            keywords = tuple(map(bare, memory.words)) if has_others else memory.words
-            keywords_beside = tuple(filter(is_kept, memory.words)) if has_others else ()
-        if forms:
+        if self._words:
             text = index_form(memory.text)
-            shared = tuple(word for form, word in forms.items() if form in text or word in keywords)
+            shared = tuple(word for form, word in self._words.items() if form in text or word in keywords)
             if not shared:
-                continue
-            beside = {bare(word) for word in keywords_beside}
-            kept = tuple(word for word in shared if word in beside)
-        if tags and not tags <= set(map(index_form, tags_of(memory))):
-            continue
-        if isinstance(memory, ShortTermMemory):
-            pairs = zip(keywords, memory.weights, strict=True)
-            shared_points = sum(wanted.words[word] + weight for word, weight in pairs if word in wanted.words)
-            points = shared_points + memory.score - decay(age_of(memory.time_ms, now_ms), parameters)
-        else:
-            points = sum(wanted.words[word] for word in shared)
-        yield Filtered(conversation_id, memory, points, shared, kept=kept)
+                return None
+        if self._tags and not self._tags <= set(map(index_form, tags_of(memory))):
+            return None
+        relevance = self._relevance(memory, keywords, shared)
+        return Filtered(conversation_id, memory, relevance, shared, kept=self._kept_of(memory, shared))
+
+    def _score_fits(self, score: float | None) -> bool:
+        least = self._conditions.min_score
+        most = self._conditions.max_score
+        if least is None and most is None:
+            return True
+        return score is not None and _is_between(score, least, most)
+
+    def _counts_other_words(self, memory: ShortTermMemory) -> bool:
+        # The Node original, which needs nothing shared, knows no other words.
+        return bool(memory.other_words) and self._parameters.must_share
+
+    def _keywords_of(self, memory: Memory) -> tuple[str, ...]:
+        """The keywords of a memory, other words included."""
+        if not isinstance(memory, ShortTermMemory):
+            return ()
+        if self._counts_other_words(memory):
+            return tuple(map(bare, memory.words))
+        return memory.words
+
+    def _kept_of(self, memory: Memory, shared: Iterable[str]) -> tuple[str, ...]:
+        """Those of the shared words that are only kept with the memory."""
+        if not isinstance(memory, ShortTermMemory) or not self._counts_other_words(memory):
+            return ()
+        kept_words = {bare(word) for word in memory.words if is_kept(word)}
+        return tuple(word for word in shared if word in kept_words)
+
+    def _relevance(self, memory: Memory, keywords: Sequence[str], shared: Iterable[str]) -> float:
+        weights = self._conditions.words
+        if not isinstance(memory, ShortTermMemory):
+            return sum(weights[word] for word in shared)
+        keyword_weights = zip(keywords, memory.weights, strict=True)
+        points = sum(weights[word] + weight for word, weight in keyword_weights if word in weights)
+        return points + memory.score - decay(age_of(memory.time_ms, self._now_ms), self._parameters)
 
 
-def _between(value: float, least: float | None, most: float | None) -> bool:
+def _is_between(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
@@ -198,36 +241,43 @@ def overview(
     and function words such as 什么 are left out; `ages` and `hours` show the times."""
     weights: dict[str, float] = defaultdict(float)
     holders: dict[str, int] = defaultdict(int)
-    for of_one in words:
-        for word, weight in of_one:
+    for memory_words in words:
+        for word, weight in memory_words:
             weights[word] += weight
-        for word in dict(of_one):  # a record of another program may hold a word twice
+        for word in dict(memory_words):  # a record of another program may hold a word twice
             holders[word] += 1
-    counting = (
-        word
-        for word in weights
-        if not (_DAY.fullmatch(word) or is_speaker(word) or is_kept(word) or says_little(word.lower()))
-    )
-    heaviest = nsmallest(top, counting, key=lambda word: (-weights[word], word))
-    tags = Counter(tag for memory in memories for tag in tags_of(memory))
+    heaviest = nsmallest(top, filter(_is_shown, weights), key=lambda word: (-weights[word], word))
+    tags: Counter[str] = Counter()
+    for memory in memories:
+        tags.update(tags_of(memory))
     times = [memory.made_ms for memory in memories]
     hours = Counter(local(time_ms, zone).hour for time_ms in times)
-    short = [memory for memory in memories if isinstance(memory, ShortTermMemory)]
+    short_term = [memory for memory in memories if isinstance(memory, ShortTermMemory)]
+    average_score: float | None = None
+    if short_term:
+        average_score = sum(memory.score for memory in short_term) / len(short_term)
     return Overview(
         total=len(memories),
-        average_score=sum(memory.score for memory in short) / len(short) if short else None,
-        scores=_banded((memory.score for memory in short), SCORES),
+        average_score=average_score,
+        scores=_banded((memory.score for memory in short_term), SCORES),
         words=tuple(CommonWord(word, weights[word], holders[word]) for word in heaviest),
         tags=dict(tags.most_common(top)),
         ages=_banded((max(0, now_ms - time_ms) for time_ms in times), AGES),
         hours=tuple(hours[hour] for hour in range(24)),
-        never_recalled=sum(memory.score <= 0 for memory in short),
-        pinned=sum(memory.pinned for memory in short),
+        never_recalled=sum(memory.score <= 0 for memory in short_term),
+        pinned=sum(memory.pinned for memory in short_term),
     )
 
 
+def _is_shown(word: str) -> bool:
+    """Whether a word is one that figures name: no day, speaker, word that is only kept, or function word."""
+    return not (_DAY.fullmatch(word) or is_speaker(word) or is_kept(word) or says_little(word.lower()))
+
+
 def _banded(values: Iterable[float], bands: tuple[tuple[str, float], ...]) -> dict[str, int]:
-    counts = {name: 0 for name, _ in bands}
+    """How many of the values are in each band."""
+    counts = {name: 0 for name, _end in bands}
     for value in values:
-        counts[next(name for name, end in bands if value < end)] += 1
+        band = next(name for name, end in bands if value < end)
+        counts[band] += 1
     return counts

@@ -40,36 +40,41 @@ class Occurrences(NamedTuple):
     terms: Integers
     rows: Integers
     weights: Floats
-    """Of the term in the memory."""
+    """The weight of the term in the memory."""
 
 
 class Timeline(NamedTuple):
-    """The memories by time, then id, without tombstones, in episodes that are numbered from 0. `rows` are theirs in
-    that order; None where they are all rows as they stand. `episode` has the number of each in that order, `together`
-    whether it is that of the next one, and `episode_of` the number of each row."""
+    """The memories by time, then id, without tombstones, in episodes that are numbered from 0."""
 
     rows: Integers | None
+    """The row of each memory; None: the memories are all rows in their order."""
     episode: Integers
+    """The episode of each memory."""
     together: Mask
+    """Whether each memory but the last is of the same episode as the next one."""
     episode_of: Integers
+    """The episode of each row."""
 
 
-def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Timeline:
-    """The timeline of these rows out of `all_rows`, with their episodes."""
-    episode_of = episode
-    if rows is not None:
-        episode_of = np.zeros(all_rows, np.int64)
-        episode_of[rows] = episode
-    return Timeline(rows, episode, episode[1:] == episode[:-1], episode_of)
+def timeline_of(rows: Integers | None, episode: Integers, row_count: int) -> Timeline:
+    """The timeline of these rows out of so many, with their episodes."""
+    together = episode[1:] == episode[:-1]
+    if rows is None:
+        return Timeline(rows, episode, together, episode_of=episode)
+    episode_of = np.zeros(row_count, np.int64)
+    episode_of[rows] = episode
+    return Timeline(rows, episode, together, episode_of)
 
 
 def index_of(state: ConversationState, wording: KeywordOptions | None = None) -> Index:
     """The index of the short-term memories of `state`, which follows it; made here if it has none, or if most of its
     rows are tombstones."""
     index = state.follower
-    if not isinstance(index, Index) or len(index.ids) - len(index) > max(len(index), MIN_TOMBSTONES):
-        index = state.follower = Index(state.short_term.values(), wording)
-    return index
+    if isinstance(index, Index) and not index.is_mostly_tombstones:
+        return index
+    new_index = Index(state.short_term.values(), wording)
+    state.follower = new_index
+    return new_index
 
 
 class Labels:
@@ -83,16 +88,16 @@ class Labels:
         self._rows.append(self._numbers.setdefault(label, len(self._numbers)))
 
     def equal(self, label: str | None) -> Mask:
-        found: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
-        return found
+        """Which rows have this label."""
+        has_label: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
+        return has_label
 
 
 class Index:
     """The index of a conversation. A row is a memory: `ids[row]` names it, `rows[id]` is its row unless it is a
-    tombstone. Rows are numbered by time, then id, where they are there from the beginning, and later in the order of
-    adding. `wording` says whether pairs of characters are indexed too. `conversations`, `sessions` and `forms` say in
-    which conversation and session each memory was made, and with which options its words were found. The methods return
-    views or new arrays of one element per row, tombstones included; do not keep them after the next change."""
+    tombstone. The rows of the memories with which the index was made are numbered by time, then id; later ones in the
+    order of adding. `wording` says whether pairs of characters are indexed too. The methods return views or new arrays
+    of one element per row, tombstones included; do not keep them after the next change."""
 
     def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: KeywordOptions | None = None) -> None:
         self.ids: list[str] = []
@@ -100,7 +105,12 @@ class Index:
         self._times = array("q")
         self._scores = array("d")
         self._alive = bytearray()
-        self.conversations, self.sessions, self.forms = Labels(), Labels(), Labels()
+        self.conversations = Labels()
+        """The conversation in which each memory was made."""
+        self.sessions = Labels()
+        """The session in which each memory was made."""
+        self.forms = Labels()
+        """The options with which the words of each memory were found."""
         # The posting list of each word: the rows that hold it, each followed by its weight there; appended to, never
         # changed. One array, because most words stand in few memories and an empty array takes 80 bytes.
         self._posting_lists: dict[str, array[float]] = {}
@@ -119,17 +129,29 @@ class Index:
         self._newest_ms = -inf
         self.in_turn = True
         """Whether the rows are ordered by time."""
-        self._timeline: tuple[int, Timeline] | None = None
-        in_turn = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
-        for memory in in_turn:
+        self._timeline: Timeline | None = None
+        """The timeline that was last computed, with the pause below; None if a memory came or went since."""
+        self._timeline_pause_ms = 0
+        in_time = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
+        for memory in in_time:
             self._add_row(memory)
-        self._post_words(in_turn)
+        self._post_words(in_time)
         if self._wording is not None:
-            self._grams.fill(map(self._wording.gram_texts, in_turn))
+            self._grams.fill(map(self._wording.gram_texts, in_time))
 
     def __len__(self) -> int:
         """Memories, without tombstones."""
         return len(self.rows)
+
+    @property
+    def has_tombstones(self) -> bool:
+        return len(self.ids) > len(self.rows)
+
+    @property
+    def is_mostly_tombstones(self) -> bool:
+        """Whether it is worth while to make the index again."""
+        tombstone_count = len(self.ids) - len(self.rows)
+        return tombstone_count > max(len(self.rows), MIN_TOMBSTONES)
 
     def follow(self, change: changes.Change) -> None:
         """Do to the index what `changes.apply` does to the state."""
@@ -142,7 +164,8 @@ class Index:
                     self._remove(memory.id)
                     self._add(memory)
             case changes.Reinforced(id=memory_id, after=after):
-                if (row := self.rows.get(memory_id)) is not None:
+                row = self.rows.get(memory_id)
+                if row is not None:
                     self._scores[row] = after
             case changes.Forgotten(memory):
                 self._remove(memory.id)
@@ -151,7 +174,7 @@ class Index:
                     self.muted[memory_id] = places
             case changes.Pinned() | changes.Unpinned() | changes.CleanedUp():
                 pass
-            case changes.TriggerSet() | changes.TriggerRemoved():
+            case changes.TriggerSet() | changes.TriggerRemoved() | changes.ChatMoved():
                 pass
             case _:
                 assert_never(change)
@@ -169,8 +192,10 @@ class Index:
     def holds(self, word: str) -> bool:
         """Whether a memory has this word."""
         posting_list = self._posting_lists.get(word)
-        if posting_list is None or len(self.ids) == len(self.rows):
-            return posting_list is not None
+        if posting_list is None:
+            return False
+        if not self.has_tombstones:
+            return True
         return any(self._alive[int(row)] for row in posting_list[::2])
 
     def alive(self) -> Mask:
@@ -183,53 +208,60 @@ class Index:
         weights: list[npt.NDArray[Any]] = []
         lengths = np.zeros(len(words) + len(grams), np.int64)
         for term, word in enumerate(words):
-            if (posting_list := self._posting_lists.get(word)) is not None:
+            posting_list = self._posting_lists.get(word)
+            if posting_list is not None:
                 pairs = np.frombuffer(posting_list, np.float64).reshape(-1, 2)
                 rows.append(pairs[:, 0])
                 weights.append(pairs[:, 1])
                 lengths[term] = len(pairs)
-        for term, parts in enumerate(self._grams.holding(grams), len(words)):
-            for of_rows, of_weights in parts:
-                rows.append(of_rows)
-                weights.append(of_weights)
-                lengths[term] += len(of_rows)
-        terms = np.repeat(np.arange(len(lengths)), lengths)
+        for term, holders in enumerate(self._grams.holding(grams), len(words)):
+            for part in holders:
+                rows.append(part.rows)
+                weights.append(part.weights)
+                lengths[term] += len(part.rows)
+        all_terms = np.repeat(np.arange(len(lengths)), lengths)
         if not rows:
-            return Occurrences(terms, np.zeros(0, np.int64), np.zeros(0))
-        found = Occurrences(terms, np.concatenate(rows).astype(np.int64), np.concatenate(weights).astype(np.float64))
-        if len(self.ids) > len(self.rows):
-            living = self.alive()[found.rows]
-            found = Occurrences(found.terms[living], found.rows[living], found.weights[living])
-        return found
+            return Occurrences(all_terms, np.zeros(0, np.int64), np.zeros(0))
+        all_rows = np.concatenate(rows).astype(np.int64)
+        all_weights = np.concatenate(weights).astype(np.float64)
+        if not self.has_tombstones:
+            return Occurrences(all_terms, all_rows, all_weights)
+        is_alive = self.alive()[all_rows]
+        return Occurrences(all_terms[is_alive], all_rows[is_alive], all_weights[is_alive])
 
     def timeline(self, pause_ms: int) -> Timeline:
         """The memories by time, in episodes that end where a pause is longer than `pause_ms`."""
-        if self._timeline is None or self._timeline[0] != pause_ms:
-            ordered, times = self.oldest_first()
-            whole = self.in_turn and len(self.ids) == len(self.rows)
-            if not whole:
-                living = self.alive()[ordered]
-                ordered, times = ordered[living], times[living]
-            begins = np.diff(times, prepend=times[:1]) > pause_ms
-            rows = None if whole else ordered
-            self._timeline = pause_ms, timeline_of(rows, np.cumsum(begins), len(self.ids))
-        return self._timeline[1]
+        if self._timeline is not None and self._timeline_pause_ms == pause_ms:
+            return self._timeline
+        ordered, times = self.oldest_first()
+        is_whole = self.in_turn and not self.has_tombstones
+        if not is_whole:
+            is_alive = self.alive()[ordered]
+            ordered = ordered[is_alive]
+            times = times[is_alive]
+        begins = np.diff(times, prepend=times[:1]) > pause_ms
+        rows = None if is_whole else ordered
+        self._timeline = timeline_of(rows, np.cumsum(begins), len(self.ids))
+        self._timeline_pause_ms = pause_ms
+        return self._timeline
 
     def oldest_first(self) -> tuple[Integers, Integers]:
         """The rows by time, then id, an order that does not depend on that of adding; and their times."""
-        rows = len(self.ids)
         if self._order is None:
             order = np.argsort(self.times, kind="stable")
             sort_ties(order, self.times, self.ids.__getitem__)
             self._order = order, self.times[order]
-        elif (known := len(self._order[0])) < rows:
+            return self._order
+        order, times = self._order
+        ordered_count = len(order)
+        if ordered_count < len(self.ids):
             # Rows added since then came in order: append them.
-            order, times = self._order
-            added = np.arange(known, rows, dtype=order.dtype)
-            self._order = np.concatenate((order, added)), np.concatenate((times, self.times[known:]))
+            added = np.arange(ordered_count, len(self.ids), dtype=order.dtype)
+            self._order = np.concatenate((order, added)), np.concatenate((times, self.times[ordered_count:]))
         return self._order
 
     def _add(self, memory: ShortTermMemory) -> None:
+        """Add the row of a memory, with its words and pairs of characters."""
         self._add_words(memory)
         if self._wording is not None:
             self._grams.add(self._wording.gram_texts(memory), len(self.ids) - 1)
@@ -247,18 +279,21 @@ class Index:
         ends = np.cumsum(np.bincount(numbers, minlength=len(number_of))).tolist()
         start = 0
         for word, end in zip(number_of, ends, strict=True):
-            posting_list = self._posting_lists[word] = array("d")
+            posting_list = array("d")
             posting_list.frombytes(pairs[start:end].tobytes())
+            self._posting_lists[word] = posting_list
             self.vocabulary.add(word)
             start = end
 
     def _add_words(self, memory: ShortTermMemory) -> None:
+        """Add the row of a memory, with its words."""
         row = len(self.ids)
         self._add_row(memory)
         for word, weight in zip(memory.words, memory.weights, strict=True):
             posting_list = self._posting_lists.get(word)
             if posting_list is None:
-                posting_list = self._posting_lists[word] = array("d")
+                posting_list = array("d")
+                self._posting_lists[word] = posting_list
                 self.vocabulary.add(word)
             posting_list.append(row)
             posting_list.append(weight)
@@ -276,7 +311,9 @@ class Index:
         if memory.muted:
             self.muted[memory.id] = memory.muted
         self.keeps_words |= bool(memory.other_words)
-        self.speakers.update((message.name, None) for message in memory.messages if message.name)
+        for message in memory.messages:
+            if message.name:
+                self.speakers[message.name] = None
         self._timeline = None
         if memory.time_ms <= self._newest_ms:
             self._order = None
@@ -293,8 +330,11 @@ class Index:
 
 def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) -> None:
     """Sort the runs of rows of one time by `key_of` the row, in place; `order` has the rows by time."""
-    ordered = times[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1)) if len(ordered) else ordered
-    ends = np.append(starts[1:], len(ordered))
-    for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
+    if not len(order):
+        return
+    ordered_times = times[order]
+    starts = np.flatnonzero(np.diff(ordered_times, prepend=ordered_times[:1] - 1))
+    ends = np.append(starts[1:], len(ordered_times))
+    is_tie = ends - starts > 1
+    for start, end in zip(starts[is_tie], ends[is_tie], strict=True):
         order[start:end] = sorted(order[start:end].tolist(), key=key_of)

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from memory_server.conversations.recall.columns import Columns
-from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences
+from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences, Timeline
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.receipts import OVERVIEW_POINTS, MatchedWord, matched_word
-from memory_server.conversations.recall.relevance import factor_of, stretches, with_kept
+from memory_server.conversations.recall.receipts import OVERVIEW_POINTS, MatchedWord, ThresholdRule, matched_word
+from memory_server.conversations.recall.relevance import TermKey, factor_of, stretches, with_kept
 from memory_server.conversations.recall.words import RecallQuery
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """What the memories share with the query. `points` and `around` have one element for each row."""
+    """What the memories share with the query. Each column has one element for each row."""
 
-    terms: list[MatchedWord]
-    """The terms of the query as they count among these memories; the weight in a memory is 0 here."""
-    occurrences: Occurrences
+    shared: SharedTerms
     points: Floats
+    """The points of the shared terms."""
     around: Floats
     """What a memory gains from the others of its episode."""
     span: Floats
@@ -38,73 +38,146 @@ class Match:
     shares_any: Mask
     """Whether any word is shared that does not only say when, or the time that the query names."""
 
+    @property
+    def total(self) -> Floats:
+        """The points of all that each memory shares: terms, its episode, its time."""
+        return self.points + self.around + self.span
+
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
-        found = self.occurrences
-        places = np.flatnonzero(found.rows == row)
-        pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
-        terms = ((self.terms[number], weight) for number, weight in pairs)
-        return tuple(replace(term, memory_weight=weight) for term, weight in terms)
+        """The terms that the memory of a row shares, each with its weight there."""
+        occurrences = self.shared.occurrences
+        numbers = np.flatnonzero(occurrences.rows == row)
+        terms = occurrences.terms[numbers].tolist()
+        weights = occurrences.weights[numbers].tolist()
+        return tuple(
+            replace(self.shared.terms[term], memory_weight=weight) for term, weight in zip(terms, weights, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedTerms:
+    """The terms of the query, and where they stand in the memories. `points` has one element for each occurrence."""
+
+    terms: Sequence[MatchedWord]
+    """The terms of the query as they count among these memories; the weight in a memory is 0 here."""
+    occurrences: Occurrences
+    points: Floats
+    row_count: int
+
+    def of_terms(self, has: Callable[[MatchedWord], bool]) -> Mask:
+        """Which of the occurrences are of a term that `has` a property."""
+        term_has: Mask = np.array([has(term) for term in self.terms], np.bool_)
+        return term_has[self.occurrences.terms]
+
+    def only(self, chosen: Mask) -> SharedTerms:
+        """Some of the occurrences alone; the terms keep their numbers."""
+        if chosen.all():
+            return self
+        occurrences = self.occurrences
+        return SharedTerms(
+            self.terms,
+            Occurrences(occurrences.terms[chosen], occurrences.rows[chosen], occurrences.weights[chosen]),
+            points=self.points[chosen],
+            row_count=self.row_count,
+        )
+
+    def sums(self) -> Floats:
+        """The sum of the points of each row."""
+        return np.bincount(self.occurrences.rows, self.points, self.row_count).astype(np.float64, copy=False)
+
+    def rows_with(self, chosen: Mask, *, at_least: int = 1) -> Mask:
+        """The rows that have so many different terms among the `chosen` occurrences."""
+        rows = self.occurrences.rows[chosen]
+        if at_least != 1:
+            return _count_different(rows, self.occurrences.terms[chosen], self.row_count) >= at_least
+        has_one: Mask = np.zeros(self.row_count, np.bool_)
+        has_one[rows] = True
+        return has_one
 
 
 def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Match:
     """What each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
-    found = columns.occurrences(tuple(query.words), tuple(query.grams))
-    sought = [*query.words.items(), *query.grams.items()]
-    holders = np.bincount(found.terms, minlength=len(sought)).tolist()
-    if columns.keeps_words:
-        is_gram = [False] * len(query.words) + [True] * len(query.grams)
-        keys = [(gram, text) for gram, (text, _) in zip(is_gram, sought, strict=True)]
-        together = with_kept(dict(zip(keys, holders, strict=True)))
-        holders = [together[key] for key in keys]
-    memories = len(columns)
-    terms = [
-        matched_word(text, one, factor_of(one, count, memories, parameters))
-        for (text, one), count in zip(sought, holders, strict=True)
-    ]
-    points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
-    points += found.weights
-    points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
-    rows = len(columns.times)
-    total = _of_rows(found.rows, points, rows)
-    last = _of_terms(terms, found, lambda term: term.last and not term.incidental)
-    only = Occurrences(found.terms[last], found.rows[last], found.weights[last])
-    of_last = total if last.all() else _of_rows(only.rows, points[last], rows)
-    around = _from_episodes(columns, only, points[last], of_last, parameters)
-    span = np.zeros(rows)
-    for begin, end, gained in stretches(query, parameters):
-        span[(columns.times >= begin) & (columns.times < end)] = gained
+    shared = _shared_terms(columns, query, parameters)
+    points = shared.sums()
+    of_last = shared.only(shared.of_terms(_is_of_last))
+    last_points = points if of_last is shared else of_last.sums()
+    around = _gained_around(columns, of_last, last_points, parameters)
+    span = _span_points(columns, query, parameters)
     if query.overview is not None:
-        every_row = np.ones(rows, np.bool_)
-        return Match(terms, found, total, around, span, np.full(rows, OVERVIEW_POINTS), every_row, every_row)
-    named_span = span if query.names_time else np.zeros(rows)
-    shares_any = named_span > 0.0
-    shares_any[found.rows[_of_terms(terms, found, lambda term: not term.when)]] = True
-    shares = np.zeros(rows, np.bool_)
+        every_row = np.ones(shared.row_count, np.bool_)
+        evidence = np.full(shared.row_count, OVERVIEW_POINTS)
+        return Match(
+            shared, points=points, around=around, span=span, evidence=evidence, shares=every_row, shares_any=every_row
+        )
+    named_span = span if query.names_time else np.zeros(shared.row_count)
+    in_named_time = named_span > 0.0
+    shares_any = in_named_time | shared.rows_with(shared.of_terms(_says_more_than_when))
     if not parameters.must_share:
-        return Match(terms, found, total, around, span, total + around + span, shares, shares_any)
-    question = query.question
-    has_others = any(term.given or term.kept for term in terms)
-
-    def in_both(term: MatchedWord) -> bool:
-        return not (has_others and term.other(question=question))
-
-    if question:
-        shares[only.rows[_of_terms(terms, only, in_both)] if has_others else only.rows] = True
-        shares |= named_span > 0.0
-    elif parameters.statement_words == 1:
-        shares[found.rows[_of_terms(terms, found, lambda term: term.telling and in_both(term))]] = True
-    else:
-        words = _of_terms(terms, found, lambda term: term.telling and len(term.word) > 1 and in_both(term))
-        shares |= _different(found.rows[words], found.terms[words], rows) >= parameters.statement_words
-    counting = _of_terms(terms, found, lambda term: term.counts(question=question) and in_both(term))
-    evidence = total if counting.all() else _of_rows(found.rows[counting], points[counting], rows)
-    if question:
+        nothing = np.zeros(shared.row_count, np.bool_)
+        evidence = points + around + span
+        return Match(
+            shared, points=points, around=around, span=span, evidence=evidence, shares=nothing, shares_any=shares_any
+        )
+    rule = ThresholdRule.of(query, parameters)
+    shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
+    counting = shared.only(shared.of_terms(rule.is_evidence))
+    evidence = points if counting is shared else counting.sums()
+    if query.question:
+        shares |= in_named_time
         evidence = evidence + around + named_span
-    if has_others:
-        others = _other_words(terms, found, points, rows, question=question)
-        shares |= others.count >= (1 if question else parameters.other_words_needed)
-        evidence = evidence + others.evidence * (parameters.other_words_asked if question else 1.0)
-    return Match(terms, found, total, around, span, evidence, shares, shares_any)
+    if any(term.given or term.kept for term in shared.terms):
+        others = _other_words(shared, rule)
+        shares |= others.count >= rule.others_needed
+        evidence = evidence + others.evidence
+    return Match(
+        shared, points=points, around=around, span=span, evidence=evidence, shares=shares, shares_any=shares_any
+    )
+
+
+def _is_of_last(term: MatchedWord) -> bool:
+    return term.last and not term.incidental
+
+
+def _says_more_than_when(term: MatchedWord) -> bool:
+    return not term.when
+
+
+def _shared_terms(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> SharedTerms:
+    """The terms of the query with their factors, and where they stand."""
+    occurrences = columns.occurrences(tuple(query.words), tuple(query.grams))
+    holders = _holders(columns, query, occurrences)
+    memory_count = len(columns)
+    terms: list[MatchedWord] = []
+    for (text, query_term), holder_count in zip(chain(query.words.items(), query.grams.items()), holders, strict=True):
+        factor = factor_of(query_term, holder_count, memory_count, parameters)
+        terms.append(matched_word(text, query_term, factor=factor))
+    row_count = len(columns.times)
+    if not terms:
+        return SharedTerms(terms, occurrences, points=np.zeros(0), row_count=row_count)
+    points = np.array([term.query_weight for term in terms])[occurrences.terms]
+    points += occurrences.weights
+    points *= np.array([term.factor for term in terms])[occurrences.terms]
+    return SharedTerms(terms, occurrences, points=points, row_count=row_count)
+
+
+def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> list[int]:
+    """How many memories hold each term: the words of the query, and after them its pairs of characters."""
+    term_count = len(query.words) + len(query.grams)
+    holders: list[int] = np.bincount(occurrences.terms, minlength=term_count).tolist()
+    if not columns.keeps_words:
+        return holders
+    keys = [TermKey(False, word) for word in query.words]
+    keys += [TermKey(True, gram) for gram in query.grams]
+    holders_of_key = with_kept(dict(zip(keys, holders, strict=True)))
+    return [holders_of_key[key] for key in keys]
+
+
+def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Floats:
+    """The points of each row for the time at which it was said."""
+    points = np.zeros(len(columns.times))
+    for stretch in stretches(query, parameters):
+        points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = stretch.points
+    return points
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,65 +188,68 @@ class _OtherWords:
     evidence: Floats
 
 
-def _other_words(
-    terms: Sequence[MatchedWord], found: Occurrences, points: Floats, rows: int, *, question: bool
-) -> _OtherWords:
-    """As `Receipt.evidence` counts them."""
-    others = ["" if term.only_orders else term.other(question=question) for term in terms]
-    number_of = {other: number for number, other in enumerate(dict.fromkeys(filter(None, others)), 1)}
-    numbers = np.array([number_of.get(other, 0) for other in others], np.int64)[found.terms]
-    are_other = numbers > 0
-    count = _different(found.rows[are_other], numbers[are_other], rows)
-    return _OtherWords(count, _of_rows(found.rows[are_other], points[are_other], rows) * count / (count + 1))
+def _other_words(shared: SharedTerms, rule: ThresholdRule) -> _OtherWords:
+    """What the rows share of other words, as `Receipt.evidence` counts it."""
+    names = [rule.other_of(term) for term in shared.terms]
+    numbers: dict[int | str, int] = {}
+    """A number for each other word, from 1."""
+    for name in names:
+        if name:
+            numbers.setdefault(name, len(numbers) + 1)
+    number_of_term = np.array([numbers.get(name, 0) for name in names], np.int64)
+    other_numbers = number_of_term[shared.occurrences.terms]
+    is_other = other_numbers > 0
+    count = _count_different(shared.occurrences.rows[is_other], other_numbers[is_other], shared.row_count)
+    points = shared.only(is_other).sums()
+    return _OtherWords(count, points * rule.share_of_others(count))
 
 
-def _different(rows: Integers, values: Integers, count: int) -> Integers:
+def _count_different(rows: Integers, values: Integers, row_count: int) -> Integers:
     """How many different values each of so many rows has."""
     spread = int(values.max(initial=0)) + 1
     pairs = np.sort(rows * spread + values)  # np.unique takes five times as long
     is_new = np.append(np.ones(min(1, len(pairs)), np.bool_), pairs[1:] != pairs[:-1])
-    return np.bincount(pairs[is_new] // spread, minlength=count)
+    return np.bincount(pairs[is_new] // spread, minlength=row_count)
 
 
-def _of_terms(terms: Sequence[MatchedWord], found: Occurrences, has: Callable[[MatchedWord], bool]) -> Mask:
-    """Which of the occurrences are of a term that `has` the property."""
-    of_term: Mask = np.array([has(term) for term in terms], np.bool_)
-    return of_term[found.terms]
-
-
-def _of_rows(rows: Integers, points: Floats, count: int) -> Floats:
-    """The sum of the points of each of so many rows."""
-    return np.bincount(rows, points, count).astype(np.float64, copy=False)
-
-
-def _from_episodes(
-    columns: Columns, found: Occurrences, points: Floats, match: Floats, parameters: RecallParameters
-) -> Floats:
-    """What each memory with a shared word gains from the memories of its episode."""
-    if not (parameters.neighbour_share or parameters.episode_share) or not len(points):
-        return np.zeros(len(match))
-    rows, episode, together, episode_of = columns.timeline(parameters.episode_pause_ms)
-    of_point, terms = episode_of[found.rows], found.terms
-    if not columns.in_turn:
-        order = np.lexsort((of_point, terms))
-        of_point, terms, points = of_point[order], terms[order], points[order]
-    # Runs of one term in one episode: the rows of a term ascend with time, so a run is contiguous.
-    changes = (of_point[1:] != of_point[:-1]) | (terms[1:] != terms[:-1])
-    begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
-    best = np.maximum.reduceat(points, begins)
-    whole: Floats = np.bincount(of_point[begins], best, int(episode[-1]) + 1).astype(np.float64, copy=False)
-    in_time = match if rows is None else match[rows]
-    beside = np.zeros(len(in_time))
-    np.multiply(in_time[:-1], together, out=beside[1:])
-    np.maximum(beside[:-1], in_time[1:] * together, out=beside[:-1])
-    beside *= parameters.neighbour_share
-    rest = whole[episode]
-    rest -= in_time
-    rest *= parameters.episode_share
-    beside += rest
-    beside *= in_time > 0.0
-    if rows is None:
-        return beside
+def _gained_around(columns: Columns, of_last: SharedTerms, match: Floats, parameters: RecallParameters) -> Floats:
+    """What each memory with a term of the last message gains from the memories of its episode. `match`: the points of
+    these terms in each row."""
     gained = np.zeros(len(match))
-    gained[rows] = beside
+    if not (parameters.neighbour_share or parameters.episode_share) or not len(of_last.points):
+        return gained
+    timeline = columns.timeline(parameters.episode_pause_ms)
+    match_in_time = match if timeline.rows is None else match[timeline.rows]
+    best_beside = np.zeros(len(match_in_time))
+    np.multiply(match_in_time[:-1], timeline.together, out=best_beside[1:])
+    np.maximum(best_beside[:-1], match_in_time[1:] * timeline.together, out=best_beside[:-1])
+    best_beside *= parameters.neighbour_share
+    rest_of_episode = _episode_points(of_last, timeline, in_turn=columns.in_turn)[timeline.episode]
+    rest_of_episode -= match_in_time
+    rest_of_episode *= parameters.episode_share
+    gained_in_time = best_beside
+    gained_in_time += rest_of_episode
+    gained_in_time *= match_in_time > 0.0
+    if timeline.rows is None:
+        return gained_in_time
+    gained[timeline.rows] = gained_in_time
     return gained
+
+
+def _episode_points(of_last: SharedTerms, timeline: Timeline, *, in_turn: bool) -> Floats:
+    """The points of each episode: the most that one of its memories has for each term, together. `in_turn`: the rows
+    ascend with time."""
+    episodes = timeline.episode_of[of_last.occurrences.rows]
+    terms = of_last.occurrences.terms
+    points = of_last.points
+    if not in_turn:
+        order = np.lexsort((episodes, terms))
+        episodes = episodes[order]
+        terms = terms[order]
+        points = points[order]
+    # The rows of a term ascend with time, so those of one term in one episode stand together.
+    begins_run = (episodes[1:] != episodes[:-1]) | (terms[1:] != terms[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(begins_run) + 1))
+    best = np.maximum.reduceat(points, begins)
+    episode_count = int(timeline.episode[-1]) + 1
+    return np.bincount(episodes[begins], best, episode_count).astype(np.float64, copy=False)

@@ -31,12 +31,13 @@ from memory_server.kernel.messages import Session
 
 _FIRST_RANKED = 64
 """Candidates that are sorted first; the rule of spacing seldom needs more to fill three places."""
+_RANKED_MORE = 8
+"""Times as many are sorted next, if these were not enough."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indexed:
-    """All rows of a search with their points: `order.Counted`. `strong`: relevant enough to come unasked; `eligible`:
-    alive, and not excluded; `scores`: points for having been recalled."""
+    """All rows of a search with their points; it is an `order.Counted`."""
 
     columns: Columns
     query: RecallQuery
@@ -44,8 +45,11 @@ class Indexed:
     match: Match
     now_ms: int
     strong: Mask
+    """The rows that are relevant enough to come unasked."""
     eligible: Mask
+    """The rows that are alive and not excluded."""
     scores: Floats
+    """The points of each row for having been recalled."""
     relevances: Floats
 
     @property
@@ -53,8 +57,9 @@ class Indexed:
         return len(self.columns)
 
     def candidates(self) -> Integers:
-        by_any_word = self.parameters.weak_too and self.parameters.must_share
-        return np.flatnonzero(self.eligible & (self.match.shares_any if by_any_word else self.strong))
+        if self.parameters.weak_too and self.parameters.must_share:
+            return np.flatnonzero(self.eligible & self.match.shares_any)
+        return np.flatnonzero(self.eligible & self.strong)
 
     def relevant_beside(self, enough: float) -> Integers:
         beside = self.match.shares_any & (self.relevances >= enough)
@@ -65,20 +70,27 @@ class Indexed:
         if isinstance(worth, dict):
             yield from self._sorted(rows, worth)
             return
-        size, given = _FIRST_RANKED, 0
-        while given < len(rows):
+        size = _FIRST_RANKED
+        yielded = 0
+        while yielded < len(rows):
             best = rows
             if size < len(rows):
                 values = worth[rows]
-                # Include everything that ties with the last of them, so that no tie is cut.
-                best = rows[values >= np.partition(values, len(values) - size)[len(values) - size]]
+                least = np.partition(values, len(values) - size)[len(values) - size]
+                best = rows[values >= least]  # with everything that ties with the last of them, so that no tie is cut
             ordered = self._sorted(best.tolist(), worth)
-            yield from ordered[given:]
-            given, size = len(ordered), size * 8
+            yield from ordered[yielded:]
+            yielded = len(ordered)
+            size *= _RANKED_MORE
 
     def _sorted(self, rows: Iterable[int], worth: Any) -> list[int]:
-        times, name_of = self.columns.times, self.columns.name_of
-        return sorted(rows, key=lambda row: (-worth[row], -times[row], name_of(row)))
+        times = self.columns.times
+        name_of = self.columns.name_of
+
+        def rank_key(row: int) -> Any:
+            return -worth[row], -times[row], name_of(row)
+
+        return sorted(rows, key=rank_key)
 
     def relevance(self) -> Floats:
         return self.relevances
@@ -96,7 +108,7 @@ class Indexed:
         return rows
 
     def sharing(self) -> Integers:
-        return np.flatnonzero(self.eligible & (self.match.points + self.match.around + self.match.span > 0.0))
+        return np.flatnonzero(self.eligible & (self.match.total > 0.0))
 
     def cosines(self) -> Cosines | None:
         by_row = self.columns.cosines()
@@ -111,19 +123,23 @@ class Indexed:
         return int(self.columns.times[row])
 
     def standing(self, row: int) -> Standing:
-        match, score = float(self.match.points[row]), float(self.scores[row])
-        return Standing(self.time_ms(row), match, score, float(self.relevances[row]))
+        return Standing(
+            time_ms=self.time_ms(row),
+            match=float(self.match.points[row]),
+            score=float(self.scores[row]),
+            relevance=float(self.relevances[row]),
+        )
 
     def receipt(self, row: int) -> Receipt:
-        memory, match, parameters = self.columns.memory(row), self.match, self.parameters
+        memory = self.columns.memory(row)
         age_ms = age_of(memory.time_ms, self.now_ms)
         return Receipt(
-            match.words_of(row),
-            decay(age_ms, parameters),
-            age_ms,
-            score_points(memory, parameters),
-            around=float(match.around[row]),
-            span=float(match.span[row]),
+            self.match.words_of(row),
+            decay=decay(age_ms, self.parameters),
+            age_ms=age_ms,
+            score=score_points(memory, self.parameters),
+            around=float(self.match.around[row]),
+            span=float(self.match.span[row]),
             overview=self.query.overview is not None,
         )
 
@@ -131,25 +147,31 @@ class Indexed:
         return self.columns.kept_in(row)
 
     def said_next(self, row: int) -> int | None:
-        rows, _, together, _ = self.columns.timeline(self.parameters.episode_pause_ms)
-        place = row if rows is None else int(np.flatnonzero(rows == row)[0])
-        if place >= len(together) or not together[place]:
+        timeline = self.columns.timeline(self.parameters.episode_pause_ms)
+        rows = timeline.rows
+        position = row if rows is None else int(np.flatnonzero(rows == row)[0])
+        is_last = position >= len(timeline.together)
+        if is_last or not timeline.together[position]:
             return None
-        following = place + 1 if rows is None else int(rows[place + 1])
-        return following if self.eligible[following] else None
+        following = position + 1 if rows is None else int(rows[position + 1])
+        if not self.eligible[following]:
+            return None
+        return following
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The decision about every row: valid until the next change of a searched conversation. `in_context`, `muted`: what
-    is excluded and why. `weights`: in the draw of flashbacks, 0 if a row cannot be drawn; `drawn`: what came so."""
+    """The decision about every row: valid until the next change of a searched conversation."""
 
     counted: Indexed
     order: Order
     in_context: Mask
+    """The rows that the asker has in its context."""
     muted: Mask
     weights: Floats
+    """The weight of each row in the draw of flashbacks; 0 if it cannot be drawn."""
     drawn: Sequence[int]
+    """The rows that came as flashbacks."""
 
     @property
     def columns(self) -> Columns:
@@ -171,22 +193,31 @@ class Decision:
     @property
     def recall(self) -> Recall:
         """The answer, with a receipt for each memory that came."""
-        in_context, muted = int(np.count_nonzero(self.in_context)), int(np.count_nonzero(self.muted))
+        in_context = int(np.count_nonzero(self.in_context))
+        muted = int(np.count_nonzero(self.muted))
         excluded = len(self.columns) - int(np.count_nonzero(self.counted.eligible))
-        held_back = HeldBack(excluded - in_context - muted, len(self.order.passed_over), in_context, muted)
+        held_back = HeldBack(
+            recent=excluded - in_context - muted,
+            adjacent=len(self.order.passed_over),
+            in_context=in_context,
+            muted=muted,
+        )
         return recall_of(self.counted, self.order, self.drawn, held_back)
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
-        return tuple(explained(self.counted, self.order, row) for row in rows)
+        """The memories of these rows with their receipts."""
+        return explained(self.counted, self.order, rows)
 
     def nearest(self) -> tuple[float, int | None, int]:
         """The most points that a memory shares with the query, its row (the newest of equal ones; None if no memory
         shares any), and how many memories share something."""
         points = self.counted.match.points
-        if not len(points) or not (most := float(points.max())) > 0.0:
+        most = float(points.max(initial=0.0))
+        if most <= 0.0:
             return 0.0, None, 0
         best = np.flatnonzero(points == most)
-        return most, int(best[np.argmax(self.columns.times[best])]), int(np.count_nonzero(points))
+        newest = int(best[np.argmax(self.columns.times[best])])
+        return most, newest, int(np.count_nonzero(points))
 
 
 def decide(
@@ -204,31 +235,75 @@ def decide(
     """Decide a search over one or more conversations, for `session`, which asks in `conversation_id`; what is muted in
     one of `places` does not come, nor what is `without`."""
     columns = Columns(searched)
-    times = columns.times
-    ages = np.maximum(now_ms - times, 0)
+    ages = np.maximum(now_ms - columns.times, 0)
     in_context, too_young = exclusions_of_rows(
         columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
     )
-    muted, had = columns.muted_in(places), columns.of_ids(without)
-    in_context, muted = in_context | had, muted & ~had
+    had = columns.of_ids(without)
+    in_context = in_context | had
+    muted = columns.muted_in(places) & ~had
     eligible = columns.alive & ~(in_context | too_young | muted)
-    query = corrected(query, columns, parameters)
+    counted = _counted(
+        columns,
+        corrected(query, columns, parameters),
+        ages=ages,
+        eligible=eligible,
+        now_ms=now_ms,
+        parameters=parameters,
+    )
+    order = order_of(counted)
+    weights = _draw_weights(columns, ages=ages, eligible=eligible, order=order, parameters=parameters)
+    drawn: Sequence[int] = []
+    if parameters.draws(question=query.question, came=bool(order.chosen)):
+        drawn = drawn_rows(weights, columns, rng, parameters)
+    return Decision(
+        counted,
+        order,
+        in_context=in_context & columns.alive & ~muted,
+        muted=muted,
+        weights=weights,
+        drawn=drawn,
+    )
+
+
+def _counted(
+    columns: Columns, query: RecallQuery, *, ages: Integers, eligible: Mask, now_ms: int, parameters: RecallParameters
+) -> Indexed:
+    """The points of all rows. `ages`: milliseconds, 0 for a time in the future."""
     match = matched(columns, query, parameters)
-    shared = match.points + match.around + match.span
-    scores = np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
-    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + shared + scores
-    strong = (relevance >= parameters.threshold) & (match.evidence >= match_needed(len(columns), query, parameters))
+    scores = columns.scores
+    if parameters.must_share:
+        scores = np.minimum(scores, parameters.score_ceiling)
+    decays: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0)
+    relevances = decays + match.total + scores
+    needed = match_needed(len(columns), query, parameters)
+    strong = (relevances >= parameters.threshold) & (match.evidence >= needed)
     if parameters.must_share:
         strong &= match.shares
-    counted = Indexed(columns, query, parameters, match, now_ms, strong, eligible, scores, relevance)
-    order = order_of(counted)
+    return Indexed(
+        columns,
+        query,
+        parameters,
+        match=match,
+        now_ms=now_ms,
+        strong=strong,
+        eligible=eligible,
+        scores=scores,
+        relevances=relevances,
+    )
+
+
+def _draw_weights(
+    columns: Columns, *, ages: Integers, eligible: Mask, order: Order, parameters: RecallParameters
+) -> Floats:
+    """The weight of each row in the draw of flashbacks: 0 for what cannot come, and for what is near to what came."""
     weights = flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
-    if order.chosen:
-        in_time, ordered_times = columns.oldest_first()
-        weights[order.chosen] = 0.0
-        for row in order.chosen:
-            weights[in_time[around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
-    draws = parameters.draws(question=query.question, came=bool(order.chosen))
-    drawn = drawn_rows(weights, columns, rng, parameters) if draws else []
-    return Decision(counted, order, in_context & columns.alive & ~muted, muted, weights, drawn)
+    if not order.chosen:
+        return weights
+    weights[order.chosen] = 0.0
+    in_time, ordered_times = columns.oldest_first()
+    for row in order.chosen:
+        nearby = around(int(columns.times[row]), ordered_times, parameters.spacing_ms)
+        weights[in_time[nearby]] = 0.0
+    return weights

@@ -60,8 +60,13 @@ class Cosines:
     by_row: Any
 
     def of(self, row: int) -> float | None:
-        cosine = float(self.by_row[row]) if not isinstance(self.by_row, dict) else self.by_row.get(row, -inf)
-        return None if cosine == -inf else cosine
+        """The cosine of a row; None: it has no vector."""
+        if isinstance(self.by_row, dict):
+            return self.by_row.get(row)
+        cosine = float(self.by_row[row])
+        if cosine == -inf:
+            return None
+        return cosine
 
     @property
     def values(self) -> list[float]:
@@ -90,7 +95,8 @@ if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
             """The candidates, and the eligible rows of at least this relevance that share any word."""
 
         def best_first(self, rows: Rows, worth: Any) -> Iterator[int]:
-            """Rows by their worth, greatest first; of equal ones the newest first, then by id. Lazy."""
+            """Rows by their worth, greatest first; of equal ones the newest first, then by id. Lazy. `worth`: a mapping
+            of rows, or a column."""
 
         def relevance(self) -> Any:
             """The relevance of each row, to which the order adds."""
@@ -118,7 +124,8 @@ if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
         def receipt(self, row: int) -> Receipt:
             """The receipt, without the points that the order gives."""
 
-        def kept_in(self, row: int) -> str | None: ...
+        def kept_in(self, row: int) -> str | None:
+            """The conversation that holds the memory; None: the searched one."""
 
         def said_next(self, row: int) -> int | None:
             """The row that was said next after `row` in its episode, if it is eligible."""
@@ -137,8 +144,19 @@ class Nearnesses:
         cosine = self.cosines.of(row)
         if cosine is None:
             return None
-        rank, word_rank = (rows.index(row) + 1 if row in rows else None for rows in (self.near, self.worded))
-        return Nearness(cosine, rank, word_rank, cosine >= self.needed)
+        return Nearness(
+            cosine,
+            rank=_rank_in(self.near, row),
+            word_rank=_rank_in(self.worded, row),
+            stands_out=cosine >= self.needed,
+        )
+
+
+def _rank_in(ranking: Sequence[int], row: int) -> int | None:
+    """The rank of a row, from 1; None: the ranking does not have it."""
+    if row not in ranking:
+        return None
+    return ranking.index(row) + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,21 +176,25 @@ class Order:
 
 def order_of(counted: Counted) -> Order:
     """Decide what comes; adds to the relevance of `counted` what rows gain here."""
-    query, parameters, relevance = counted.query, counted.parameters, counted.relevance()
+    query = counted.query
+    parameters = counted.parameters
+    relevance = counted.relevance()
     rows = counted.candidates()
     if len(rows) and parameters.brings(question=query.question):
         rows = counted.relevant_beside(parameters.with_best * _best(counted, rows))
     if query.overview is not None:
         return _overview(counted, rows)
     cues = _cues(counted, rows)
-    for row, gained in cues.items():
-        relevance[row] += gained
-    lent = _lent(counted, rows) if parameters.must_share else {}
-    for row, lending in lent.items():
-        relevance[row] += lending.points
-    least = _least_beside(counted, rows)
-    if least > 0.0:
-        rows = counted.at_least(rows, least)
+    for row, points in cues.items():
+        relevance[row] += points
+    lent: dict[int, Lent] = {}
+    if parameters.must_share:
+        lent = _lent(counted, rows)
+    for row, loan in lent.items():
+        relevance[row] += loan.points
+    least_beside = _least_beside(counted, rows)
+    if least_beside > 0.0:
+        rows = counted.at_least(rows, least_beside)
     ranked = counted.best_first(rows, relevance)
     nearness: Nearnesses | None = None
     cosines = counted.cosines()
@@ -180,11 +202,11 @@ def order_of(counted: Counted) -> Order:
         nearness = _nearness(counted, cosines)
         ranked = _fused(counted, nearness, rows)
     chosen, passed_over = _spaced(counted, ranked)
-    return Order(chosen, passed_over, cues, lent, least, nearness)
+    return Order(chosen, passed_over=passed_over, cues=cues, lent=lent, least_beside=least_beside, nearness=nearness)
 
 
 def _best(counted: Counted, rows: Rows) -> float:
-    """The relevance of the best of these rows, of which there is one."""
+    """The relevance of the best of these rows; at least one is needed."""
     relevance = counted.relevance()
     return float(relevance[next(counted.best_first(rows, relevance))])
 
@@ -197,40 +219,50 @@ def _least_beside(counted: Counted, rows: Rows) -> float:
 
 
 def _overview(counted: Counted, rows: Rows) -> Order:
-    query, parameters, relevance = counted.query, counted.parameters, counted.relevance()
-    pins = {row: pinned_points(counted.memory(row), parameters) for row in counted.eligible_rows()}
-    pins = {row: gained for row, gained in pins.items() if gained}
-    for row, gained in pins.items():
-        relevance[row] += gained
-    chosen = spread(counted.best_first(rows, relevance), counted.memory, query, parameters)
-    return Order(chosen, cues=pins, least_beside=_least_beside(counted, rows))
+    """What comes into the overview that the query asks for."""
+    parameters = counted.parameters
+    relevance = counted.relevance()
+    cues: dict[int, float] = {}
+    for row in counted.eligible_rows():
+        points = pinned_points(counted.memory(row), parameters)
+        if points:
+            cues[row] = points
+            relevance[row] += points
+    chosen = spread(counted.best_first(rows, relevance), counted.memory, counted.query, parameters)
+    return Order(chosen, cues=cues, least_beside=_least_beside(counted, rows))
 
 
 def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
     """The points of the leading candidates that hold the kind of answer that is asked for."""
     if not counted.query.cue:
         return {}
-    leading = islice(counted.best_first(rows, counted.relevance()), counted.parameters.reordered)
-    gains = {row: cue_points(counted.memory(row), counted.query, counted.parameters) for row in leading}
-    return {row: gained for row, gained in gains.items() if gained}
+    cues: dict[int, float] = {}
+    for row in islice(counted.best_first(rows, counted.relevance()), counted.parameters.reordered):
+        points = cue_points(counted.memory(row), counted.query, counted.parameters)
+        if points:
+            cues[row] = points
+    return cues
 
 
 def _lent(counted: Counted, rows: Rows) -> dict[int, Lent]:
     """The points that leading candidates get from older ones with the same words."""
-    best = list(islice(counted.best_first(rows, counted.relevance()), LOOKED_AT))
-    standings = list(map(counted.standing, best))
+    leading = list(islice(counted.best_first(rows, counted.relevance()), LOOKED_AT))
+    standings = list(map(counted.standing, leading))
     if not any(standing.score for standing in standings):
         return {}
 
     def words_of(number: int) -> frozenset[str]:
-        row = best[number]
+        row = leading[number]
         return telling_words(counted.receipt(row).matched, counted.memory(row).words)
 
-    lent = lent_points(standings, words_of)
-    return {best[newer]: Lent(gained.points, best[gained.older]) for newer, gained in lent.items()}
+    lent: dict[int, Lent] = {}
+    for newer, loan in lent_points(standings, words_of).items():
+        lent[leading[newer]] = Lent(loan.points, leading[loan.older])
+    return lent
 
 
 def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
+    """The two rankings of eligible rows, by meaning and by words."""
     needed = needed_cosine(cosines.values, counted.parameters.meaning_margin)
     near = islice(counted.best_first(cosines.rows, cosines.by_row), FUSED)
     worded = islice(counted.best_first(counted.sharing(), counted.relevance()), FUSED)
@@ -238,14 +270,14 @@ def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
 
 
 def _fused(counted: Counted, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
-    """The candidates, and what may come by meaning alone, by both rankings."""
+    """The candidates that stand high in either ranking, and what may come by meaning alone, in the order of both."""
     scores = fused(nearness.worded, nearness.near, offset=OFFSET, meaning=MEANING)
-    coming = counted.among(rows, scores)
-    for row in scores.keys() - coming:
+    candidates = counted.among(rows, scores)
+    for row in scores.keys() - candidates:
         cosine = nearness.cosines.of(row)
         if cosine is not None and (counted.parameters.weak_too or cosine >= nearness.needed):
-            coming.add(row)
-    return counted.best_first(list(coming), scores)
+            candidates.add(row)
+    return counted.best_first(list(candidates), scores)
 
 
 def _spaced(counted: Counted, ranked: Iterator[int]) -> tuple[list[int], dict[int, int]]:
@@ -255,57 +287,79 @@ def _spaced(counted: Counted, ranked: Iterator[int]) -> tuple[list[int], dict[in
     places = parameters.places(question=counted.query.question)
     chosen: list[int] = []
     passed_over: dict[int, int] = {}
-    while len(chosen) < places and (row := next(ranked, None)) is not None:
+    if places == 0:
+        return chosen, passed_over
+    for row in ranked:
         time_ms = counted.time_ms(row)
-        near = [other for other in chosen if abs(time_ms - counted.time_ms(other)) < parameters.spacing_ms]
-        if len(near) < parameters.same_moment:
+        same_moment = [near for near in chosen if abs(time_ms - counted.time_ms(near)) < parameters.spacing_ms]
+        if len(same_moment) < parameters.same_moment:
             chosen.append(row)
+            if len(chosen) == places:
+                break
         else:
-            passed_over[row] = near[0]
+            passed_over[row] = same_moment[0]
     return chosen, passed_over
 
 
-def explained(counted: Counted, order: Order, row: int) -> Recalled:
-    """A memory with its receipt, as this order counts it."""
-    base = counted.receipt(row)
-    lending = order.lent.get(row)
-    receipt = replace(
-        base,
-        cue=order.cues.get(row, 0.0),
-        lent=0.0 if lending is None else lending.points,
-        older="" if lending is None else counted.memory(lending.older).id,
-        nearness=None if order.nearness is None else order.nearness.of(row),
+def explained(counted: Counted, order: Order, rows: Iterable[int]) -> tuple[Recalled, ...]:
+    """The memories of these rows with their receipts, as this order counts them."""
+    return tuple(_explained(counted, order, row) for row in rows)
+
+
+def _explained(counted: Counted, order: Order, row: int) -> Recalled:
+    receipt = replace(counted.receipt(row), cue=order.cues.get(row, 0.0))
+    loan = order.lent.get(row)
+    if loan is not None:
+        receipt = replace(receipt, lent=loan.points, older=counted.memory(loan.older).id)
+    if order.nearness is not None:
+        receipt = replace(receipt, nearness=order.nearness.of(row))
+    return Recalled(
+        counted.memory(row),
+        receipt,
+        kept_in=counted.kept_in(row),
+        weak=not comes_unasked(receipt, counted.query, counted.size, counted.parameters),
+        counted=receipt.counted(counted.query, counted.parameters),
     )
-    weak = not comes_unasked(receipt, counted.query, counted.size, counted.parameters)
-    points = receipt.counted(counted.query, counted.parameters)
-    return Recalled(counted.memory(row), receipt, counted.kept_in(row), weak, points)
 
 
-def answers_to(counted: Counted, order: Order, came: frozenset[int]) -> dict[str, ShortTermMemory]:
-    """The memories that were said next after the chosen ones that end with a question, by the ids of these."""
+def answers_by_question_id(counted: Counted, order: Order, came_rows: frozenset[int]) -> dict[str, ShortTermMemory]:
+    """For each chosen memory that ends with a question, by its id, the memory that was said next. `came_rows`: the rows
+    of all memories that the search brings; an answer is not brought a second time."""
     if not counted.parameters.answers:
         return {}
-    asking = {row: counted.memory(row) for row in order.chosen}
-    asking = {row: memory for row, memory in asking.items() if asks(memory)}
-    following = {memory.id: counted.said_next(row) for row, memory in asking.items()}
-    return {id_: counted.memory(row) for id_, row in following.items() if row is not None and row not in came}
+    answers: dict[str, ShortTermMemory] = {}
+    for row in order.chosen:
+        question = counted.memory(row)
+        if not asks(question):
+            continue
+        answer_row = counted.said_next(row)
+        if answer_row is not None and answer_row not in came_rows:
+            answers[question.id] = counted.memory(answer_row)
+    return answers
 
 
-def near_misses(counted: Counted, order: Order, came: frozenset[int]) -> tuple[NearMiss, ...]:
+def near_misses(counted: Counted, order: Order, came_rows: frozenset[int]) -> tuple[NearMiss, ...]:
     """The most relevant rows that share something, could come and did not."""
     sharing = counted.best_first(counted.sharing(), counted.relevance())
-    rows = list(islice((row for row in sharing if row not in came), NEAR_MISSES))
-    return tuple(_near_miss(counted, explained(counted, order, row), adjacent=row in order.passed_over) for row in rows)
+    rows = islice((row for row in sharing if row not in came_rows), NEAR_MISSES)
+    return tuple(_near_miss(counted, order, row) for row in rows)
 
 
-def _near_miss(counted: Counted, recalled: Recalled, *, adjacent: bool) -> NearMiss:
-    """What a memory lacked that nearly came; `adjacent`: the rule of spacing held it back."""
-    receipt, query, parameters = recalled.receipt, counted.query, counted.parameters
-    if adjacent or may_come(receipt, query, counted.size, parameters):
-        return NearMiss(recalled, "same_moment" if adjacent else "place")
-    needed = match_needed(counted.size, query, parameters) - receipt.evidence(query, parameters)
-    lacking = max(needed, parameters.threshold - receipt.relevance_counted)
-    return NearMiss(recalled, "points", lacking) if lacking > 0.0 else NearMiss(recalled, "words")
+def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
+    """What the memory of a row lacked that nearly came."""
+    recalled = _explained(counted, order, row)
+    receipt = recalled.receipt
+    query = counted.query
+    parameters = counted.parameters
+    if row in order.passed_over:
+        return NearMiss(recalled, "same_moment")
+    if may_come(receipt, query, counted.size, parameters):
+        return NearMiss(recalled, "place")
+    match_lacking = match_needed(counted.size, query, parameters) - receipt.evidence(query, parameters)
+    lacking = max(match_lacking, parameters.threshold - receipt.relevance_counted)
+    if lacking > 0.0:
+        return NearMiss(recalled, "points", lacking)
+    return NearMiss(recalled, "words")
 
 
 def threshold(counted: Counted) -> float:
@@ -314,12 +368,13 @@ def threshold(counted: Counted) -> float:
 
 
 def asks(memory: ShortTermMemory) -> bool:
-    """Whether it ends with a question."""
-    return ends_asking(memory.messages[-1].content if memory.messages else memory.text)
+    """Whether a memory ends with a question."""
+    last_text = memory.messages[-1].content if memory.messages else memory.text
+    return ends_asking(last_text)
 
 
 def may_come(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
-    """Whether one of so many memories is relevant enough to come as top or next."""
+    """Whether a memory with this receipt, one of so many, is relevant enough to come as top or next."""
     if parameters.weak_too and parameters.must_share:
         return receipt.shares_any(query)
     return comes_unasked(receipt, query, memories, parameters)
@@ -329,8 +384,8 @@ def comes_unasked(receipt: Receipt, query: RecallQuery, memories: int, parameter
     """The same where nobody asked for memories."""
     if receipt.nearness is not None and receipt.nearness.stands_out:
         return True
-    return (
-        receipt.relevance_counted >= parameters.threshold
-        and receipt.evidence(query, parameters) >= match_needed(memories, query, parameters)
-        and (not parameters.must_share or receipt.shares(query, parameters))
-    )
+    if receipt.relevance_counted < parameters.threshold:
+        return False
+    if receipt.evidence(query, parameters) < match_needed(memories, query, parameters):
+        return False
+    return not parameters.must_share or receipt.shares(query, parameters)

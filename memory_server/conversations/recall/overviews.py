@@ -35,17 +35,17 @@ def pinned_points(memory: ShortTermMemory, parameters: RecallParameters) -> floa
 
 def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
     """Whether a memory belongs into the overview that `query` asks for. It is what the user said that counts."""
-    if query.overview is None:
-        return False
-    if query.overview == "time":
-        within = any(begin <= memory.time_ms < end + _NIGHT_MS for begin, end in query.spans)
-        return within or not query.days.isdisjoint(memory.words)
-    if query.overview == "everything" and memory.pinned:
-        return True
     overview = query.overview
-    said = memory.messages or said_in(memory.text)
-    texts = (message.content[:_LOOKED_AT_CHARS] for message in said if message.role == "user")
-    return any(answers_overview(text, overview) for text in texts)
+    if overview is None:
+        return False
+    if overview == "time":
+        is_within = any(begin <= memory.time_ms < end + _NIGHT_MS for begin, end in query.spans)
+        return is_within or not query.days.isdisjoint(memory.words)
+    if overview == "everything" and memory.pinned:
+        return True
+    messages = memory.messages or said_in(memory.text)
+    user_texts = (message.content[:_LOOKED_AT_CHARS] for message in messages if message.role == "user")
+    return any(answers_overview(text, overview) for text in user_texts)
 
 
 def spread(
@@ -56,19 +56,19 @@ def spread(
 ) -> list[M]:
     """Those that come of the memories `best_first`: one of each hour, and then others where there is room."""
     places = parameters.places(question=True)
-    belonging: list[M] = []
+    candidates: list[M] = []
     apart: list[M] = []
-    times: list[int] = []
+    times_apart: list[int] = []
     for candidate in islice(best_first, LOOKED_AT):
         if len(apart) == places:
             break
         memory = memory_of(candidate)
         if not belongs(memory, query):
             continue
-        belonging.append(candidate)
-        if all(abs(memory.time_ms - other) >= parameters.episode_pause_ms for other in times):
+        candidates.append(candidate)
+        if all(abs(memory.time_ms - time_ms) >= parameters.episode_pause_ms for time_ms in times_apart):
             apart.append(candidate)
-            times.append(memory.time_ms)
-    beside = [candidate for candidate in belonging if candidate not in apart]
-    chosen = [*apart, *beside[: places - len(apart)]]
-    return [candidate for candidate in belonging if candidate in chosen]
+            times_apart.append(memory.time_ms)
+    of_same_hours = [candidate for candidate in candidates if candidate not in apart]
+    chosen = [*apart, *of_same_hours[: places - len(apart)]]
+    return [candidate for candidate in candidates if candidate in chosen]

@@ -18,7 +18,7 @@ class RecallParameters:
     USUAL is used everywhere else."""
 
     decay_ceiling: float = 15.0
-    """Relevance points that an infinitely old memory loses (the Node original)."""
+    """Relevance points that a memory loses at most with age (the Node original)."""
     decay_per_ms: float = 2e-9
     """Rate of the decay per millisecond: a time constant of 5.79 days, a half-life of 4.01 days (the Node original)."""
     threshold: float = 5.0
@@ -26,33 +26,31 @@ class RecallParameters:
     least_match: float = 0.0
     """Points that a memory must share with the query among 300 memories, at any age and score: `relevance.match_needed`
     computes it for fewer and more memories."""
+    # With 1.0 two small models brought such a memory to 0 to 8 % of small talk, with 0.5 to 4 to 16 %.
     meaning_margin: float = 1.0
-    """Standard deviations by which a memory must stand out that comes unasked only by meaning (`fusion.needed_cosine`).
-    With 1.0 two small models brought such a memory to 0 to 8 % of small talk, with 0.5 to 4 to 16 %."""
+    """Standard deviations by which a memory must stand out to come unasked by meaning alone
+    (`fusion.needed_cosine`)."""
     question_match: float = 1.0
-    """The share of `least_match` that is enough where the last message is a question: who asks wants an answer."""
+    """The share of `least_match` that is enough after a question."""
     statement_match: float = 1.0
-    """The share of `least_match` that the words of a statement need. Only those count that say something."""
+    """The share of `least_match` that the words of a statement need; function words do not count."""
     statement_words: int = 1
-    """How many different words of a statement a memory must share. The hook demands two: most prompts for code are
-    about nothing that was said before."""
+    """How many different words of a statement a memory must share. The hook demands two."""
     nearly_best: float = 0.0
-    """What has less than this share of the relevance of the best memory does not come unasked. The hook: 0.5."""
+    """A memory with less than this share of the relevance of the best one does not come unasked. The hook: 0.5."""
     other_words_match: float = 1.2
-    """Factor on the points that a statement needs, where the caller gave other words: among more words one shares more
-    by chance."""
+    """Factor on the points that a statement needs, if the caller gave other words."""
     other_words_needed: int = 2
-    """How many different other words, of the caller's or kept with it, a memory must share whose text shares no word
+    """How many different other words, of the caller or kept with it, a memory must share if its text shares no word
     with a statement. After a question one is enough."""
     other_words_asked: float = 3.0
-    """How many times their points the caller's words count for the threshold after a question: who asks wants an
-    answer, but the words of the question order what comes."""
+    """Factor on the points of the caller's other words for the threshold after a question."""
     with_best: float = 0.0
-    """After a statement that brings a memory, what has this share of its relevance comes with it, though it shares too
-    little to come alone: the threshold decides whether to speak, not how much. 0: never."""
+    """After a statement that brings a memory, further ones come with this share of its relevance, though they share too
+    little to come alone. 0: never."""
     must_share: bool = False
     """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
-    a function word, and only `score_ceiling` points of its score count."""
+    a function word. Then only `score_ceiling` points of its score count."""
     weak_too: bool = False
     """Whether what shares any word comes, marked as weak where it would not come unasked: a search that somebody asked
     for gives the best there is. Callers set it."""
@@ -60,38 +58,38 @@ class RecallParameters:
     """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
     fully."""
     few_holders: int = 0
-    """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so
-    many memories hold it."""
+    """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so many
+    memories hold it."""
     typo_factor: float = 0.0
-    """Factor on an English word that stands for one of the query that no memory has: one letter away."""
+    """Factor on an English word that is one letter away from a word of the query that no memory has."""
     span_points: float = 0.0
-    """Points of a memory within a stretch of time that the last message names: 7月份, last week; shortly before or
-    after it, half of them."""
+    """Points of a memory within a stretch of time that the last message names (7月份, last week); half of them shortly
+    before or after it."""
     span_before_ms: int = DAY_MS
     """Milliseconds before the stretch that also count, for plans."""
     span_after_ms: int = 4 * DAY_MS
-    """Milliseconds after the stretch that also count, for what is told later."""
+    """Milliseconds after the stretch that also count, for later reports."""
     cue_points: float = 0.0
-    """Points of a memory that holds what is asked for: a date after `when`, a number after 多少, a name after `who`;
-    only for the first `reordered` ones. They do not count for the threshold."""
+    """Points of a memory that holds the kind of answer that is asked for: a date after `when`, a number after 多少, a
+    name after `who`; only for the first `reordered` ones. They do not count for the threshold."""
     reordered: int = 64
     """Memories that `cue_points` can bring forward."""
     neighbour_share: float = 0.0
     """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode.
     Only words of the last message count."""
     episode_share: float = 0.0
-    """It also gains this share of what the rest of its episode shares with the query."""
+    """It also gains this share of the match of the rest of its episode."""
     episode_pause_ms: int = 60 * MINUTE_MS
-    """After a pause of this length a new episode begins: no answer takes so long."""
+    """After a pause of this length a new episode begins."""
 
     top_count: int = 2
     """Memories of the first tier (the Node original)."""
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
     answers: bool = False
-    """Whether a memory that ends with a question is shown with the next one of its episode, where there is room."""
+    """Whether a memory that ends with a question is shown with the next one of its episode, if there is room."""
     matches_for_chance: bool = False
-    """Whether, after a question, matches replace memories drawn by chance; these come only if nothing matched."""
+    """Whether matches replace random memories after a question; random ones then come only if nothing matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     question_count: int | None = None
@@ -110,11 +108,11 @@ class RecallParameters:
     spacing_ms: int = 10 * MINUTE_MS
     """Memories nearer to each other than this are of the same moment."""
     same_moment: int = 1
-    """Memories of the same moment that can come as top and next (the Node original: 1)."""
+    """Memories of the same moment that can come as top and next."""
     flashback_recency_weight: float = 1.7
-    """Weight a brand-new memory gains in the draw, falling to 0 over `flashback_horizon_ms`."""
+    """Weight of a brand-new memory in the draw, falling to 0 over `flashback_horizon_ms`."""
     flashback_score_weight: float = 1.1
-    """Weight a memory of `flashback_score_full` points gains in the draw."""
+    """Weight of a memory of `flashback_score_full` points in the draw."""
     flashback_score_full: float = 50.0
     """Score points that count as full in the draw."""
     flashback_horizon_ms: int = 365 * DAY_MS
@@ -122,10 +120,10 @@ class RecallParameters:
 
     def places(self, *, question: bool) -> int:
         """Memories that come as top and next at most."""
-        usual = self.top_count + self.next_count
-        if not (question and self.matches_for_chance):
-            return usual
-        return usual + (self.flashback_count if self.question_count is None else self.question_count)
+        places = self.top_count + self.next_count
+        if question and self.matches_for_chance:
+            places += self.flashback_count if self.question_count is None else self.question_count
+        return places
 
     def with_flashbacks(self, count: int) -> RecallParameters:
         """The same with `count` memories drawn by chance; a question gets as many matches as before."""
@@ -163,7 +161,7 @@ USUAL = RecallParameters(
     score_ceiling=10.0,
     flashback_score_full=10.0,
 )
-"""The defaults without `compat = "node"`, chosen on the development sets of docs/explanation/recall-quality.md."""
+"""The defaults without `compat = "node"`, chosen on the development sets of docs/project/recall-quality.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

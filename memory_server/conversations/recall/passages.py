@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 from math import log
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memory_server.kernel.recalled_block import one_line
 
@@ -29,6 +29,8 @@ _STUB_CHARS = 8
 """A shorter chunk is joined with the next one: the 1. of a list, Hi!, 好的。"""
 _TORN_CHARS = 8
 """Characters that are looked at on either side of a cut within a word."""
+_LONGEST_CHARACTER = 16
+"""Code points that are looked at for the beginning of one character, with its accents and joined emoji."""
 _LOOKED_AT_CHARS = 500_000
 """Characters of one memory that are searched, because somebody waits: 100,000 take some 40 ms."""
 _TOGETHER = 32
@@ -88,78 +90,111 @@ def passages(
     """For each text of one memory the part to show, on one line; empty if the text is left out. Together they have at
     most `room`, including `heads[n]`, the length of what stands before the line of text n. If nothing matches, the
     beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it."""
-    choice = _Choice(texts, heads, room, measure, f" {ELLIPSIS} " if spaced else ELLIPSIS)
-    seeds = _best(choice, _found(choice, match), room)
+    gap = f" {ELLIPSIS} " if spaced else ELLIPSIS
+    choice = _Choice(texts, heads=heads, room=room, measure=measure, gap=gap)
+    seeds = _best(choice, _word_points(choice, match), room)
+    walks: list[Iterator[int]] = []
     if seeds:
-        for asked in map(choice.before, seeds):
-            if asked is not None:
-                choice.add_sentence(asked)
-        _grow(choice, [way for seed in seeds for way in ((seed, 1), (seed, -1))])
+        for seed in seeds:
+            question = choice.question_before(seed)
+            if question is not None:
+                choice.add_sentence(question)
+            walks += [choice.around(seed, 1), choice.around(seed, -1)]
     else:
-        # Of each text the first chunk that is not code, or else its first chunk.
-        spans, chunks = filter(None, choice.spans), choice.chunks
-        firsts = [next((number for number in span if not chunks[number].code), span.start) for span in spans]
-        _grow(choice, [(first, 1) for first in firsts if choice.add(first)])
+        for span in filter(None, choice.spans):
+            first = _first_prose(choice, span)
+            if choice.add(first):
+                walks.append(choice.around(first, 1))
+    _grow(choice, walks)
     return choice.lines()
+
+
+def _first_prose(choice: _Choice, span: range) -> int:
+    """The first chunk of a text that is not code, or else its first chunk."""
+    for number in span:
+        if not choice.chunks[number].code:
+            return number
+    return span.start
 
 
 def chunks_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterator[Chunk]:
     """The chunks of `text` in order, each of at most `longest` characters; white space may be between them."""
     fence: str | None = None
-    block, was_code = 0, False
+    """The mark that opened the fenced block of this line."""
+    block = 0
+    was_code = False
     for line in _LINE.finditer(text):
-        written = line[0]
-        if not written.strip():
+        line_text = line[0]
+        if not line_text.strip():
             continue
-        mark = _FENCE.match(written)
-        code = fence is not None or mark is not None or _INDENTED.match(written) is not None
-        if code and not was_code:
+        mark = _FENCE.match(line_text)
+        is_code = fence is not None or mark is not None or _INDENTED.match(line_text) is not None
+        if is_code and not was_code:
             block += 1
-        if mark is not None and fence is None:
-            fence = mark[1]
-        elif mark is not None and fence is not None and mark[1].startswith(fence) and not mark[2].strip():
-            fence = None
-        was_code = code
-        ends = [line.end()] if code else [*(end.end() + line.start() for end in _END.finditer(written)), line.end()]
+        was_code = is_code
+        if mark is not None:
+            if fence is None:
+                fence = mark[1]
+            elif mark[1].startswith(fence) and not mark[2].strip():
+                fence = None
+        if is_code:
+            ends = [line.end()]
+        else:
+            ends = [line.start() + sentence_end.end() for sentence_end in _END.finditer(line_text)]
+            ends.append(line.end())
         start = line.start()
         for end in ends:
-            if (end - start < _STUB_CHARS and end < line.end()) or not text[start:end].strip():
+            is_stub = end - start < _STUB_CHARS and end < line.end()
+            if is_stub or not text[start:end].strip():
                 continue
-            yield from _parts(text, start, end, longest, number, block if code else 0)
+            sentence = Chunk(number, start, end, code=block if is_code else 0)
+            yield from _parts(text, sentence, longest)
             start = end
 
 
-def _parts(text: str, start: int, end: int, longest: int, number: int, code: int) -> Iterator[Chunk]:
-    """`text[start:end]` in parts that are not too long, cut after a comma or the like if possible."""
-    first = start
-    while end - start > longest:
-        latest = start + min(longest, end - start - _STUB_CHARS)
-        pauses = [pause.end() for pause in _PAUSE.finditer(text, start + longest // 2, latest)]
-        place = pauses[-1] if pauses else _between_characters(text, latest)
-        yield Chunk(number, start, place, code, not pauses, start > first)
-        start = place
-    yield Chunk(number, start, end, code, within=start > first)
+def _parts(text: str, sentence: Chunk, longest: int) -> Iterator[Chunk]:
+    """A sentence of `text` in chunks that are not too long, cut after a comma or the like if possible."""
+    rest = sentence
+    while rest.end - rest.start > longest:
+        latest = rest.start + min(longest, rest.end - rest.start - _STUB_CHARS)
+        pauses = [pause.end() for pause in _PAUSE.finditer(text, rest.start + longest // 2, latest)]
+        cut = pauses[-1] if pauses else _between_characters(text, latest)
+        yield replace(rest, end=cut, torn=not pauses)
+        rest = replace(rest, start=cut, within=True)
+    yield rest
 
 
-def _between_characters(text: str, place: int) -> int:
-    """The place, or one a little before it, that does not separate a character from its accents or the parts of an
-    emoji."""
-    for nearer in range(place, place - 16, -1):
+def _between_characters(text: str, cut: int) -> int:
+    """This place in `text`, or one a little before it, that does not separate a character from its accents or the parts
+    of an emoji."""
+    for nearer in range(cut, cut - _LONGEST_CHARACTER, -1):
         char = text[nearer]
-        joined = unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or "\U0001f3fb" <= char <= "\U0001f3ff"
-        if not joined and text[nearer - 1] != "\u200d":
+        is_joined = unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or "\U0001f3fb" <= char <= "\U0001f3ff"
+        if not is_joined and text[nearer - 1] != "\u200d":
             return nearer
-    return place
+    return cut
 
 
 def clipped(text: str, most: int, measure: Measure) -> str:
     """`text`, or as much of it as fits with an ellipsis; characters and joined emoji stay whole."""
     if measure.length(text) <= most:
         return text
-    kept = measure.beginning(text, max(0, most - measure.length(ELLIPSIS)))
-    while kept and (kept[-1].isspace() or unicodedata.category(kept[-1]) == "Cf"):
-        kept = kept[:-1]
-    return kept + ELLIPSIS
+    beginning = measure.beginning(text, max(0, most - measure.length(ELLIPSIS)))
+    while beginning and (beginning[-1].isspace() or unicodedata.category(beginning[-1]) == "Cf"):
+        beginning = beginning[:-1]
+    return beginning + ELLIPSIS
+
+
+def first_sentences(text: str, most: int) -> str:
+    """The sentences at the beginning of `text` that fit into `most` characters; where not even the first one does, its
+    beginning with an ellipsis."""
+    if len(text) <= most:
+        return text
+    ends = [sentence_end.end() for sentence_end in _END.finditer(text[: most + 1])]
+    fitting_ends = [end for end in ends if end <= most]
+    if not fitting_ends:
+        return clipped(text, most, CHARS)
+    return text[: fitting_ends[-1]]
 
 
 def ends_asking(text: str) -> bool:
@@ -170,9 +205,9 @@ def ends_asking(text: str) -> bool:
 class _Choice:
     """The chunks that are shown so far, and the room that is left."""
 
-    def __init__(self, texts: Sequence[str], heads: Sequence[int], room: int, measure: Measure, gap: str) -> None:
+    def __init__(self, texts: Sequence[str], *, heads: Sequence[int], room: int, measure: Measure, gap: str) -> None:
         self.texts = texts
-        self.left = room
+        self.room_left = room
         self.chunks: list[Chunk] = []
         longest = max(_LEAST_CHARS, min(_MOST_CHARS, room // 4))
         self.spans: list[range] = []
@@ -194,33 +229,44 @@ class _Choice:
         chunk = self.chunks[number]
         if not chunk.torn:
             return
-        text, end = self.texts[chunk.text], chunk.end
-        place = _between_characters(text, end - _TORN_CHARS)
-        before, after = (match(chunk.text, part) for part in (text[place:end], text[end : end + _TORN_CHARS]))
-        if match(chunk.text, text[place : end + _TORN_CHARS]).keys() - before.keys() - after.keys():
-            self.chunks[number] = replace(chunk, end=place)
-            self.chunks[number + 1] = replace(self.chunks[number + 1], start=place)
+        text = self.texts[chunk.text]
+        end = chunk.end
+        earlier_end = _between_characters(text, end - _TORN_CHARS)
+        before = match(chunk.text, text[earlier_end:end])
+        after = match(chunk.text, text[end : end + _TORN_CHARS])
+        across = match(chunk.text, text[earlier_end : end + _TORN_CHARS])
+        if across.keys() - before.keys() - after.keys():
+            self.chunks[number] = replace(chunk, end=earlier_end)
+            self.chunks[number + 1] = replace(self.chunks[number + 1], start=earlier_end)
 
     def around(self, home: int, step: Literal[1, -1]) -> Iterator[int]:
         """The chunks after or before a chunk that are not shown yet, the nearest first; code only from its own
         block."""
-        at_home = self.chunks[home]
-        for number in range(home + 1, len(self.chunks)) if step > 0 else range(home - 1, -1, -1):
+        home_chunk = self.chunks[home]
+        numbers = range(home + 1, len(self.chunks)) if step > 0 else range(home - 1, -1, -1)
+        for number in numbers:
+            if number in self._shown:
+                continue
             chunk = self.chunks[number]
-            if number not in self._shown and (
-                not chunk.code or (chunk.text, chunk.code) == (at_home.text, at_home.code)
-            ):
+            is_of_home_block = chunk.text == home_chunk.text and chunk.code == home_chunk.code
+            if not chunk.code or is_of_home_block:
                 yield number
 
-    def before(self, number: int) -> int | None:
+    def question_before(self, number: int) -> int | None:
         """The last chunk of the text before that of a chunk, if it ends with the question that this one answers; None
         if it does not."""
-        earlier = self.spans[self.chunks[number].text - 1] if self.chunks[number].text else ()
-        last = next((last for last in reversed(earlier) if not self.chunks[last].code), None)
-        if last is None:
+        text_number = self.chunks[number].text
+        if text_number == 0:
             return None
-        chunk = self.chunks[last]
-        return last if ends_asking(self.texts[chunk.text][chunk.start : chunk.end]) else None
+        for last in reversed(self.spans[text_number - 1]):
+            if not self.chunks[last].code:
+                return last if ends_asking(self._text_of(last)) else None
+        return None
+
+    def _text_of(self, number: int) -> str:
+        """The text of a chunk."""
+        chunk = self.chunks[number]
+        return self.texts[chunk.text][chunk.start : chunk.end]
 
     def add_sentence(self, number: int) -> bool:
         """Show a chunk with what its sentence has before it, or nothing: "by then?" says nothing by itself."""
@@ -230,10 +276,13 @@ class _Choice:
         parts = [part for part in range(first, number + 1) if part not in self._shown]
         if not parts:
             return False
-        chunk = self.chunks[number]
-        length = self._measure.length(self.texts[chunk.text][self.chunks[parts[0]].start : chunk.end])
-        spare = self._heads[chunk.text] + 2 * self._measure.length(self._gap) + 1
-        return (len(parts) == 1 or length + spare <= self.left) and all(map(self.add, parts))
+        if len(parts) > 1:
+            chunk = self.chunks[number]
+            sentence = self.texts[chunk.text][self.chunks[parts[0]].start : chunk.end]
+            most_around = self._heads[chunk.text] + 2 * self._measure.length(self._gap) + 1
+            if self._measure.length(sentence) + most_around > self.room_left:
+                return False
+        return all(map(self.add, parts))
 
     def add(self, number: int) -> bool:
         """Show a chunk, if it is not shown and there is room for it; the first chunk is cut if there is not enough
@@ -241,58 +290,69 @@ class _Choice:
         if number in self._shown:
             return False
         chunk = self.chunks[number]
-        written = one_line(self.texts[chunk.text][chunk.start : chunk.end])
-        begins = chunk.text not in self._begun
-        # The gaps before it and after it have an ellipsis each, in place of one for the whole gap.
-        gaps = sum(other in self.spans[chunk.text] and other not in self._shown for other in (number - 1, number + 1))
-        around = (
-            (gaps - (not begins)) * self._measure.length(self._gap) + (self._heads[chunk.text] if begins else 0) + 1
-        )
-        if around + self._measure.length(written) > self.left:
+        line = one_line(self._text_of(number))
+        around = self._length_around(number) + 1
+        if around + self._measure.length(line) > self.room_left:
             if self._shown:
                 return False
-            written = clipped(written, self.left - around, self._measure)
-        self.left -= around + self._measure.length(written)
-        self._shown[number] = written
+            line = clipped(line, self.room_left - around, self._measure)
+        self.room_left -= around + self._measure.length(line)
+        self._shown[number] = line
         self._begun.add(chunk.text)
         return True
 
+    def _length_around(self, number: int) -> int:
+        """The length of what comes beside a chunk, if it is shown: the head of its text, and ellipses."""
+        text_number = self.chunks[number].text
+        # The gaps before it and after it have an ellipsis each, in place of one for the whole gap.
+        gap_count = 0
+        for neighbour in (number - 1, number + 1):
+            if neighbour in self.spans[text_number] and neighbour not in self._shown:
+                gap_count += 1
+        if text_number not in self._begun:
+            return gap_count * self._measure.length(self._gap) + self._heads[text_number]
+        return (gap_count - 1) * self._measure.length(self._gap)
+
     def lines(self) -> list[str]:
+        """What is shown of each text, on one line; empty if nothing is."""
         return [self._line(span) if number in self._begun else "" for number, span in enumerate(self.spans)]
 
     def _line(self, span: range) -> str:
         parts: list[str] = []
-        before = span.start - 1
+        previous = span.start - 1
         for number in filter(self._shown.__contains__, span):
-            if number > before + 1:
-                parts.append(self._after(parts))
-            elif parts and self._apart(number):
+            if number > previous + 1:
+                parts.append(self._gap_after(parts))
+            elif parts and self._has_space_before(number):
                 parts.append(" ")
             parts.append(self._shown[number])
-            before = number
-        if before < span.stop - 1:
-            parts.append(self._after(parts))
+            previous = number
+        if previous < span.stop - 1:
+            parts.append(self._gap_after(parts))
         return "".join(parts).strip()
 
-    def _after(self, parts: Sequence[str]) -> str:
+    def _gap_after(self, parts: Sequence[str]) -> str:
         """The sign for what is left out after `parts`."""
-        return " " if parts and parts[-1].endswith(ELLIPSIS) else self._gap
+        if parts and parts[-1].endswith(ELLIPSIS):
+            return " "
+        return self._gap
 
-    def _apart(self, number: int) -> bool:
+    def _has_space_before(self, number: int) -> bool:
         """Whether white space stands before a chunk."""
         chunk = self.chunks[number]
         between = self.texts[chunk.text][self.chunks[number - 1].end - 1 : chunk.start + 1]
         return any(map(str.isspace, between))
 
 
-def _found(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
+def _word_points(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
     """The words that each chunk holds, with points: the weight of the word, more where few chunks hold it."""
-    found: list[Mapping[str, float]] = [{} for _ in choice.chunks]
+    weights: list[Mapping[str, float]] = [{} for _ in choice.chunks]
     looked_at = 0
     for text, span in zip(choice.texts, choice.spans, strict=True):
         for first in span[::_TOGETHER]:
             together = choice.chunks[first : min(first + _TOGETHER, span.stop)]
-            start, end = together[0].start, together[-1].end + _TORN_CHARS
+            start = together[0].start
+            end = together[-1].end + _TORN_CHARS
             looked_at += end - start
             # Most chunks of a long text hold none of the words: checking many chunks at once takes half the time.
             if looked_at > _LOOKED_AT_CHARS or not match(together[0].text, text[start:end]):
@@ -300,45 +360,72 @@ def _found(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
             for number in range(first, first + len(together)):
                 choice.mend(number, match)
                 chunk = choice.chunks[number]
-                found[number] = match(chunk.text, text[chunk.start : chunk.end])
-    holders = Counter(word for words in found for word in words)
-    rarity = {word: log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in holders.items()}
-    return [{word: weight * rarity[word] for word, weight in words.items()} for words in found]
+                weights[number] = match(chunk.text, text[chunk.start : chunk.end])
+    holders: Counter[str] = Counter()
+    for words in weights:
+        holders.update(words.keys())
+    rarity = {word: _rarity(count, len(weights)) for word, count in holders.items()}
+    return [_rarity_weighted(words, rarity) for words in weights]
 
 
-def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> list[int]:
+def _rarity(holders: int, chunks: int) -> float:
+    """The idf of a word that so many of the chunks hold."""
+    return log(1 + (chunks - holders + 0.5) / (holders + 0.5))
+
+
+def _rarity_weighted(weights: Mapping[str, float], rarity: Mapping[str, float]) -> dict[str, float]:
+    return {word: weight * rarity[word] for word, weight in weights.items()}
+
+
+class _Rank(NamedTuple):
+    """The rank of a chunk among others: less is better."""
+
+    negative_points: float
+    is_code: bool
+    number: int
+
+
+def _best(choice: _Choice, word_points: Sequence[Mapping[str, float]], room: int) -> list[int]:
     """Show the best chunks and return them in that order; a chunk counts only for words that no better chunk holds.
     Half of the room is for the chunks around them."""
     seeds: list[int] = []
     covered: set[str] = set()
 
-    def place(number: int) -> tuple[float, bool, int]:
-        points = sum(worth for word, worth in found[number].items() if word not in covered)
-        return -points, choice.chunks[number].code > 0, number
+    def rank(number: int) -> _Rank:
+        new_points = [points for word, points in word_points[number].items() if word not in covered]
+        return _Rank(-sum(new_points), choice.chunks[number].code > 0, number)
 
-    heap = [place(number) for number, words in enumerate(found) if words]
+    heap = [rank(number) for number, words in enumerate(word_points) if words]
+    if not heap:
+        return seeds
     heapify(heap)
-    least = -_WORTHWHILE * heap[0][0] if heap else 0.0
-    while heap and (not seeds or choice.left > room // 2):
-        number = heap[0][2]
+    least_points = _WORTHWHILE * -heap[0].negative_points
+    while heap and (not seeds or choice.room_left > room // 2):
+        number = heap[0].number
         # Its points may have fallen since, but they never rise.
-        if (now := place(number)) != heap[0]:
-            heapreplace(heap, now)
+        present_rank = rank(number)
+        if present_rank != heap[0]:
+            heapreplace(heap, present_rank)
             continue
-        if -now[0] < least:
+        if -present_rank.negative_points < least_points:
             break
         heappop(heap)
         if seeds and choice.chunks[number].code and not choice.chunks[seeds[0]].code:
             continue  # code comes only where it matches best
         if choice.add(number):
             seeds.append(number)
-            covered |= found[number].keys()
+            covered |= word_points[number].keys()
     return seeds
 
 
-def _grow(choice: _Choice, ways: Sequence[tuple[int, Literal[1, -1]]]) -> None:
-    """Show the chunks around the chosen ones, one step in each of the `ways` in turn, as far as there is room. A way is
-    the chunk where it begins, and 1 for forwards or -1 for backwards."""
-    walks = [choice.around(home, step) for home, step in ways]
+def _grow(choice: _Choice, walks: Sequence[Iterator[int]]) -> None:
+    """Show the chunks around the chosen ones, one step in each of the walks in turn, as far as there is room. A walk
+    that finds no room ends."""
     while walks:
-        walks = [walk for walk in walks if (number := next(walk, None)) is not None and choice.add_sentence(number)]
+        walks = [walk for walk in walks if _step(choice, walk)]
+
+
+def _step(choice: _Choice, walk: Iterator[int]) -> bool:
+    """Show the next chunk of a walk; False: there is none, or no room for it."""
+    number = next(walk, None)
+    return number is not None and choice.add_sentence(number)

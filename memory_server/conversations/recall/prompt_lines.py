@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Literal
 
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.passages import BYTES, CHARS, Measure, clipped, passages
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
+from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.times import local
 from nlp.normal_forms import plain
 
@@ -34,14 +35,15 @@ _SHARE = 3
 """A memory that a search brought has at most one part in so many of all that may be written."""
 _NAME_BYTES = 60
 
-_HOUR_MS, _DAY_HOURS_MS = 3_600_000, 6 * 3_600_000
-"""Under six hours "3 hours ago" says more than "yesterday", also over midnight."""
+_HOUR_MS = 3_600_000
+_HOURS_MS = 6 * _HOUR_MS
+"""The age up to which hours are counted: "3 hours ago" says more than "yesterday", also over midnight."""
 
 _ROLES: dict[Language, dict[Role, str]] = {
     "zh": {"user": "用户", "assistant": "助手", "system": "系统"},
     "en": {"user": "User", "assistant": "Assistant", "system": "System"},
 }
-_ROLE_WORDS = frozenset(word.casefold() for words in _ROLES.values() for word in words.values())
+_ROLE_WORDS = frozenset(word.casefold() for word in (*_ROLES["zh"].values(), *_ROLES["en"].values()))
 _AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]")
 """What stands around names in these lines, and what looks like it."""
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
@@ -49,33 +51,57 @@ _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "en": ((5, "night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "night")),
 }
 """Parts of a day, each with the hour at which it ends."""
-_IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """`body` is `said` on one line."""
+    """A line of a memory: its head, and a text with that text on one line, `body`."""
 
     head: str
     body: str
-    said: str
+    text: str
     time_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """The lines of one memory. `match` finds words of the question in a text of a time; None: nobody asked for it.
-    `spare`: it comes only where all others leave room."""
+class _Readers:
+    """For whom the lines are: when, where and in which language they read."""
 
+    now_ms: int
+    zone: tzinfo | None
+    language: Language
+    folder: str | None
+
+    @property
+    def read_chinese(self) -> bool:
+        return self.language == "zh"
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The lines of one memory. `match` finds words of the question in a text of a time; None: no search brought it.
+    `spare`: it comes only where all others leave room. Where room is short, blocks with a smaller `turn` get theirs
+    first."""
+
+    memory_id: str
     lines: list[_Line]
     match: Callable[[str, int], Mapping[str, float]] | None = None
     spare: bool = False
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLines:
+    """Lines for a prompt. `without_room`: the ids of the memories of which no line is there, because others took the
+    room."""
+
+    text: str
+    without_room: frozenset[str] = frozenset()
 
 
 def prompt_lines(
     recall: Recall | None,
-    long_term: Sequence[LongTermMemory] = (),
     memories: Sequence[ShortTermMemory] = (),
     *,
     now_ms: int,
@@ -86,101 +112,139 @@ def prompt_lines(
     wording: KeywordOptions | None = None,
     given: set[str] | None = None,
     here: str | None = None,
-) -> str:
+) -> PromptLines:
     """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
-    empty where nothing came or fits. First the long-term memories that were activated, in order, then what was recalled
-    as top, next and flashback; what came by chance says so. Then `memories` that no search brought: of those that are
-    too long, the beginnings. The same line comes once. `zone` is where the readers live (None: the system's zone),
+    empty where nothing came or fits. First what was recalled as top, next and flashback; what came by chance says so.
+    Then `memories` that no search brought, which are given oldest first: of long ones the beginnings, and where not
+    all have room, the newest. The same line comes once. `zone` is where the readers live (None: the system's zone),
     `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
     became words (None: as in the Node original). A memory that ends with a question is followed by what was said next,
     where there is room. `given`: the keys of lines that the reader was given before, which do not come again; those of
     the lines that come are added. `here`: the folder of the readers; what was said in another one says so."""
-    wording = wording or KeywordOptions()
-    recalled = [] if recall is None else [(item.memory, False) for item in (*recall.top, *recall.next)]
-    recalled += [] if recall is None else [(item.memory, True) for item in recall.flashback]
     if language is None:
-        short = (*(memory for memory, _ in recalled), *memories)
-        language = language_of((*(memory.text for memory in short), *(memory.prompt for memory in long_term)))
-    blocks = []
-    for kept in long_term:
-        name = clipped(one_line(kept.name), _NAME_BYTES, BYTES)
-        head = f"【{name}】" if language == "zh" else f"[{name}] "
-        blocks.append(_Block([_Line(head, one_line(kept.prompt), kept.prompt, kept.created_ms)]))
-    for memory, by_chance in recalled:
-        lines = list(_lines_of(memory, now_ms, zone, language, here, by_chance=by_chance))
-        words, query = wording.within(memory.conversation_id), RecallQuery() if recall is None else recall.query
-        blocks.append(_Block(lines, partial(words.match_of, query)))
-        if recall is not None and not by_chance and (said := recall.answers.get(memory.id)) is not None:
-            blocks.append(_Block(list(_lines_of(said, now_ms, zone, language, here)), blocks[-1].match, spare=True))
-    blocks += [_Block(list(_lines_of(memory, now_ms, zone, language, here))) for memory in memories]
-    return _within(blocks, max_bytes, max_chars, language, given)
+        texts = [memory.text for memory in memories]
+        if recall is not None:
+            texts += [recalled.memory.text for recalled in (*recall.top, *recall.next, *recall.flashback)]
+        language = language_of(texts)
+    readers = _Readers(now_ms, zone, language, here)
+    blocks: list[_Block] = []
+    if recall is not None:
+        blocks += _blocks_of(recall, readers, wording or KeywordOptions())
+    for number, memory in enumerate(memories):
+        newer_count = len(memories) - 1 - number
+        blocks.append(_Block(memory.id, _lines_of(memory, readers), turn=1 + newer_count))
+    if max_chars is None:
+        return _within(blocks, readers, measure=BYTES, room=max_bytes, given=given)
+    return _within(blocks, readers, measure=CHARS, room=max_chars, given=given)
+
+
+def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> Iterator[_Block]:
+    """The memories of a search, and what was said next after those that end with a question."""
+    for recalled in (*recall.top, *recall.next):
+        memory = recalled.memory
+        match = partial(wording.within(memory.conversation_id).match_of, recall.query)
+        yield _Block(memory.id, _lines_of(memory, readers), match)
+        answer = recall.answers.get(memory.id)
+        if answer is not None:
+            yield _Block(answer.id, _lines_of(answer, readers), match, spare=True)
+    for recalled in recall.flashback:
+        memory = recalled.memory
+        match = partial(wording.within(memory.conversation_id).match_of, recall.query)
+        yield _Block(memory.id, _lines_of(memory, readers, by_chance=True), match)
 
 
 def language_of(texts: Iterable[str]) -> Language:
     """Chinese where any of the texts holds an ideograph, else English."""
-    return "zh" if any(map(_IDEOGRAPH.search, texts)) else "en"
+    return "zh" if any(map(IDEOGRAPH.search, texts)) else "en"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
     """How long ago, and at what time of the day: `3 天前，晚上`, `yesterday, evening`. `_AGE` and `_ROW` of
     kernel/recalled_block.py know this form."""
     age_ms = max(0, now_ms - time_ms)
-    zh = language == "zh"
+    is_chinese = language == "zh"
     if age_ms < 60_000:
-        return "刚才" if zh else "just now"
+        return "刚才" if is_chinese else "just now"
     if age_ms < _HOUR_MS:
-        return _ago(age_ms // 60_000, "分钟" if zh else "minute")
-    then, now = local(time_ms, zone), local(now_ms, zone)
-    part = next(name for end, name in _DAY_PARTS[language] if then.hour < end)
-    comma = "，" if zh else ", "
+        return _ago(age_ms // 60_000, "分钟" if is_chinese else "minute")
+    then = local(time_ms, zone)
+    now = local(now_ms, zone)
     days = (now.date() - then.date()).days
-    if age_ms < _DAY_HOURS_MS or days < 1:
-        return _ago(age_ms // _HOUR_MS, "小时" if zh else "hour") + comma + part
-    if days == 1:
-        return f"昨天，{part}" if zh else f"yesterday, {part}"
-    if days == 2 and zh:
-        return f"前天，{part}"
+    day_part = _day_part(then.hour, language)
+    comma = "，" if is_chinese else ", "
+    if age_ms < _HOURS_MS or days < 1:
+        return _ago(age_ms // _HOUR_MS, "小时" if is_chinese else "hour") + comma + day_part
     if days <= 30:
-        return _ago(days, "天" if zh else "day") + comma + part
-    ago = _ago(days // 30, "个月" if zh else "month") if days < 365 else _ago(days // 365, "年" if zh else "year")
-    same_year = then.year == now.year
-    if zh:
-        return f"{ago}，{'' if same_year else f'{then.year} 年 '}{then.month} 月 {then.day} 日{part}"
-    return f"{ago}, {then.day} {_MONTHS[then.month - 1]}{'' if same_year else f' {then.year}'}, {part}"
+        return _days_ago(days, language) + comma + day_part
+    if days < 365:
+        ago = _ago(days // 30, "个月" if is_chinese else "month")
+    else:
+        ago = _ago(days // 365, "年" if is_chinese else "year")
+    is_same_year = then.year == now.year
+    if is_chinese:
+        year = "" if is_same_year else f"{then.year} 年 "
+        return f"{ago}，{year}{then.month} 月 {then.day} 日{day_part}"
+    year = "" if is_same_year else f" {then.year}"
+    month = _MONTHS[then.month - 1]
+    return f"{ago}, {then.day} {month}{year}, {day_part}"
+
+
+def _day_part(hour: int, language: Language) -> str:
+    """The part of the day to which an hour belongs."""
+    return next(name for end, name in _DAY_PARTS[language] if hour < end)
+
+
+def _days_ago(days: int, language: Language) -> str:
+    if language == "en":
+        return "yesterday" if days == 1 else _ago(days, "day")
+    if days == 1:
+        return "昨天"
+    if days == 2:
+        return "前天"
+    return _ago(days, "天")
 
 
 def _ago(count: int, unit: str) -> str:
-    if unit.isascii():
-        return f"{count} {unit}{'' if count == 1 else 's'} ago"
-    return f"{count} {unit}前"
+    if not unit.isascii():
+        return f"{count} {unit}前"
+    if count == 1:
+        return f"{count} {unit} ago"
+    return f"{count} {unit}s ago"
 
 
-def _lines_of(
-    memory: ShortTermMemory,
-    now_ms: int,
-    zone: tzinfo | None,
-    language: Language,
-    here: str | None,
-    *,
-    by_chance: bool = False,
-) -> Iterator[_Line]:
-    zh = language == "zh"
-    elsewhere = "" if here in (None, memory.folder) else memory.folder or ""
-    name = _told_from(here or "", elsewhere)
-    place = clipped(one_line(_AROUND_NAMES.sub(" ", name)), _NAME_BYTES, BYTES)
-    more = (f"，在 {place}" if zh else f", in {place}") if place else ""
-    more += ("，偶然想起" if zh else ", by chance") if by_chance else ""
+def _lines_of(memory: ShortTermMemory, readers: _Readers, *, by_chance: bool = False) -> list[_Line]:
+    """The lines of a memory, one for each message."""
+    remarks = _remarks(memory, readers, by_chance=by_chance)
+
+    def when(time_ms: int) -> str:
+        return when_text(time_ms, readers.now_ms, readers.zone, readers.language) + remarks
+
     if not memory.messages:
         # Of another program, without its messages: who said what stands in its text.
-        when = when_text(memory.time_ms, now_ms, zone, language) + more
+        head = f"（{when(memory.time_ms)}）" if readers.read_chinese else f"({when(memory.time_ms)}) "
         body = " / ".join(map(one_line, memory.text.splitlines()))
-        yield _Line(f"（{when}）" if zh else f"({when}) ", body, memory.text, memory.time_ms)
+        return [_Line(head, body, text=memory.text, time_ms=memory.time_ms)]
+    lines: list[_Line] = []
     for message in memory.messages:
         time_ms = memory.time_ms if message.time_ms is None else message.time_ms
-        when = when_text(time_ms, now_ms, zone, language) + more
-        name = _speaker(message, language)
-        head = f"{name}（{when}）：" if zh else f"{name} ({when}): "
-        yield _Line(head, one_line(message.content), message.content, time_ms)
+        name = _speaker(message, readers.language)
+        head = f"{name}（{when(time_ms)}）：" if readers.read_chinese else f"{name} ({when(time_ms)}): "
+        lines.append(_Line(head, one_line(message.content), text=message.content, time_ms=time_ms))
+    return lines
+
+
+def _remarks(memory: ShortTermMemory, readers: _Readers, *, by_chance: bool) -> str:
+    """What stands after the time of a line: the folder, if it was said in another one than that of the readers, and
+    whether it came by chance."""
+    remarks = ""
+    if readers.folder is not None and memory.folder and memory.folder != readers.folder:
+        folder = _told_from(readers.folder, memory.folder)
+        name = clipped(one_line(_AROUND_NAMES.sub(" ", folder)), _NAME_BYTES, BYTES)
+        if name:
+            remarks += f"，在 {name}" if readers.read_chinese else f", in {name}"
+    if by_chance:
+        remarks += "，偶然想起" if readers.read_chinese else ", by chance"
+    return remarks
 
 
 def _told_from(here: str, folder: str) -> str:
@@ -202,39 +266,86 @@ def _speaker(message: Message, language: Language) -> str:
 
 
 def _within(
-    blocks: Iterable[_Block], max_bytes: int, max_chars: int | None, language: Language, given: set[str] | None
-) -> str:
-    """As many of the first memories as say something in that room; where it is short they have equal parts of it."""
-    measure, most = (BYTES, max_bytes) if max_chars is None else (CHARS, max_chars)
-    left = most + 1  # the last line has no break after it
-    kept: dict[int, tuple[_Block, int, int]] = {}
-    new = [(number, block) for number, block in enumerate(_each_line_once(blocks, given or ())) if block.lines]
-    full, left_out = False, set[int]()
-    for number, block in sorted(new, key=lambda item: item[1].spare):
-        heads = [measure.length(line.head) + 1 for line in block.lines]
-        bodies = [measure.length(line.body) for line in block.lines]
-        whole = sum(heads) + sum(bodies)
-        least = min(whole, max(heads) + min(max(bodies), measure.least))
-        wanted = whole if block.match is None else min(whole, max(most // _SHARE, least))
-        if full or least > left or (block.spare and number - 1 in left_out):
-            full |= not block.spare
+    blocks: Iterable[_Block], readers: _Readers, *, measure: Measure, room: int, given: set[str] | None
+) -> PromptLines:
+    """As many of the memories as say something in that room; where it is short they have equal parts of it."""
+    new_blocks = list(_each_line_once(blocks, given or ()))
+    block_rooms = _block_rooms(new_blocks, measure, room)
+    lines: list[str] = []
+    for number, block_room in block_rooms.items():
+        for line, text in _cut_to(new_blocks[number], block_room, measure, readers.language):
+            if given is not None:
+                key = _key(line, text)
+                if key in given:
+                    continue
+                given.add(key)
+            lines.append(line.head + text)
+    ids_with_room = {new_blocks[number].memory_id for number in block_rooms}
+    ids_with_lines = {block.memory_id for block in new_blocks if block.lines}
+    return PromptLines("\n".join(lines), frozenset(ids_with_lines - ids_with_room))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The lengths of the lines of a block, a break after each included: of their heads, and of their bodies."""
+
+    heads: list[int]
+    bodies: list[int]
+
+    @property
+    def whole(self) -> int:
+        return sum(self.heads) + sum(self.bodies)
+
+
+def _sizes_of(block: _Block, measure: Measure) -> _Sizes:
+    heads = [measure.length(line.head) + 1 for line in block.lines]
+    bodies = [measure.length(line.body) for line in block.lines]
+    return _Sizes(heads, bodies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """The least room in which a block says something, and the most that it gets."""
+
+    least: int
+    most: int
+
+    @property
+    def more(self) -> int:
+        return self.most - self.least
+
+
+def _need_of(block: _Block, measure: Measure, room: int) -> _Need:
+    sizes = _sizes_of(block, measure)
+    least = min(sizes.whole, max(sizes.heads) + min(max(sizes.bodies), measure.least))
+    if block.match is None:
+        return _Need(least, sizes.whole)
+    return _Need(least, min(sizes.whole, max(room // _SHARE, least)))
+
+
+def _block_rooms(blocks: Sequence[_Block], measure: Measure, room: int) -> dict[int, int]:
+    """The room of each block that comes, by its number, in their order."""
+    room_left = room + 1  # the last line has no break after it
+    needs: dict[int, _Need] = {}
+    left_out: set[int] = set()
+    is_full = False
+    numbers = [number for number, block in enumerate(blocks) if block.lines]
+    for number in sorted(numbers, key=lambda number: (blocks[number].spare, blocks[number].turn)):
+        block = blocks[number]
+        need = _need_of(block, measure, room)
+        answers_nothing = block.spare and number - 1 in left_out
+        if is_full or need.least > room_left or answers_nothing:
             left_out.add(number)
+            is_full = is_full or not block.spare
             continue
-        left -= least
-        kept[number] = block, least, wanted
-    share = _even_share([wanted - least for _, least, wanted in kept.values()], left)
-    lines = []
-    for _, (block, least, wanted) in sorted(kept.items()):
-        for line, text in _cut_to(block, least + min(wanted - least, share), measure, language):
-            if given is None or (key := _key(line, text)) not in given:
-                lines.append(line.head + text)
-                if given is not None:
-                    given.add(key)
-    return "\n".join(lines)
+        room_left -= need.least
+        needs[number] = need
+    share = _even_share([need.more for need in needs.values()], room_left)
+    return {number: need.least + min(need.more, share) for number, need in sorted(needs.items())}
 
 
 def _key(line: _Line, text: str) -> str:
-    """Names what was given of a line."""
+    """The key by which a line, or the part of it that was given, is known."""
     return blake2b(f"{line.time_ms} {text}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
@@ -242,43 +353,45 @@ def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterato
     """The blocks, each without the lines that came before or were `given` whole, and without empty lines."""
     seen: set[tuple[str, str]] = set()
     for block in blocks:
-        lines = []
+        new_lines: list[_Line] = []
         for line in block.lines:
-            if line.body and (key := (line.head, line.body)) not in seen and _key(line, line.body) not in given:
-                seen.add(key)
-                lines.append(line)
-        yield _Block(lines, block.match, block.spare)
+            is_seen = (line.head, line.body) in seen
+            if line.body and not is_seen and _key(line, line.body) not in given:
+                seen.add((line.head, line.body))
+                new_lines.append(line)
+        yield replace(block, lines=new_lines)
 
 
 def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> list[tuple[_Line, str]]:
     """The lines of a memory, each with what is shown of it, within `room`, a break after each included: its passages,
     or all cut to one length."""
-    lines, match = block.lines, block.match
-    heads = [measure.length(line.head) + 1 for line in lines]
-    bodies = [measure.length(line.body) for line in lines]
-    if sum(heads) + sum(bodies) <= room:
+    lines = block.lines
+    match = block.match
+    sizes = _sizes_of(block, measure)
+    if sizes.whole <= room:
         return [(line, line.body) for line in lines]
     if match is None:
-        needed = accumulate(head + min(body, measure.least) for head, body in zip(heads, bodies, strict=True))
-        count = max(1, sum(total <= room for total in needed))
-        most = _even_share(bodies[:count], room - sum(heads[:count]))
+        least_sizes = [head + min(body, measure.least) for head, body in zip(sizes.heads, sizes.bodies, strict=True)]
+        fitting = sum(total <= room for total in accumulate(least_sizes))
+        count = max(1, fitting)
+        most = _even_share(sizes.bodies[:count], room - sum(sizes.heads[:count]))
         return [(line, clipped(line.body, most, measure)) for line in lines[:count]]
-    shown = passages(
-        [line.said for line in lines],
-        heads,
+    texts = passages(
+        [line.text for line in lines],
+        sizes.heads,
         lambda number, text: match(text, lines[number].time_ms),
         room=room,
         measure=measure,
         spaced=language == "en",
     )
-    return [(line, text) for line, text in zip(lines, shown, strict=True) if text]
+    return [(line, text) for line, text in zip(lines, texts, strict=True) if text]
 
 
 def _even_share(sizes: Iterable[int], room: int) -> int:
     """The greatest length such that all sizes, cut to it, fit into `room` together."""
     ascending = sorted(sizes)
-    for place, size in enumerate(ascending):
-        share = room // (len(ascending) - place)
+    for number, size in enumerate(ascending):
+        share = room // (len(ascending) - number)
         if size > share:
             return share
         room -= size

@@ -3,19 +3,22 @@ Pure; `relevance.py` and `indexed_match.py` count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from languages import _, joined
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
 from nlp import QueryTerm, bare, is_kept
-from sandbox.locale import _, joined
 
 OVERVIEW_POINTS = 100.0
 """What a memory of an overview counts for the threshold: as much as one that shares several rare words. So a threshold
 that nothing can reach silences overviews too."""
+_MOST_NAMED = 3
+"""Words of a kind that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,11 @@ class MatchedWord:
         return self.factor * (self.query_weight + self.memory_weight)
 
     def text(self) -> str:
-        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`; with where it is from, unless both have it."""
+        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`; with its origin, unless both have it."""
         weights = f"{self.query_weight:.1f}+{self.memory_weight:.1f}"
-        points = weights if self.factor == 1.0 else f"{self.factor:.2f}×({weights})"
+        points = weights
+        if self.factor != 1.0:
+            points = f"{self.factor:.2f}×({weights})"
         if self.given and self.kept:
             return _("{word} (given by the caller, kept with the memory) {points}", self.word, points)
         if self.given:
@@ -85,12 +90,64 @@ class MatchedWord:
 
 
 @dataclass(frozen=True, slots=True)
+class ThresholdRule:
+    """How words that a memory and a query share count for the threshold. `Receipt` applies the rule to one memory, and
+    `indexed_match.py` to the terms of all memories at once.
+
+    An *other word* (`MatchedWord.other`) gives only a part of its points; the rest are words of both, which may give
+    all of them."""
+
+    question: bool
+    """Whether the query is a question; after a statement a word must say something to count."""
+    words_needed: int
+    """The different words of both that a memory must share."""
+    others_needed: int
+    """The different other words that are enough instead."""
+    others_factor: float
+    """The factor on the points of other words."""
+
+    @classmethod
+    def of(cls, query: RecallQuery, parameters: RecallParameters) -> ThresholdRule:
+        if query.question:
+            return cls(question=True, words_needed=1, others_needed=1, others_factor=parameters.other_words_asked)
+        return cls(
+            question=False,
+            words_needed=parameters.statement_words,
+            others_needed=parameters.other_words_needed,
+            others_factor=1.0,
+        )
+
+    def other_of(self, word: MatchedWord) -> int | str:
+        """As which other word a shared word counts for the threshold; falsy: as none."""
+        if word.only_orders:
+            return ""
+        return word.other(question=self.question)
+
+    def is_needed(self, word: MatchedWord) -> bool:
+        """Whether a shared word is one of those that a memory must share."""
+        if self.question:
+            says_enough = word.last and not word.incidental
+        else:
+            # Where several words are needed, a character of a word that is shared is not another one.
+            says_enough = word.telling and (self.words_needed == 1 or len(word.word) > 1)
+        return says_enough and not word.other(question=self.question)
+
+    def is_evidence(self, word: MatchedWord) -> bool:
+        """Whether all points of a shared word count: it is a word of both that counts."""
+        return word.counts(question=self.question) and not word.other(question=self.question)
+
+    def share_of_others(self, count: Any) -> Any:
+        """The share of their points that so many different other words give: `count` is a number, or a column with one
+        for each memory. A single one counts half, and several that agree count nearly whole."""
+        return self.others_factor * count / (count + 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match + around + span + cue − decay + score + lent`. `around`: the points
-    that it gains from its episode; `span`: those for lying within the time that the query names; `cue`: those for
-    holding the kind of answer that it asks for; `lent`: those that `older`, the id of an older memory with the same
-    words that was recalled more, has more. `nearness`: its place by meaning, where the search had vectors and it has
-    one."""
+    """Why a memory has its relevance: `match + around + span + cue − decay + score + lent`. `around`: points from its
+    episode; `span`: for lying within the time that the query names; `cue`: for holding the kind of answer that the
+    query asks for; `lent`: from `older`, an older memory with the same words that was recalled more. `nearness`: its
+    place by meaning, where there are vectors."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
@@ -108,50 +165,49 @@ class Receipt:
     def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
         """Whether something of the last message is shared that is not incidental: after a statement, words that
         are not function words. An overview needs nothing, and several other words are enough."""
-        needed = 1 if query.question else parameters.other_words_needed
-        if self.overview or len(self._others(query)) >= needed:
+        rule = ThresholdRule.of(query, parameters)
+        if self.overview or self._count_others(rule) >= rule.others_needed:
             return True
-        both = [word for word in self.matched if not word.other(question=query.question)]
-        if query.question:
-            return self._in_named_time(query) or any(word.last and not word.incidental for word in both)
-        telling = {word.word for word in both if word.telling}
-        # Where several words are needed, a character of a word that is shared is not another one.
-        count = len(telling) if parameters.statement_words == 1 else sum(len(word) > 1 for word in telling)
-        return count >= parameters.statement_words
+        if query.question and self._in_named_time(query):
+            return True
+        needed_words = {word.word for word in self.matched if rule.is_needed(word)}
+        return len(needed_words) >= rule.words_needed
 
     def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that the threshold is for. What is incidental (今天, now) does not count. After a statement only
         words of the last message count that say something, because a person goes on talking about many things. Of n
-        different other words n/(n + 1) of their points count: so a single one counts half, and several that agree count
-        nearly whole."""
+        different other words n/(n + 1) of their points count."""
         if self.overview:
             return OVERVIEW_POINTS
         if not parameters.must_share:
             return self.shared
-        of_both = of_others = 0.0
+        rule = ThresholdRule.of(query, parameters)
+        both_points = 0.0
+        other_points = 0.0
         for word in self.matched:
-            if word.only_orders:
-                continue
-            if word.other(question=query.question):
-                of_others += word.points
-            elif word.counts(question=query.question):
-                of_both += word.points
-        if query.question:
-            of_others *= parameters.other_words_asked
-        count = len(self._others(query))
-        span = self.span if query.names_time else 0.0
-        beside = self.around + span if query.question else 0.0
-        return of_both + beside + of_others * count / (count + 1)
+            if rule.other_of(word):
+                other_points += word.points
+            elif rule.is_evidence(word):
+                both_points += word.points
+        share_of_others: float = rule.share_of_others(self._count_others(rule))
+        other_points *= share_of_others
+        if not query.question:
+            return both_points + other_points
+        evidence = both_points + self.around + other_points
+        if query.names_time:
+            evidence += self.span
+        return evidence
 
-    def _others(self, query: RecallQuery) -> frozenset[int | str]:
-        """Which other words it shares."""
-        counting = (word for word in self.matched if not (word.incidental or word.only_orders))
-        others = (word.other(question=query.question) for word in counting)
-        return frozenset(other for other in others if other)
+    def _count_others(self, rule: ThresholdRule) -> int:
+        """How many different other words it shares."""
+        others = {rule.other_of(word) for word in self.matched}
+        return len(others - {""})
 
     def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """The points that are compared with the threshold that is shown: in the Node original the relevance."""
-        return self.evidence(query, parameters) if parameters.least_match else self.relevance
+        if parameters.least_match:
+            return self.evidence(query, parameters)
+        return self.relevance
 
     @property
     def words_shared(self) -> tuple[MatchedWord, ...]:
@@ -203,19 +259,19 @@ class Receipt:
         return points_text(self, spelt)
 
 
-def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: float = 0.0) -> MatchedWord:
+def matched_word(term: str, query_term: QueryTerm, *, factor: float, memory_weight: float = 0.0) -> MatchedWord:
     """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
     return MatchedWord(
         bare(term),
-        sought.weight,
-        memory_weight,
-        factor,
-        telling=sought.telling,
-        last=sought.last,
-        when=sought.when,
-        asks=sought.asks,
-        beside=sought.beside,
-        given=sought.given,
+        query_weight=query_term.weight,
+        memory_weight=memory_weight,
+        factor=factor,
+        telling=query_term.telling,
+        last=query_term.last,
+        when=query_term.when,
+        asks=query_term.asks,
+        beside=query_term.beside,
+        given=query_term.given,
         kept=is_kept(term),
     )
 
@@ -223,15 +279,14 @@ def matched_word(term: str, sought: QueryTerm, factor: float, memory_weight: flo
 def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
     """One short line: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
     heaviest = sorted(receipt.words_shared, key=lambda word: -word.points)
-    words = joined(", ", [replace(word, word=spelt(word.word)).text() for word in heaviest[:3]])
-    if len(heaviest) > 3:
-        words += _(" and {names} more", len(heaviest) - 3)
+    words = ", ".join(_first_texts(heaviest, spelt))
+    if len(heaviest) > _MOST_NAMED:
+        words += _(" and {names} more", len(heaviest) - _MOST_NAMED)
     others = sorted((*receipt.words_given, *receipt.words_kept), key=lambda word: -word.points)
     if others:
-        texts = [replace(word, word=spelt(word.word)).text() for word in others[:3]]
-        words = joined(", ", filter(None, (words, *texts)))
+        words = joined(", ", filter(None, (words, *_first_texts(others, spelt))))
     if receipt.words_beside:
-        beside = joined(", ", [replace(word, word=spelt(word.word)).text() for word in receipt.words_beside[:3]])
+        beside = joined(", ", _first_texts(receipt.words_beside, spelt))
         words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
     if not words:
         words = _("part of an overview") if receipt.overview else _("no shared word")
@@ -256,6 +311,11 @@ def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
     if receipt.nearness is not None:
         points = joined("; ", (points, meaning_text(receipt.nearness)))
     return words + points
+
+
+def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:
+    """The texts of the first of these words, `spelt`."""
+    return [replace(word, word=spelt(word.word)).text() for word in words[:_MOST_NAMED]]
 
 
 def meaning_text(nearness: Nearness) -> str:

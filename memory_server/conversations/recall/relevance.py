@@ -10,10 +10,11 @@ whole columns, and a test compares both.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log
 from struct import pack, unpack
+from typing import NamedTuple
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
@@ -23,8 +24,13 @@ from memory_server.conversations.recall.words import GramText, KeywordOptions, R
 from nlp import QueryTerm, bare, gram_weight
 from nlp.grams import pairs_in
 
-_FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
-"""Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
+# Numbers of memories, chosen on the development sets of docs/project/recall-quality.md.
+_FEWEST = 12
+"""Below this number the points that are needed stay the same."""
+_FEWEST_FOR_RARITY = 100
+"""Below this number a word is as rare as among so many."""
+_USUAL_NUMBER = 300
+"""The number for which `RecallParameters.least_match` is."""
 
 
 def age_of(time_ms: int, now_ms: int) -> int:
@@ -40,7 +46,9 @@ def decay(age_ms: int, parameters: RecallParameters) -> float:
 def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
     """The points that its score adds to its relevance. The ceiling may have been higher when it was scored; the Node
     original applies the ceiling only when it raises a score."""
-    return min(memory.score, parameters.score_ceiling) if parameters.must_share else memory.score
+    if parameters.must_share:
+        return min(memory.score, parameters.score_ceiling)
+    return memory.score
 
 
 def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters) -> float:
@@ -48,12 +56,14 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
     the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
     beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
     common word would be enough."""
-    of_form, most = parameters.statement_match, memories
     if query.question:
-        of_form, most = parameters.question_match, min(memories, _USUAL_NUMBER)
-    elif query.other_words:
-        of_form *= parameters.other_words_match
-    return of_form * parameters.least_match * _idf(1, max(most, _FEWEST)) / _idf(1, _USUAL_NUMBER)
+        form_factor = parameters.question_match
+        memories = min(memories, _USUAL_NUMBER)
+    else:
+        form_factor = parameters.statement_match
+        if query.other_words:
+            form_factor *= parameters.other_words_match
+    return form_factor * parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
 def rarity(holders: int, memories: int) -> float:
@@ -65,6 +75,20 @@ def rarity(holders: int, memories: int) -> float:
     """
     memories = max(memories, _FEWEST_FOR_RARITY)
     return _idf(holders, memories) / _idf(1, memories)
+
+
+class TermKey(NamedTuple):
+    """What tells a term of a query from the others: a word and a pair of characters may be written the same way."""
+
+    is_gram: bool
+    text: str
+
+
+class SharedTerm(NamedTuple):
+    """A term that a memory shares with the query."""
+
+    key: TermKey
+    word: MatchedWord
 
 
 def receipts(
@@ -79,54 +103,101 @@ def receipts(
     counts twice."""
     if can_be_corrected(query, parameters):
         query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
-    place = {word: number for number, word in enumerate(query.words)}
-    found = [_shared(memory, query, place, wording) for memory in memories]
-    holders = Counter(key for shared in found for key, _ in shared)
+    number_of_word = {word: number for number, word in enumerate(query.words)}
+    shared = [_shared_terms(memory, query, number_of_word, wording) for memory in memories]
+    factors = _factors(memories, shared, query, parameters)
+    weighted = [_with_factors(terms, factors) for terms in shared]
+    gains = _gained_around(memories, weighted, parameters)
+    all_receipts: list[Receipt] = []
+    for memory, terms, gained in zip(memories, weighted, gains, strict=True):
+        age_ms = age_of(memory.time_ms, now_ms)
+        receipt = Receipt(
+            tuple(term.word for term in terms),
+            decay=decay(age_ms, parameters),
+            age_ms=age_ms,
+            score=score_points(memory, parameters),
+            around=gained,
+            span=span_points(memory.time_ms, query, parameters),
+            overview=query.overview is not None,
+        )
+        all_receipts.append(receipt)
+    return all_receipts
+
+
+def _factors(
+    memories: Sequence[ShortTermMemory],
+    shared: Iterable[Iterable[SharedTerm]],
+    query: RecallQuery,
+    parameters: RecallParameters,
+) -> dict[TermKey, float]:
+    """The factor of each term that some of the memories share."""
+    holders = Counter(term.key for terms in shared for term in terms)
     if any(memory.other_words for memory in memories):
         holders = with_kept(holders)
-    factors = {
-        (gram, term): factor_of((query.grams if gram else query.words)[term], count, len(memories), parameters)
-        for (gram, term), count in holders.items()
-    }
-    matched = [[(key, replace(word, factor=factors[key])) for key, word in shared] for shared in found]
-    ages = [age_of(memory.time_ms, now_ms) for memory in memories]
-    gains = _around(memories, matched, parameters)
-    spans = [span_points(memory.time_ms, query, parameters) for memory in memories]
-    overview = query.overview is not None
-    made: list[Receipt] = []
-    for memory, age, words, gained, span in zip(memories, ages, matched, gains, spans, strict=True):
-        terms = tuple(word for _key, word in words)
-        lost, score = decay(age, parameters), score_points(memory, parameters)
-        made.append(Receipt(terms, lost, age, score, around=gained, span=span, overview=overview))
-    return made
+    factors: dict[TermKey, float] = {}
+    for key, holder_count in holders.items():
+        query_terms = query.grams if key.is_gram else query.words
+        factors[key] = factor_of(query_terms[key.text], holder_count, len(memories), parameters)
+    return factors
 
 
-def with_kept(holders: Mapping[tuple[bool, str], int]) -> Counter[tuple[bool, str]]:
+def _with_factors(terms: Iterable[SharedTerm], factors: Mapping[TermKey, float]) -> list[SharedTerm]:
+    return [SharedTerm(term.key, replace(term.word, factor=factors[term.key])) for term in terms]
+
+
+def with_kept(holders: Mapping[TermKey, int]) -> Counter[TermKey]:
     """The numbers of holders of each term, where a word that some memories have in their texts and others keep beside
     them is one word. No memory has it in both ways."""
-    counts: Counter[tuple[bool, str]] = Counter()
-    for (is_gram, term), count in holders.items():
-        counts[is_gram, bare(term)] += count
-    return Counter({(is_gram, term): counts[is_gram, bare(term)] for is_gram, term in holders})
+    counts: Counter[TermKey] = Counter()
+    for key, count in holders.items():
+        counts[_bare_key(key)] += count
+    return Counter({key: counts[_bare_key(key)] for key in holders})
 
 
-def factor_of(sought: QueryTerm, holders: int, memories: int, parameters: RecallParameters) -> float:
+def _bare_key(key: TermKey) -> TermKey:
+    return TermKey(key.is_gram, bare(key.text))
+
+
+def factor_of(query_term: QueryTerm, holders: int, memories: int, parameters: RecallParameters) -> float:
     """The factor on a term that so many of the memories hold."""
-    full = sought.alone and holders <= parameters.few_holders
-    return (1.0 if full else sought.factor) * (rarity(holders, memories) if parameters.rarity and holders else 1.0)
+    factor = query_term.factor
+    if query_term.alone and holders <= parameters.few_holders:
+        factor = 1.0
+    if parameters.rarity and holders:
+        factor *= rarity(holders, memories)
+    return factor
 
 
-def stretches(query: RecallQuery, parameters: RecallParameters) -> list[tuple[int, int, float]]:
-    """The stretches of time that give points: from the first millisecond to the first after, and the points; a later
-    one gives more."""
-    before, after, points = parameters.span_before_ms, parameters.span_after_ms, parameters.span_points
-    around = [(begin - before, end + after, points / 2) for begin, end in query.spans]
-    return around + [(begin, end, points) for begin, end in query.spans]
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of time that gives points: from its first millisecond since 1970 to the first after it."""
+
+    begin_ms: int
+    end_ms: int
+    points: float
+
+
+def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]:
+    """The stretches of time that give points; where two overlap, a later one gives more."""
+    wide: list[Stretch] = []
+    exact: list[Stretch] = []
+    for begin_ms, end_ms in query.spans:
+        wide_begin_ms = begin_ms - parameters.span_before_ms
+        wide_end_ms = end_ms + parameters.span_after_ms
+        wide.append(Stretch(wide_begin_ms, wide_end_ms, parameters.span_points / 2))
+        exact.append(Stretch(begin_ms, end_ms, parameters.span_points))
+    return wide + exact
 
 
 def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) -> float:
     """The points of a memory for the time at which it was said."""
-    return max((points for begin, end, points in stretches(query, parameters) if begin <= time_ms < end), default=0.0)
+    if not query.spans:
+        return 0.0
+    points = 0.0
+    for stretch in stretches(query, parameters):
+        if stretch.begin_ms <= time_ms < stretch.end_ms:
+            points = max(points, stretch.points)
+    return points
 
 
 def cue_points(memory: ShortTermMemory, query: RecallQuery, parameters: RecallParameters) -> float:
@@ -134,18 +205,22 @@ def cue_points(memory: ShortTermMemory, query: RecallQuery, parameters: RecallPa
     if not parameters.cue_points or query.cue is None:
         return 0.0
     texts = [message.content for message in memory.messages] or [memory.text]
-    return parameters.cue_points if any(map(query.cue.held.search, texts)) else 0.0
+    if any(map(query.cue.held.search, texts)):
+        return parameters.cue_points
+    return 0.0
 
 
 def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
     """For each of the ascending times the number of its episode, from 0; a new episode begins after a pause longer than
     `pause_ms`."""
     numbers: list[int] = []
-    last: int | None = None
+    number = 0
+    previous_ms: int | None = None
     for time_ms in times:
-        number = numbers[-1] if numbers else 0
-        numbers.append(number + (last is not None and time_ms - last > pause_ms))
-        last = time_ms
+        if previous_ms is not None and time_ms - previous_ms > pause_ms:
+            number += 1
+        numbers.append(number)
+        previous_ms = time_ms
     return numbers
 
 
@@ -153,81 +228,96 @@ MOST_GRAM_WEIGHT = 60_000.0
 """Greater weights count as this: a number of two bytes goes up to 65,504."""
 
 
-def gram_weights(texts: Iterable[GramText], wanted: Mapping[str, object]) -> dict[str, float]:
-    """The weights of the `wanted` pairs and characters in the texts of a memory, in the order of `wanted`."""
+def gram_weights(texts: Iterable[GramText], query_grams: Collection[str]) -> dict[str, float]:
+    """The weights of the pairs and characters of a query in the texts of a memory, in the order of the query."""
     sums: dict[str, float] = {}
-    for part in texts:
-        here = {
-            gram: count
-            for gram in wanted
-            if (count := _occurrences(part.text, gram)) and not (len(gram) == 2 and gram in part.words)
-        }
-        if here:
-            each = part.role_weight * gram_weight(pairs_in(part.text))
-            for gram, count in here.items():
-                sums[gram] = sums.get(gram, 0.0) + count * each
-    # The index keeps them in two bytes.
-    return {gram: unpack("e", pack("e", min(sums[gram], MOST_GRAM_WEIGHT)))[0] for gram in wanted if gram in sums}
+    for text in texts:
+        counts: dict[str, int] = {}
+        for gram in query_grams:
+            count = _occurrences(text.text, gram)
+            if count and not (len(gram) == 2 and gram in text.words):
+                counts[gram] = count
+        if not counts:
+            continue
+        weight = text.role_weight * gram_weight(pairs_in(text.text))
+        for gram, count in counts.items():
+            sums[gram] = sums.get(gram, 0.0) + count * weight
+    return {gram: _in_two_bytes(sums[gram]) for gram in query_grams if gram in sums}
 
 
-_Key = tuple[bool, str]
-"""Whether a term is a gram, and the term."""
-_Shared = Sequence[tuple[_Key, MatchedWord]]
-"""The terms that a memory shares with the query."""
+def _in_two_bytes(weight: float) -> float:
+    """The weight as the index keeps it."""
+    [rounded] = unpack("e", pack("e", min(weight, MOST_GRAM_WEIGHT)))
+    return float(rounded)
 
 
-def _shared(memory: ShortTermMemory, query: RecallQuery, place: Mapping[str, int], wording: KeywordOptions) -> _Shared:
-    """The terms that `memory` shares with the query, in the order of the query, with their factors in the query."""
-    shared: list[tuple[_Key, MatchedWord]] = []
-
-    def note(sought: Mapping[str, QueryTerm], term: str, weight: float) -> None:
-        one = sought[term]
-        key = sought is query.grams, term
-        shared.append((key, matched_word(term, one, one.factor, weight)))
-
+def _shared_terms(
+    memory: ShortTermMemory, query: RecallQuery, number_of_word: Mapping[str, int], wording: KeywordOptions
+) -> list[SharedTerm]:
+    """The terms that `memory` shares with the query, in the order of the query, with their factors in the query.
+    `number_of_word`: the places of the query's words in this order."""
+    shared: list[SharedTerm] = []
     # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
         for word, weight in zip(memory.words, memory.weights, strict=True):
             if word in query.words:
-                note(query.words, word, weight)
-        shared.sort(key=lambda term: place[term[0][1]])
+                shared.append(_shared_term(TermKey(False, word), query.words[word], weight))
+        shared.sort(key=lambda term: number_of_word[term.key.text])
     if query.grams:
-        for gram, weight in gram_weights(wording.gram_texts(memory), query.grams).items():
-            note(query.grams, gram, weight)
+        for gram, weight in gram_weights(wording.gram_texts(memory), query.grams.keys()).items():
+            shared.append(_shared_term(TermKey(True, gram), query.grams[gram], weight))
     return shared
 
 
-def _around(
-    memories: Sequence[ShortTermMemory], matched: Sequence[_Shared], parameters: RecallParameters
+def _shared_term(key: TermKey, query_term: QueryTerm, memory_weight: float) -> SharedTerm:
+    word = matched_word(key.text, query_term, factor=query_term.factor, memory_weight=memory_weight)
+    return SharedTerm(key, word)
+
+
+def _gained_around(
+    memories: Sequence[ShortTermMemory], shared: Sequence[Sequence[SharedTerm]], parameters: RecallParameters
 ) -> list[float]:
-    """What each memory with a shared word gains from the memories of its episode."""
+    """What each memory with a shared term of the last message gains from the memories of its episode."""
     gained = [0.0] * len(memories)
     if not (parameters.neighbour_share or parameters.episode_share):
         return gained
-    order = sorted(range(len(memories)), key=lambda place: (memories[place].time_ms, memories[place].id))
-    number = episodes((memories[place].time_ms for place in order), parameters.episode_pause_ms)
-    matched = [[(key, word) for key, word in shared if word.last and not word.incidental] for shared in matched]
-    match = [sum(word.points for _, word in shared) for shared in matched]
-    most: dict[int, dict[_Key, float]] = {}
-    for place, episode in zip(order, number, strict=True):
-        best = most.setdefault(episode, {})
-        for key, word in matched[place]:
-            best[key] = max(best.get(key, 0.0), word.points)
-    whole = {episode: sum(best.values()) for episode, best in most.items()}
-    for nth, (place, episode) in enumerate(zip(order, number, strict=True)):
-        if match[place] > 0.0:
-            near = (nth - 1, nth + 1)
-            beside = (match[order[n]] for n in near if 0 <= n < len(order) and number[n] == episode)
-            gained[place] = parameters.neighbour_share * max(beside, default=0.0)
-            gained[place] += parameters.episode_share * (whole[episode] - match[place])
+    in_time = sorted(range(len(memories)), key=lambda number: (memories[number].time_ms, memories[number].id))
+    episode_at = episodes((memories[number].time_ms for number in in_time), parameters.episode_pause_ms)
+    of_last = [_of_last_message(terms) for terms in shared]
+    match = [sum(term.word.points for term in terms) for terms in of_last]
+    episode_points = _episode_points([of_last[number] for number in in_time], episode_at)
+    for position, number in enumerate(in_time):
+        if match[number] <= 0.0:
+            continue
+        best_beside = 0.0
+        for neighbour in (position - 1, position + 1):
+            if 0 <= neighbour < len(in_time) and episode_at[neighbour] == episode_at[position]:
+                best_beside = max(best_beside, match[in_time[neighbour]])
+        rest_of_episode = episode_points[episode_at[position]] - match[number]
+        gained[number] = parameters.neighbour_share * best_beside + parameters.episode_share * rest_of_episode
     return gained
+
+
+def _of_last_message(terms: Iterable[SharedTerm]) -> list[SharedTerm]:
+    return [term for term in terms if term.word.last and not term.word.incidental]
+
+
+def _episode_points(shared: Iterable[Iterable[SharedTerm]], episode_at: Iterable[int]) -> dict[int, float]:
+    """The points of each episode: the most that one of its memories has for each term, together. `episode_at` has the
+    episode of each memory whose terms `shared` has."""
+    best_of_episode: dict[int, dict[TermKey, float]] = {}
+    for terms, episode in zip(shared, episode_at, strict=True):
+        best = best_of_episode.setdefault(episode, {})
+        for term in terms:
+            best[term.key] = max(best.get(term.key, 0.0), term.word.points)
+    return {episode: sum(best.values()) for episode, best in best_of_episode.items()}
 
 
 def _occurrences(text: str, gram: str) -> int:
     """At how many characters of `text` `gram` begins: 哈哈 twice in 哈哈哈."""
     count = text.count(gram)
     if count and len(gram) == 2 and gram[0] == gram[1]:
-        return sum(text.startswith(gram, place) for place in range(len(text) - 1))
+        return sum(text.startswith(gram, start) for start in range(len(text) - 1))
     return count
 
 

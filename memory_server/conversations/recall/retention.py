@@ -22,7 +22,7 @@ FADING = 15.0
 
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
+    """The memories to forget, in this order, each with its reason; `due` is how many more are for later runs."""
 
     forgotten: tuple[Forgotten, ...] = ()
     due: int = 0
@@ -35,18 +35,22 @@ def plan_cleanup(
     too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
     that does not matter), then those worth least, then the oldest. In the Node original those that are too old go
     before, and however few there are."""
-    keep = parameters.retention
-    excess = len(memories) - keep.always_kept
-    if excess <= 0 and not keep.age_counts_alone:
+    retention = parameters.retention
+    excess = len(memories) - retention.always_kept
+    if excess <= 0 and not retention.age_counts_alone:
         return CleanupPlan()
     fading = _fading(parameters.recall)
-    candidates = (_candidate(memory, now_ms, keep, fading) for memory in memories)
-    failing = [candidate for candidate in candidates if candidate is not None]
-    certain = sum(candidate.goes_first for candidate in failing)
-    count = max(certain, min(excess, len(failing)))
-    now = count if most is None else min(count, most)
-    chosen = nsmallest(now, failing, key=lambda candidate: candidate.place)
-    return CleanupPlan(tuple(Forgotten(candidate.memory, candidate.reason) for candidate in chosen), count - now)
+    candidates: list[_Candidate] = []
+    for memory in memories:
+        candidate = _candidate(memory, now_ms, retention, fading)
+        if candidate is not None:
+            candidates.append(candidate)
+    certain = sum(candidate.goes_first for candidate in candidates)
+    due = max(certain, min(excess, len(candidates)))
+    count = due if most is None else min(due, most)
+    first = nsmallest(count, candidates, key=lambda candidate: candidate.rank)
+    forgotten = tuple(Forgotten(candidate.memory, candidate.reason) for candidate in first)
+    return CleanupPlan(forgotten, due - count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +64,27 @@ class _Candidate:
     worth: float
 
     @property
-    def place(self) -> tuple[bool, bool, float, int, str]:
+    def rank(self) -> tuple[bool, bool, float, int, str]:
+        """What orders the candidates: the least goes first."""
         return not self.goes_first, self.recalled, self.worth, self.memory.time_ms, self.memory.id
 
 
 def _candidate(
-    memory: ShortTermMemory, now_ms: int, keep: RetentionParameters, fading: RecallParameters
+    memory: ShortTermMemory, now_ms: int, retention: RetentionParameters, fading: RecallParameters
 ) -> _Candidate | None:
     """The memory as a candidate for the clean-up; None: it stays. `fading`: as `_fading` makes it, once for all."""
-    left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)
-    too_old = now_ms - memory.time_ms > keep.max_age_ms
-    if memory.pinned or not (too_old or left < keep.min_relevance):
+    if memory.pinned:
+        return None
+    worth_left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)
+    is_too_old = now_ms - memory.time_ms > retention.max_age_ms
+    if not is_too_old and worth_left >= retention.min_relevance:
         return None
     return _Candidate(
         memory,
-        "too_old" if too_old else "faded",
-        goes_first=too_old and keep.age_counts_alone,
-        recalled=keep.recalled_last and memory.score > 0,
-        worth=left,
+        reason="too_old" if is_too_old else "faded",
+        goes_first=is_too_old and retention.age_counts_alone,
+        recalled=retention.recalled_last and memory.score > 0,
+        worth=worth_left,
     )
 
 

@@ -1,4 +1,4 @@
-"""Of two facts with the same words the newer one comes first, however often the older one was recalled. Pure.
+"""The newer one of two facts with the same words comes first, however often the older one was recalled. Pure.
 
 "My phone number is 0660 111 222" was recalled three times, and so has points that "My phone number is 0699 333 444",
 which was said later, cannot have yet. What a question reinforces is meant for all that say the same: so the newer one
@@ -8,6 +8,7 @@ gets the points that it lacks. Whether a fact replaced another one is not guesse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from memory_server.conversations.recall.receipts import MatchedWord
@@ -44,30 +45,36 @@ def telling_words(matched: Iterable[MatchedWord], words: Iterable[str]) -> froze
     """The words that a candidate shares with the query and that say something, if it says little else; else none.
     `words`: all of its own."""
     shared = frozenset(word.word for word in matched if word.telling and word.said)
-    own = {
-        word for word in words if not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
-    }
-    own = {word for word in own if not any(char.isdigit() for char in word)}
-    return shared if len(shared & own) >= SHORT_FACT * len(own) else frozenset()
+    own = {word for word in words if says_something(word) and not any(map(str.isdigit, word))}
+    if len(shared & own) < SHORT_FACT * len(own):
+        return frozenset()
+    return shared
+
+
+def says_something(word: str) -> bool:
+    """Whether a word of a memory says something by itself: it is no function word, not incidental, no speaker, and is
+    not only kept with the memory."""
+    return not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
 
 
 def lent_points(standings: Sequence[Standing], words_of: Callable[[int], frozenset[str]]) -> dict[int, Lent]:
     """By the number of each candidate that gets points. `words_of`: its `telling_words`; it is asked only of those that
     may get or lend some."""
-    known: dict[int, frozenset[str]] = {}
-
-    def telling(number: int) -> frozenset[str]:
-        if number not in known:
-            known[number] = words_of(number)
-        return known[number]
-
+    telling = cache(words_of)
     lent: dict[int, Lent] = {}
-    for newer, standing in enumerate(standings):
-        for older, other in enumerate(standings):
-            lacking = other.relevance - standing.relevance
-            is_newer = standing.time_ms > other.time_ms and standing.match >= SAME_MATCH * other.match > 0.0
-            is_recalled_more = other.score > standing.score
-            most = lent[newer].points if newer in lent else 0.0
-            if is_newer and is_recalled_more and lacking > most and telling(newer) and telling(newer) == telling(older):
-                lent[newer] = Lent(lacking, older)
+    for newer_number, newer in enumerate(standings):
+        most = 0.0
+        for older_number, older in enumerate(standings):
+            lacking = older.relevance - newer.relevance
+            if lacking <= most or not _may_borrow(newer, older):
+                continue
+            if telling(newer_number) and telling(newer_number) == telling(older_number):
+                lent[newer_number] = Lent(lacking, older_number)
+                most = lacking
     return lent
+
+
+def _may_borrow(newer: Standing, older: Standing) -> bool:
+    """Whether one was said after the other, matches as well, and was recalled less."""
+    matches_as_well = newer.match >= SAME_MATCH * older.match > 0.0
+    return newer.time_ms > older.time_ms and matches_as_well and older.score > newer.score

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property
+from itertools import chain, pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from memory_server.conversations.recall.order import (
     NearMiss,
     Order,
     Recalled,
-    answers_to,
+    answers_by_question_id,
     explained,
     may_come,
     near_misses,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """How many memories a rule held back: `recent`, `in_context` and `muted` by `exclusion_of`, irrelevant ones
-    included, and `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
+    """How many memories a rule held back: `recent`, `in_context`, `muted`, and `adjacent`, which are relevant but
+    within 10 minutes of a chosen one."""
 
     recent: int
     adjacent: int
@@ -69,15 +69,16 @@ class Recall:
     """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
-        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks and weak
-        ones 0. Nor does an overview reinforce: it would bring the same again and again."""
+        """The points that each memory gains: top +5, next +2; flashbacks, weak memories and overviews 0."""
         if self.query.overview is not None:
             return
-        following = self.next[: parameters.next_count]  # a match in the place of a flashback gains as little as that
-        for tier, points in ((self.top, parameters.top_reinforcement), (following, parameters.next_reinforcement)):
-            for recalled in tier:
-                if not recalled.weak:
-                    yield recalled, points
+        for recalled in self.top:
+            if not recalled.weak:
+                yield recalled, parameters.top_reinforcement
+        # A match in the place of a flashback gains as little as that.
+        for recalled in self.next[: parameters.next_count]:
+            if not recalled.weak:
+                yield recalled, parameters.next_reinforcement
 
 
 def reinforcements(
@@ -85,37 +86,35 @@ def reinforcements(
 ) -> tuple[Reinforced, ...]:
     """The changes that give these memories their points, up to the ceiling. A score that cannot rise makes no change,
     so that the search does not have to write."""
-    return tuple(
-        Reinforced(memory.id, memory.score, after)
-        for memory, points in gains
-        if (after := min(memory.score + points, parameters.score_ceiling)) > memory.score
-    )
+    changes: list[Reinforced] = []
+    for memory, points in gains:
+        score = min(memory.score + points, parameters.score_ceiling)
+        if score > memory.score:
+            changes.append(Reinforced(memory.id, memory.score, score))
+    return tuple(changes)
 
 
 def recall_of(counted: Counted, order: Order, drawn: Sequence[int], held_back: HeldBack) -> Recall:
     """The answer of a search, with a receipt for each memory that came."""
-    came = frozenset((*order.chosen, *drawn))
+    came_rows = frozenset((*order.chosen, *drawn))
     top_count = counted.parameters.top_count
-
-    def tier(rows: Sequence[int]) -> tuple[Recalled, ...]:
-        return tuple(explained(counted, order, row) for row in rows)
-
     return Recall(
-        top=tier(order.chosen[:top_count]),
-        next=tier(order.chosen[top_count:]),
-        flashback=tier(drawn),
+        top=explained(counted, order, order.chosen[:top_count]),
+        next=explained(counted, order, order.chosen[top_count:]),
+        flashback=explained(counted, order, drawn),
         held_back=held_back,
         searched=counted.size,
         query=counted.query,
-        answers=answers_to(counted, order, came),
-        near=near_misses(counted, order, came),
+        answers=answers_by_question_id(counted, order, came_rows),
+        near=near_misses(counted, order, came_rows),
         needed=threshold(counted),
     )
 
 
 @dataclass(eq=False)
 class Scanned:
-    """The memories of a search, looked at one after the other: `order.Counted`. A row is the number of a memory."""
+    """The memories of a search, looked at one after the other; it is an `order.Counted`. A row is the number of a
+    memory."""
 
     memories: Sequence[ShortTermMemory]
     receipts: Sequence[Receipt]
@@ -138,7 +137,7 @@ class Scanned:
         receipt = self.receipts[row]
         shares_something = receipt.matched or receipt.shared > 0.0 or receipt.overview
         if self.parameters.must_share and not shares_something:
-            return False  # as most memories
+            return False  # Most memories share nothing, and the rule takes longer.
         return may_come(receipt, self.query, self.size, self.parameters)
 
     def relevant_beside(self, enough: float) -> list[int]:
@@ -148,10 +147,11 @@ class Scanned:
         return [row for row in self.eligible_rows() if self._may_come(row) or is_beside(row)]
 
     def best_first(self, rows: Iterable[int], worth: Any) -> Iterator[int]:
-        def place(row: int) -> tuple[float, int, str]:
-            return -worth[row], -self.memories[row].time_ms, self.memories[row].id
+        def rank_key(row: int) -> tuple[float, int, str]:
+            memory = self.memories[row]
+            return -worth[row], -memory.time_ms, memory.id
 
-        return iter(sorted(rows, key=place))
+        return iter(sorted(rows, key=rank_key))
 
     def relevance(self) -> list[float]:
         return self._relevance
@@ -171,9 +171,12 @@ class Scanned:
     def cosines(self) -> Cosines | None:
         if not self.cosines_by_id:
             return None
-        ids = {row: self.memories[row].id for row in self.eligible_rows()}
-        known = {row: self.cosines_by_id[id_] for row, id_ in ids.items() if id_ in self.cosines_by_id}
-        return Cosines(list(known), known)
+        by_row: dict[int, float] = {}
+        for row in self.eligible_rows():
+            cosine = self.cosines_by_id.get(self.memories[row].id)
+            if cosine is not None:
+                by_row[row] = cosine
+        return Cosines(list(by_row), by_row)
 
     def memory(self, row: int) -> ShortTermMemory:
         return self.memories[row]
@@ -183,7 +186,9 @@ class Scanned:
 
     def standing(self, row: int) -> Standing:
         receipt = self.receipts[row]
-        return Standing(self.time_ms(row), receipt.match, receipt.score, self._relevance[row])
+        return Standing(
+            time_ms=self.time_ms(row), match=receipt.match, score=receipt.score, relevance=self._relevance[row]
+        )
 
     def receipt(self, row: int) -> Receipt:
         return self.receipts[row]
@@ -192,16 +197,24 @@ class Scanned:
         return None
 
     @cached_property
-    def _followed_by(self) -> dict[int, int]:
-        in_time = sorted(range(self.size), key=lambda row: (self.memories[row].time_ms, self.memories[row].id))
-        return dict(pairwise(in_time))
+    def _next_rows(self) -> dict[int, int]:
+        """For each row but the newest, the row of the memory that is the next one by time, then id."""
+
+        def time_key(row: int) -> tuple[int, str]:
+            memory = self.memories[row]
+            return memory.time_ms, memory.id
+
+        oldest_first = sorted(range(self.size), key=time_key)
+        return dict(pairwise(oldest_first))
 
     def said_next(self, row: int) -> int | None:
-        following = self._followed_by.get(row)
-        if following is None or self.exclusions[following] is not None:
+        next_row = self._next_rows.get(row)
+        if next_row is None or self.exclusions[next_row] is not None:
             return None
-        pause_ms = self.time_ms(following) - self.time_ms(row)
-        return following if pause_ms <= self.parameters.episode_pause_ms else None
+        pause_ms = self.time_ms(next_row) - self.time_ms(row)
+        if pause_ms > self.parameters.episode_pause_ms:
+            return None
+        return next_row
 
 
 def select(
@@ -221,27 +234,33 @@ def select(
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
     asks; None: unknown. `places`: what is muted there does not come. `without`: ids of what the asker has. `cosines`:
     how near memories are by meaning, by id; empty: by words only."""
-    everything = list(memories)
-    made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
-    unseen = partial(
-        exclusion_of, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters
-    )
+    searched = list(memories)
 
     def exclusion(memory: ShortTermMemory) -> Exclusion | None:
         if memory.id in without:
             return "in_context"
-        return unseen(memory) if places.isdisjoint(memory.muted) else "muted"
+        if not places.isdisjoint(memory.muted):
+            return "muted"
+        return exclusion_of(
+            memory, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters
+        )
 
-    exclusions = list(map(exclusion, everything))
-    counted = Scanned(everything, made, exclusions, query, parameters, cosines)
+    exclusions = list(map(exclusion, searched))
+    counted = Scanned(
+        searched,
+        receipts=receipts(searched, query, now_ms=now_ms, parameters=parameters, wording=wording),
+        exclusions=exclusions,
+        query=query,
+        parameters=parameters,
+        cosines_by_id=cosines,
+    )
     order = order_of(counted)
     drawn: list[int] = []
     if parameters.draws(question=query.question, came=bool(order.chosen)):
-        eligible = [everything[row] for row in counted.eligible_rows()]
-        chosen = [everything[row] for row in order.chosen]
-        by_chance = flashbacks(eligible, chosen, now_ms, rng, parameters)
-        row_of = {memory.id: row for row, memory in enumerate(everything)}
-        drawn = [row_of[memory.id] for memory in by_chance]
+        eligible = [searched[row] for row in counted.eligible_rows()]
+        chosen = [searched[row] for row in order.chosen]
+        row_of = {memory.id: row for row, memory in enumerate(searched)}
+        drawn = [row_of[memory.id] for memory in flashbacks(eligible, chosen, now_ms, rng, parameters)]
     held_back = HeldBack(
         recent=exclusions.count("too_young"),
         adjacent=len(order.passed_over),
@@ -251,11 +270,11 @@ def select(
     return recall_of(counted, order, drawn, held_back)
 
 
-def held_in(said: Collection[str], recall: Recall) -> set[str]:
-    """The ids of what came though the messages, whose texts are `said`, hold all of it."""
-    came = (recalled.memory for tier in (recall.top, recall.next, recall.flashback) for recalled in tier)
-    return {
-        memory.id
-        for memory in came
-        if memory.messages and all(message.content.strip() in said for message in memory.messages)
-    }
+def held_in(texts: Collection[str], recall: Recall) -> set[str]:
+    """The ids of what came though the messages, which have these texts, hold all of it."""
+    ids: set[str] = set()
+    for recalled in chain(recall.top, recall.next, recall.flashback):
+        messages = recalled.memory.messages
+        if messages and all(message.content.strip() in texts for message in messages):
+            ids.add(recalled.memory.id)
+    return ids

@@ -20,6 +20,7 @@ class Vocabulary:
     def __init__(self, words: Iterable[str] = ()) -> None:
         self._words: set[str] = set()
         self._alike: dict[tuple[str, int], list[str]] = {}
+        """The words that may be misspelt, by first letter and length."""
         for word in words:
             if word not in self._words:
                 self.add(word)
@@ -35,8 +36,10 @@ class Vocabulary:
 
     def alike(self, word: str) -> Iterator[str]:
         """The words with the same first letter that are one letter away, or have two letters exchanged."""
-        sizes = range(len(word) - 1, len(word) + 2)
-        return (other for size in sizes for other in self._alike.get((word[0], size), ()) if _one_edit(word, other))
+        for length in (len(word) - 1, len(word), len(word) + 1):
+            for similar in self._alike.get((word[0], length), ()):
+                if _is_one_edit(word, similar):
+                    yield similar
 
 
 class Words(Protocol):
@@ -51,32 +54,38 @@ def can_be_corrected(query: RecallQuery, parameters: RecallParameters) -> bool:
     return bool(parameters.typo_factor) and any(map(_may_be_misspelt, query.words))
 
 
-def corrected(query: RecallQuery, known: Words, parameters: RecallParameters) -> RecallQuery:
-    """`query` with a word of the memories, `known`, in place of each English word that no memory has: the first by
+def corrected(query: RecallQuery, vocabulary: Words, parameters: RecallParameters) -> RecallQuery:
+    """`query` with a word of the memories, `vocabulary`, in place of each English word that no memory has: the first by
     spelling of those that are alike."""
     if not can_be_corrected(query, parameters):
         return query
-    words: dict[str, QueryTerm] = {}
-    for word, sought in query.words.items():
-        unknown = _may_be_misspelt(word) and word not in known
-        meant = min(known.alike(word), default=None) if unknown else None
-        if meant is not None:
-            word, sought = meant, sought._replace(factor=sought.factor * parameters.typo_factor)
-        before = words.setdefault(word, sought)
-        if before.factor < sought.factor:
-            words[word] = before._replace(factor=sought.factor)
-    return replace(query, words=words)
+    terms: dict[str, QueryTerm] = {}
+    for word, term in query.words.items():
+        if _may_be_misspelt(word) and word not in vocabulary:
+            similar = min(vocabulary.alike(word), default=None)
+            if similar is not None:
+                word = similar
+                term = term._replace(factor=term.factor * parameters.typo_factor)
+        earlier = terms.setdefault(word, term)
+        if earlier.factor < term.factor:
+            terms[word] = earlier._replace(factor=term.factor)
+    return replace(query, words=terms)
 
 
 def _may_be_misspelt(word: str) -> bool:
     return len(word) >= _LEAST_LETTERS and word.isascii() and word.isalpha()
 
 
-def _one_edit(word: str, other: str) -> bool:
+def _is_one_edit(word: str, similar: str) -> bool:
     """Whether one letter, not the first, is missing, added, another, or exchanged with the next."""
-    size = min(len(word), len(other))
-    same = next((place for place in range(size) if word[place] != other[place]), size)
-    one, two = word[same:], other[same:]
-    if len(word) == len(other):
-        return one[1:] == two[1:] or (one[2:] == two[2:] and one[:2] == two[1::-1])
-    return one[1:] == two or one == two[1:]
+    shorter_length = min(len(word), len(similar))
+    same_count = 0
+    while same_count < shorter_length and word[same_count] == similar[same_count]:
+        same_count += 1
+    rest = word[same_count:]
+    similar_rest = similar[same_count:]
+    if len(word) != len(similar):
+        return rest[1:] == similar_rest or rest == similar_rest[1:]
+    is_replaced = rest[1:] == similar_rest[1:]
+    is_exchanged = rest[:2] == similar_rest[1::-1] and rest[2:] == similar_rest[2:]
+    return is_replaced or is_exchanged

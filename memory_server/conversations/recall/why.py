@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from languages import _, joined, n_
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.times import MINUTE_MS
-from sandbox.locale import _, joined, n_
 
 if TYPE_CHECKING:
     from memory_server.kernel.recorded_recall import RecordedItem
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SMALL = 0.2
 """The share of the heaviest word's points below which a word is not named."""
+_NEAR_MISS_WORDS = 3
+"""The number of shared words that the line of a near miss names."""
 _LATIN = re.compile(r"[A-Za-z0-9_]")
 
 
@@ -33,38 +35,63 @@ class Run(NamedTuple):
 def runs(text: str, words: Mapping[str, float]) -> list[Run]:
     """The words in a text; those that overlap are one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
     beginning of words, because words are kept by their stems."""
-    folded = "".join(low if len(low := char.casefold()) == 1 else char for char in text)
-    places = sorted((*place, word) for word in words for place in _places(folded, word.casefold()))
-    found, held = list[Run](), set[str]()
-    for start, end, word in places:
-        if found and start < found[-1].end:
-            last = found.pop()
-            points = last.points + (0.0 if word in held else words[word])
-            found.append(Run(last.start, max(last.end, end), points))
+    folded = "".join(map(_folded, text))
+    occurrences: list[_Occurrence] = []
+    for word in words:
+        occurrences += _occurrences(folded, word)
+    all_runs: list[Run] = []
+    words_of_run: set[str] = set()
+    for start, end, word in sorted(occurrences):
+        if all_runs and start < all_runs[-1].end:
+            run = all_runs[-1]
+            points = run.points
+            if word not in words_of_run:
+                points += words[word]
+            all_runs[-1] = Run(run.start, max(run.end, end), points)
         else:
-            held.clear()
-            found.append(Run(start, end, words[word]))
-        held.add(word)
-    return found
+            words_of_run.clear()
+            all_runs.append(Run(start, end, words[word]))
+        words_of_run.add(word)
+    return all_runs
 
 
-def _places(text: str, word: str) -> Iterator[tuple[int, int]]:
-    latin = bool(_LATIN.match(word))
-    pattern = rf"(?<!\w){re.escape(word)}\w{{0,4}}(?!\w)" if latin else re.escape(word)
-    if not word:
-        return iter(())
-    return (match.span() for match in re.finditer(pattern, text))
+class _Occurrence(NamedTuple):
+    """Where a word stands in a text."""
+
+    start: int
+    end: int
+    word: str
+
+
+def _folded(char: str) -> str:
+    """A character in lower case, if that is one character too: so that places in the text stay the same."""
+    folded = char.casefold()
+    if len(folded) != 1:
+        return char
+    return folded
+
+
+def _occurrences(folded_text: str, word: str) -> Iterator[_Occurrence]:
+    """Where a word stands in a text."""
+    folded_word = word.casefold()
+    if not folded_word:
+        return
+    pattern = re.escape(folded_word)
+    if _LATIN.match(folded_word):
+        pattern = rf"(?<!\w){pattern}\w{{0,4}}(?!\w)"
+    for match in re.finditer(pattern, folded_text):
+        yield _Occurrence(match.start(), match.end(), word)
 
 
 def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
     """The words as they stand in what was said, those that overlap as one, with their points. Speakers (`阿红:`, see
     `nlp/enrichment.py`) are shown by their names."""
     words = {word.removesuffix(":") or word: points for word, points in words.items()}
-    found: dict[str, float] = {}
+    points_of_text: dict[str, float] = {}
     for run in runs(said, words):
-        word = said[run.start : run.end]
-        found[word] = max(run.points, found.get(word, 0.0))
-    return found or dict(words)
+        run_text = said[run.start : run.end]
+        points_of_text[run_text] = max(run.points, points_of_text.get(run_text, 0.0))
+    return points_of_text or dict(words)
 
 
 def quoted(words: Iterable[str], *, zh: bool) -> str:
@@ -99,6 +126,7 @@ class OtherPoints:
 
 
 def _heaviest(words: Mapping[str, float]) -> list[str]:
+    """The three words with the most points."""
     return sorted(words, key=lambda word: -words[word])[:3]
 
 
@@ -115,11 +143,14 @@ def reason(
     """A sentence or two on a memory that came in this `tier` of the record of recalls. `words`: what it shares, with
     the points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds;
     `overview`: whether an overview was asked for; `others`: other words that brought it."""
-    beside = [] if others is None or overview or tier in _FOR_OTHER_REASONS else list(others.sentences(zh=zh))
-    if beside and not words:
-        return joined("" if zh else " ", beside)
-    said = _reason(tier, words, heaviest, around, zh=zh, overview=overview)
-    return joined("" if zh else " ", (said, *beside))
+    about_others: list[str] = []
+    if others is not None and not overview and tier not in _FOR_OTHER_REASONS:
+        about_others += others.sentences(zh=zh)
+    space = "" if zh else " "
+    if about_others and not words:
+        return space.join(about_others)
+    about_words = _reason(tier, words, heaviest, around, zh=zh, overview=overview)
+    return space.join((about_words, *about_others))
 
 
 _FOR_OTHER_REASONS = ("flashback", "answer", "pinned", "last")
@@ -130,7 +161,7 @@ def _reason(
     tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool, overview: bool
 ) -> str:
     total = sum(words.values())
-    heavy = sorted((word for word in words if words[word] >= _SMALL * heaviest), key=lambda word: -words[word])[:3]
+    heavy = [word for word in _heaviest(words) if words[word] >= _SMALL * heaviest]
     named = quoted(heavy or list(words)[:2], zh=zh)
     match tier:
         case "flashback":
@@ -166,22 +197,27 @@ def words_text(words: Mapping[str, float], spelt: Callable[[str], str] = str) ->
 # --- a line of the record of recalls -------------------------------------------------------------------------
 
 
-def lacked(item: RecordedItem, *, zh: bool) -> str:
-    """What a memory lacked that nearly came."""
-    words = quoted(list(item.words)[:3], zh=zh)
+def near_miss_text(item: RecordedItem, *, zh: bool) -> str:
+    """What a memory that nearly came lacked: `NearMiss.lacked` (order.py) as words."""
+    shared_words = quoted(list(item.words)[:_NEAR_MISS_WORDS], zh=zh)
     match item.lacked:
+        case "room":
+            return _("enough, but no room was left in the text")
         case "place":
             return _("enough, but others had more")
         case "same_moment":
             return _("said at the same moment as one that came, so not given again")
-        case "words" if words:
-            return _("only {words} is the same, which says little", words)
         case "words":
+            if shared_words:
+                return _("only {words} is the same, which says little", shared_words)
             return _("shares too little")
-    points = f"{item.points or 0.0:.1f}"
-    if words:
-        return _("only {words} is in both: {points} points too few", words, points)
-    return _("{points} points too few", points)
+        case "points" | "":
+            points_lacking = f"{item.points or 0.0:.1f}"
+            if shared_words:
+                return _("only {words} is in both: {points} points too few", shared_words, points_lacking)
+            return _("{points} points too few", points_lacking)
+        case unknown_reason:  # a newer version wrote the record
+            return unknown_reason
 
 
 def held_back(rule: str, count: int) -> str:
@@ -275,7 +311,7 @@ def only_incidental(words: Iterable[str]) -> str:
     return _(
         "It shares only {words} with these messages: such words stand in sentences about anything, and never bring a "
         "memory alone.",
-        joined(", ", words),
+        ", ".join(words),
     )
 
 

@@ -15,6 +15,7 @@ from itertools import chain, islice
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
+from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.times import local, milliseconds
 from nlp import (
     ROLE_WEIGHTS,
@@ -40,7 +41,8 @@ from nlp.keywords import role_weight_of
 from nlp.overview_questions import Overview, overview_of
 from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
-from nlp.time_spans import TimeSpan, time_spans
+from nlp.stretches import TimeSpan
+from nlp.time_spans import time_spans
 
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""
@@ -112,17 +114,23 @@ class KeywordOptions:
 
     def within(self, conversation_id: str) -> KeywordOptions:
         """The same, with the names that count in this conversation."""
-        matching = (names for pattern, names in self.names_of.items() if fnmatchcase(conversation_id, pattern))
-        names = dict.fromkeys((*self.enrichment.words, *chain.from_iterable(matching)))
+        names = dict.fromkeys(self.enrichment.words)
+        for pattern, pattern_names in self.names_of.items():
+            if fnmatchcase(conversation_id, pattern):
+                names.update(dict.fromkeys(pattern_names))
         return replace(self, enrichment=replace(self.enrichment, words=tuple(names)))
 
     def of_memory(
         self, messages: Sequence[Message], time_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
     ) -> list[Keyword]:
-        """The keywords of a memory of `time_ms`, with the days on which it was said."""
+        """The keywords of a memory of `time_ms`, with the days on which it was said. 0: its time is not known, so it
+        has no day, and `tomorrow` in it means none."""
+        enrichment = self.enrichment
+        if not time_ms:
+            enrichment = replace(enrichment, dates=False)
         return enriched_keywords(
             messages,
-            self.enrichment,
+            enrichment,
             now_ms=time_ms,
             zone=self.zone,
             role_weights=role_weights,
@@ -132,7 +140,7 @@ class KeywordOptions:
     def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
         """`memory` with the words of its messages, or of its text if it has no messages; everything else stays. A word
         is the same object in all memories."""
-        messages = _said(memory)
+        messages = _messages_of(memory)
         keywords = self.of_memory(messages, memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
         of_text = [keyword.word for keyword in keywords]
         keywords += kept_keywords(memory.other_words, self.enrichment, of_text)
@@ -161,12 +169,17 @@ class KeywordOptions:
 
     def match_of(self, query: RecallQuery, text: str, time_ms: int) -> dict[str, float]:
         """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
-        found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
-        held = {word: sought for word in found if (sought := query.words.get(word)) is not None}
+        matches: dict[str, float] = {}
+        for word in words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone):
+            term = query.words.get(word)
+            if term is not None:
+                matches[word] = term.weight * term.factor
         if query.grams and not text.isascii():
-            normal = normal_form(text, self.enrichment)
-            held |= {gram: sought for gram, sought in query.grams.items() if gram in normal and gram not in held}
-        return {term: sought.weight * sought.factor for term, sought in held.items()}
+            normal_text = normal_form(text, self.enrichment)
+            for gram, term in query.grams.items():
+                if gram in normal_text and gram not in matches:
+                    matches[gram] = term.weight * term.factor
+        return matches
 
     def of_query(
         self,
@@ -181,12 +194,16 @@ class KeywordOptions:
         never cut. `other_words`: what the caller gives beside the messages."""
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
-        spans = self._spans(last, now_ms) if self.enrichment.dates else []
+        spans: list[TimeSpan] = []
+        if self.enrichment.dates:
+            spans = self._spans(last, now_ms)
         if self.enrichment.signature:  # the Node original knows no such questions
-            day = local(now_ms, self.zone).date()
-            if (overview := overview_of(normal_form(last, self.enrichment), spans, day)) is not None:
-                days = frozenset(day_word(one) for span in spans for one in span.days(_MOST_DAYS))
-                return RecallQuery(question=True, spans=self._stretches(spans), overview=overview, days=days)
+            today = local(now_ms, self.zone).date()
+            overview = overview_of(normal_form(last, self.enrichment), spans, today)
+            if overview is not None:
+                return RecallQuery(
+                    question=True, spans=self._stretches(spans), overview=overview, days=_day_words(spans)
+                )
         words = sought_words(
             messages,
             self.enrichment,
@@ -196,20 +213,21 @@ class KeywordOptions:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
-        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words) if self.grams else {}
-        named = any(not span.near for span in spans)
-        says = named or any(sought.telling for sought in (*words.values(), *grams.values()))
-        question = says and is_question(last)
-        cue = cue_of(last) if question else None
-        factor = self.emphasis.given_for_question if question else self.emphasis.given
-        given_words, given_grams = given_terms(other_words, self.enrichment, self.emphasis, factor)
+        grams: dict[str, QueryTerm] = {}
+        if self.grams:
+            grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words)
+        names_time = not all(span.near for span in spans)
+        says_something = names_time or any(term.telling for term in chain(words.values(), grams.values()))
+        question = says_something and is_question(last)
+        given_factor = self._given_factor(question=question)
+        given_words, given_grams = given_terms(other_words, self.enrichment, self.emphasis, given_factor)
         return RecallQuery(
-            _with_given(words, given_words),
-            _with_given(grams, given_grams),
-            question,
-            self._stretches(spans),
-            cue,
-            names_time=named,
+            words=_with_given(words, given_words),
+            grams=_with_given(grams, given_grams),
+            question=question,
+            spans=self._stretches(spans),
+            cue=cue_of(last) if question else None,
+            names_time=names_time,
             other_words=tuple(other_words),
         )
 
@@ -217,14 +235,16 @@ class KeywordOptions:
         """`query`, which also looks for those of the `speakers` of memories whom its last message names."""
         if query.overview is not None:
             return query
-        usable = _usable(speakers)
-        named = sought_names(asking_part(query.said), usable, self.enrichment)
-        factor = self.emphasis.given_for_question if query.question else self.emphasis.given
-        if query.other_words and factor:
+        names = _usable(speakers)
+        name_terms = sought_names(asking_part(query.said), names, self.enrichment)
+        factor = self._given_factor(question=query.question)
+        if factor:
             for number, text in enumerate(query.other_words, 1):
-                for name, term in sought_names(text, usable, self.enrichment).items():
-                    named.setdefault(name, term._replace(factor=factor, given=number))
-        return replace(query, words={**named, **query.words}) if named else query
+                for name, term in sought_names(text, names, self.enrichment).items():
+                    name_terms.setdefault(name, term._replace(factor=factor, given=number))
+        if not name_terms:
+            return query
+        return replace(query, words={**name_terms, **query.words})
 
     def reaching_kept(self, query: RecallQuery) -> RecallQuery:
         """`query`, which also looks for its words among those that are kept with memories."""
@@ -232,12 +252,17 @@ class KeywordOptions:
         if not factor:
             return query
         pairs = {gram: term for gram, term in query.grams.items() if len(gram) == 2}
-        also = {
-            kept(word): term._replace(factor=term.factor * factor)
-            for word, term in {**pairs, **query.words}.items()
-            if not (term.when or term.asks or says_little(word) or is_speaker(word))
-        }
-        return replace(query, words={**query.words, **also})
+        kept_terms: dict[str, QueryTerm] = {}
+        for word, term in {**pairs, **query.words}.items():
+            if not (term.when or term.asks or says_little(word) or is_speaker(word)):
+                kept_terms[kept(word)] = term._replace(factor=term.factor * factor)
+        return replace(query, words={**query.words, **kept_terms})
+
+    def _given_factor(self, *, question: bool) -> float:
+        """The factor on what the caller gives beside the messages."""
+        if question:
+            return self.emphasis.given_for_question
+        return self.emphasis.given
 
     def _spans(self, text: str, now_ms: int) -> list[TimeSpan]:
         """The stretches of time that a text of `now_ms` names."""
@@ -247,7 +272,7 @@ class KeywordOptions:
             return []  # beyond the range of dates
 
     def _stretches(self, spans: Iterable[TimeSpan]) -> tuple[tuple[int, int], ...]:
-        """The same in milliseconds since 1970."""
+        """The stretches of time in milliseconds since 1970, each to the first one after it."""
         try:
             return tuple((self._begin(span.first), self._begin(span.last + timedelta(days=1))) for span in spans)
         except (OverflowError, OSError, ValueError):
@@ -260,25 +285,36 @@ class KeywordOptions:
 
     def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
         """The texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such text."""
+        texts: list[GramText] = []
         if not self.grams:
-            return []
-        return [
-            GramText(normal_form(message.content, self.enrichment), role_weight, memory.words)
-            for message in _said(memory)
-            if not message.content.isascii() and (role_weight := role_weight_of(message.role, memory.role_weights))
-        ]
+            return texts
+        for message in _messages_of(memory):
+            if message.content.isascii():
+                continue
+            role_weight = role_weight_of(message.role, memory.role_weights)
+            if role_weight:
+                texts.append(GramText(normal_form(message.content, self.enrichment), role_weight, memory.words))
+        return texts
+
+
+def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
+    """The words of the days of these stretches."""
+    words: set[str] = set()
+    for span in spans:
+        words.update(map(day_word, span.days(_MOST_DAYS)))
+    return frozenset(words)
 
 
 def _last(messages: Sequence[Message]) -> Sequence[Message]:
     """The messages at the end with `QUERY_CHARS` together; of the first of them its two ends."""
     room = QUERY_CHARS
-    kept: list[Message] = []
+    last_first: list[Message] = []
     for message in reversed(messages):
         if not room:
             break
-        kept.append(replace(message, content=asking_part(message.content, room)))
+        last_first.append(replace(message, content=asking_part(message.content, room)))
         room -= min(room, len(message.content))
-    return kept[::-1]
+    return last_first[::-1]
 
 
 def _with_given(terms: Mapping[str, QueryTerm], given: Mapping[str, QueryTerm]) -> Mapping[str, QueryTerm]:
@@ -290,17 +326,18 @@ def _with_given(terms: Mapping[str, QueryTerm], given: Mapping[str, QueryTerm]) 
     def points(term: QueryTerm) -> float:
         return term.weight * term.factor
 
-    stronger = {
-        name: term
-        for name, term in given.items()
-        if name not in terms or (not terms[name].last and points(terms[name]) < points(term))
-    }
-    return {**terms, **stronger}
+    joined = dict(terms)
+    for text, given_term in given.items():
+        term = terms.get(text)
+        if term is None or (not term.last and points(term) < points(given_term)):
+            joined[text] = given_term
+    return joined
 
 
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
     """The heaviest words of a memory as people read them, each once; without the speakers, whom its text names."""
-    return list(dict.fromkeys(word for word in spelt_words(memory) if not (is_speaker(word) or is_kept(word))))[:most]
+    words = (word for word in spelt_words(memory) if not (is_speaker(word) or is_kept(word)))
+    return list(dict.fromkeys(words))[:most]
 
 
 def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
@@ -319,19 +356,26 @@ def spelling(text: str) -> Callable[[str], str]:
     spelt: dict[str, str] = {}
     for word in _WORD.findall(text):
         spelt.setdefault(stem(word.casefold()), word)
-    chinese = any("\u3400" <= char <= "\u9fff" for char in text)
+    is_chinese = IDEOGRAPH.search(text) is not None
 
     def shown(word: str) -> str:
-        if (day := _DAY.fullmatch(word)) is None:
+        day = _DAY.fullmatch(word)
+        if day is None:
             return spelt.get(word, word)
-        return word if chinese else f"{day[2]} {_MONTHS[int(day[1]) - 1]}"
+        if is_chinese:
+            return word
+        month = _MONTHS[int(day[1]) - 1]
+        return f"{day[2]} {month}"
 
     return shown
 
 
 def speakers_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
     """The names of those who speak in these memories."""
-    return (message.name for memory in memories for message in memory.messages if message.name)
+    for memory in memories:
+        for message in memory.messages:
+            if message.name:
+                yield message.name
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
@@ -341,9 +385,10 @@ def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[
 
 def _usable(names: Iterable[str]) -> tuple[str, ...]:
     """Each name once; without single characters, which may be parts of words."""
-    kept = dict.fromkeys(name for name in names if 1 < len(name.strip()) <= MAX_NAME_CHARS)
-    return tuple(islice(kept, MOST_NAMES))
+    usable = dict.fromkeys(name for name in names if 1 < len(name.strip()) <= MAX_NAME_CHARS)
+    return tuple(islice(usable, MOST_NAMES))
 
 
-def _said(memory: ShortTermMemory) -> Sequence[Message]:
+def _messages_of(memory: ShortTermMemory) -> Sequence[Message]:
+    """The messages of a memory; those that its text has, if it has no others."""
     return memory.messages or said_in(memory.text)

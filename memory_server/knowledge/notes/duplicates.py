@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from memory_server.kernel.errors import InvalidInput
@@ -26,7 +26,9 @@ ALIKE: Final = 0.85
 _PROPOSED: Final = 0.82
 """Cosine of hashed pairs from which Dice is computed exactly: below it, Dice is not above `ALIKE`."""
 _COLUMNS: Final = 4_096
+"""The number of hashes of pairs of characters."""
 _BLOCK: Final = 512
+"""The number of texts that are compared with all later ones in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +54,22 @@ class ReindexedNotes:
 
 
 def text_of(entry: Entry) -> str:
-    """What of an entry is compared."""
+    """The text of an entry that is compared."""
     return f"{entry.title}\n{entry.body}"
 
 
-def dice(one: str, other: str) -> float:
+def dice(first: str, second: str) -> float:
     """How alike two texts are: 2 · common pairs of characters / all pairs, 0 to 1; without punctuation and case."""
-    first = _pairs(one)
-    second = _pairs(other)
-    if first or second:
-        return _dice(first, second)
-    return float(index_form(one).split() == index_form(other).split())
+    first_pairs = _pairs(first)
+    second_pairs = _pairs(second)
+    if first_pairs or second_pairs:
+        return _dice(first_pairs, second_pairs)
+    return float(index_form(first).split() == index_form(second).split())
 
 
-def count_same(text: str, others: Sequence[str]) -> int:
+def count_same(text: str, candidates: Sequence[str]) -> int:
     """How many of the other texts say the same as `text`."""
-    return sum(dice(text, other) >= ALIKE and not difference(text, other) for other in others)
+    return sum(dice(text, candidate) >= ALIKE and not difference(text, candidate) for candidate in candidates)
 
 
 def _dice(first: Counter[str], second: Counter[str]) -> float:
@@ -95,16 +97,20 @@ def pairs_among(entries: Sequence[Entry]) -> list[Pair]:
 
 def _pairs_in(group: Sequence[Entry]) -> Iterator[Pair]:
     pairs = [_pairs(text_of(entry)) for entry in group]
-    for one, other in _proposed(pairs):
-        if _dice(pairs[one], pairs[other]) >= ALIKE:
-            yield _pair(group[one], group[other])
+    for first, second in _proposed(pairs):
+        if _dice(pairs[first], pairs[second]) >= ALIKE:
+            yield _pair(group[first], group[second])
 
 
-def _pair(one: Entry, other: Entry) -> Pair:
-    older, newer = sorted((one, other), key=lambda entry: (entry.updated_ms, entry.id))
-    texts = (text_of(older), text_of(newer))
-    alike = dice(*texts)
-    return Pair(older, newer, alike, difference(*texts) if alike >= ALIKE else "")
+def _pair(first: Entry, second: Entry) -> Pair:
+    older, newer = sorted((first, second), key=lambda entry: (entry.updated_ms, entry.id))
+    older_text = text_of(older)
+    newer_text = text_of(newer)
+    alike = dice(older_text, newer_text)
+    differs = ""
+    if alike >= ALIKE:
+        differs = difference(older_text, newer_text)
+    return Pair(older, newer, dice=alike, differs=differs)
 
 
 def _proposed(texts: Sequence[Counter[str]]) -> Iterator[tuple[int, int]]:
@@ -118,48 +124,58 @@ def _proposed(texts: Sequence[Counter[str]]) -> Iterator[tuple[int, int]]:
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     for start in range(0, len(texts), _BLOCK):
         near = rows[start : start + _BLOCK] @ rows[start:].T >= _PROPOSED
-        for one, other in np.argwhere(near).tolist():
-            if one < other:
-                yield start + one, start + other
+        for first, second in np.argwhere(near).tolist():
+            if first < second:
+                yield start + first, start + second
 
 
-def merges(pairs: Sequence[Pair], now_ms: int) -> list[tuple[Pair, Entry, Entry]]:
-    """For each of the `pairs` that say the same: the pair, the newer entry as it becomes, and the older one in the
-    archive. An entry joins others only if it says the same as each of them. A text that would become too long is left
-    as it is."""
+class Merge(NamedTuple):
+    """A pair that is merged. `whole`: the newer entry as it becomes; `removed`: the older one in the archive."""
+
+    pair: Pair
+    whole: Entry
+    removed: Entry
+
+
+def merges(pairs: Sequence[Pair], now_ms: int) -> list[Merge]:
+    """The merges of those of the `pairs` that say the same. An entry joins others only if it says the same as each of
+    them. A text that would become too long is left as it is."""
     same = {frozenset((pair.older.id, pair.newer.id)) for pair in pairs if not pair.differs}
     changed: dict[int, Entry] = {}
     members: dict[int, tuple[int, ...]] = {}
-    done: list[tuple[Pair, Entry, Entry]] = []
+    merges: list[Merge] = []
     for pair in pairs:
         older = changed.get(pair.older.id, pair.older)
         newer = changed.get(pair.newer.id, pair.newer)
-        ours = members.get(newer.id, (newer.id,))
-        theirs = members.get(older.id, (older.id,))
+        newer_members = members.get(newer.id, (newer.id,))
+        older_members = members.get(older.id, (older.id,))
         if older.archived_ms is not None or newer.archived_ms is not None:
             continue
-        if any(frozenset(couple) not in same for couple in product(ours, theirs)):
+        if any(frozenset(couple) not in same for couple in product(newer_members, older_members)):
             continue
         with suppress(InvalidInput):  # it would be too long, or have too many tags: both stay
-            whole = usable(merged(older, newer))
-            gone = archived(older, "merged", now_ms)
-            changed[whole.id] = whole
-            changed[gone.id] = gone
-            members[whole.id] = (*ours, *theirs)
-            done.append((replace(pair, older=older, newer=newer), whole, gone))
-    return done
+            merged_note = usable(merged(older, newer))
+            removed_note = archived(older, "merged", now_ms)
+            changed[merged_note.id] = merged_note
+            changed[removed_note.id] = removed_note
+            members[merged_note.id] = (*newer_members, *older_members)
+            merges.append(Merge(replace(pair, older=older, newer=newer), merged_note, removed_note))
+    return merges
 
 
 def merged(older: Entry, newer: Entry) -> Entry:
     """The newer entry, with the title and lines of the older one that it does not have; uses summed, confidence
     averaged, tags, examples and sources united, the earlier creation."""
-    lines = dict.fromkeys((newer.title, *newer.body.splitlines()))
-    older_lines = dict.fromkeys(line for line in (older.title, *older.body.splitlines()) if line.strip())
-    lacking = [line for line in older_lines if line not in lines and not any(_has(ours, line) for ours in lines)]
+    newer_lines = dict.fromkeys((newer.title, *newer.body.splitlines()))
+    older_lines = dict.fromkeys((older.title, *older.body.splitlines()))
+    lacking = [line for line in older_lines if line.strip() and not _is_among(line, newer_lines)]
+    body = newer.body
+    if lacking:
+        body = "\n".join([newer.body.rstrip("\n"), *lacking])
     sources = "; ".join(entry.source for entry in (newer, older) if entry.source).split("; ")
     return replace(
         newer,
-        body="\n".join([newer.body.rstrip("\n"), *lacking]) if lacking else newer.body,
+        body=body,
         uses=older.uses + newer.uses,
         confidence=(older.confidence + newer.confidence) / 2,
         tags=tuple(dict.fromkeys((*newer.tags, *older.tags))),
@@ -169,14 +185,19 @@ def merged(older: Entry, newer: Entry) -> Entry:
     )
 
 
-def _has(line: str, other: str) -> bool:
-    """Whether a line says what another says, with all its words and signs in their order. The case of its first letter
-    is left out of account."""
-    tokens = iter(_whole(line))
-    in_order = all(token in tokens for token in _whole(other))
-    return in_order and dice(line, other) >= ALIKE and not difference(line, other)
+def _is_among(line: str, lines: Collection[str]) -> bool:
+    """Whether a line is one of others, or one of them says what it says."""
+    return line in lines or any(_covers(candidate, line) for candidate in lines)
 
 
-def _whole(line: str) -> list[str]:
+def _covers(candidate: str, line: str) -> bool:
+    """Whether a candidate says what a line says, with all its words and signs in their order. The case of its first
+    letter is left out of account."""
+    candidate_tokens = iter(_tokens(candidate))
+    in_order = all(token in candidate_tokens for token in _tokens(line))
+    return in_order and dice(candidate, line) >= ALIKE and not difference(candidate, line)
+
+
+def _tokens(line: str) -> list[str]:
     line = line.strip()
     return re.findall(r"\w+|[^\w\s]", line[:1].lower() + line[1:])

@@ -25,8 +25,13 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 def page(kind: Kind, notes: Iterable[Entry], *, stable: bool = False) -> str:
     """The page of a kind, the notes in their order. `stable`: by topic and without counts, so that the page changes
     only if a note does."""
-    chosen = sorted(notes, key=lambda note: (note.title, note.id)) if stable else list(notes)
-    return "\n".join([MARK, f"# {HEADINGS[kind]}", "", *(line for note in chosen for line in _lines(note, stable))])
+    ordered_notes = list(notes)
+    if stable:
+        ordered_notes.sort(key=lambda note: (note.title, note.id))
+    lines = [MARK, f"# {HEADINGS[kind]}", ""]
+    for note in ordered_notes:
+        lines += _lines(note, stable)
+    return "\n".join(lines)
 
 
 def _lines(note: Entry, stable: bool) -> Iterator[str]:
@@ -38,7 +43,8 @@ def _lines(note: Entry, stable: bool) -> Iterator[str]:
     yield from ("", note.body.strip("\n"), "")
     if note.examples:
         yield "### Examples:"
-        yield from (line for example in note.examples for line in (fenced(example), ""))
+    for example in note.examples:
+        yield from (fenced(example), "")
     yield from ("---", "")
 
 
@@ -46,9 +52,11 @@ def fenced(code: str) -> str:
     """A block that `code` cannot end: its fence is longer than any run of backticks in it. A block is not put into
     another one."""
     code = code.strip("\n")
-    if found := _FENCE.match(code):
-        last = code.rstrip().rpartition("\n")[2].strip()
-        if last == found[1] and "\n" in code:
+    opening = _FENCE.match(code)
+    if opening is not None:
+        last_line = code.rstrip().rpartition("\n")[2].strip()
+        if last_line == opening[1] and "\n" in code:
             return code
-    fence = "`" * max(3, 1 + max(map(len, _RUNS.findall(code)), default=0))
+    longest_run = max(map(len, _RUNS.findall(code)), default=0)
+    fence = "`" * max(3, longest_run + 1)
     return f"{fence}\n{code}\n{fence}"

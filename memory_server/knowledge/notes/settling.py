@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 NOTES = Scope("notes")
 OF_PROJECTS = Filter(kinds=("project-tech",), archived=None)
 _FOLDERS_KNOWN_MS = 60_000
-"""So long the answer of `is_elsewhere` counts. It reads all conversations, and while nothing may be stored each recall
-asks it. Ours: in a minute nobody begins to work in another folder and wants its notes here."""
+"""The time for which an answer of `is_elsewhere` counts. It reads all conversations, and while nothing may be stored
+each recall asks it. Ours: in a minute nobody begins to work in another folder and wants its notes here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,15 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class _FoldersKnown:
-    """What `is_elsewhere` said of a name and a project. `asked_ms`: when, in milliseconds since 1970."""
+    """The answer of `is_elsewhere` for a name and a project. `asked_ms`: when it was asked, in milliseconds since
+    1970."""
 
     elsewhere: bool
     asked_ms: int
+
+    def counts_at(self, now_ms: int) -> bool:
+        """Whether it still counts."""
+        return 0 <= now_ms - self.asked_ms < _FOLDERS_KNOWN_MS
 
 
 @dataclass(eq=False)
@@ -53,25 +58,26 @@ class Settling:
         """Move the notes of before to `project`, or where several folders have their name, set them aside under it.
         The keys of those that certainly are of the project and could not be moved, because nothing may be stored
         now."""
-        former = {*project.former_keys, *project.names}
-        live_ones = Filter(OF_PROJECTS.kinds, tuple(former))
-        if not former or not await self.store.read(NOTES, lambda held: held.count(live_ones)):
+        former_keys = {*project.former_keys, *project.names}
+        live_notes = Filter(OF_PROJECTS.kinds, tuple(former_keys))
+        if not former_keys or not await self.store.read(NOTES, lambda view: view.count(live_notes)):
             return ()
-        held = await self.store.read(NOTES, lambda held: held.counted("project", OF_PROJECTS))
-        present = former & held.keys()
-        certain = [name for name in sorted(present) if await self._is_certain(name, project, held)]
+        counts = await self.store.read(NOTES, lambda view: view.counted("project", OF_PROJECTS))
+        present = former_keys & counts.keys()
+        certain = [name for name in sorted(present) if await self._is_certain(name, project, counts)]
         # Where the project has a note of its topic, a note waits too.
         targets = {name: [unsettled(name_of(name))] for name in present}
         for name in certain:
             targets[name].insert(0, project.key)
-
         # An imported note has no topic. Its project may be that of another program, so only the user says whose it is.
-        aside = {name: names[-1:] if name in project.names else names for name, names in targets.items()}
+        targets_of_imported = dict(targets)
+        for name in present & {*project.names}:
+            targets_of_imported[name] = targets[name][-1:]
 
-        def decide(held: ScopeView) -> tuple[Sequence[Change], None]:
-            notes = held.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
-            own = moved_to(held, [note for note in notes if note.key is not None], targets)
-            imported = moved_to(held, [note for note in notes if note.key is None], aside)
+        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+            notes = view.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
+            own = moved_to(view, [note for note in notes if note.key is not None], targets)
+            imported = moved_to(view, [note for note in notes if note.key is None], targets_of_imported)
             return (*own.moved, *imported.moved), None
 
         try:
@@ -82,23 +88,19 @@ class Settling:
             return tuple(certain)
         return ()
 
-    async def _is_certain(self, name: str, project: Project, held: Collection[str]) -> bool:
-        """Whether notes that have only this name are of the project; `held`: the keys of all projects with notes."""
+    async def _is_certain(self, name: str, project: Project, keys: Collection[str]) -> bool:
+        """Whether notes that have only this name are of the project; `keys`: those of all projects with notes."""
         if name in project.former_keys:
             return True
-        own = {name, project.key, *project.former_keys}
-        if any(name_of(key) == name for key in held if key not in own):
+        own_keys = {name, project.key, *project.former_keys}
+        if any(name_of(key) == name for key in keys if key not in own_keys):
             return False
         return not await self._is_elsewhere(name, project)
 
     async def _is_elsewhere(self, name: str, project: Project) -> bool:
         """The answer of `is_elsewhere`, which is kept for a short time: it depends on the project too."""
         now_ms = self.clock()
-        current = {
-            asked: known
-            for asked, known in self._folders_known.items()
-            if 0 <= now_ms - known.asked_ms < _FOLDERS_KNOWN_MS
-        }
+        current = {key: answer for key, answer in self._folders_known.items() if answer.counts_at(now_ms)}
         if (name, project.key) not in current:
             elsewhere = await self.is_elsewhere(name, project)
             current[name, project.key] = _FoldersKnown(elsewhere, now_ms)
@@ -111,11 +113,11 @@ class Settling:
             return {}
         aside = {unsettled(name): name for name in project.names}
         where = Filter(OF_PROJECTS.kinds, tuple(aside))
-        counts = await self.store.read(NOTES, lambda held: held.counted("project", where))
+        counts = await self.store.read(NOTES, lambda view: view.counted("project", where))
         return {aside[key]: count for key, count in counts.items()}
 
 
-def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]) -> Moved:
+def moved_to(view: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]) -> Moved:
     """Notes with the key of another project: the first of those that `targets` has for the key of each. A live one
     moves only to a project that has no live one of its topic."""
     moved: list[Entry] = []
@@ -124,7 +126,7 @@ def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequ
     for note in notes:
         for target in targets[note.project]:
             candidate = replace(note, project=target)
-            if not _has_the_topic(held, taken, candidate):
+            if not _has_the_topic(view, taken, candidate):
                 moved.append(candidate)
                 break
         else:
@@ -135,19 +137,21 @@ def moved_to(held: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequ
     return Moved(tuple(moved), tuple(in_the_way))
 
 
-def _has_the_topic(held: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
+def _has_the_topic(view: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
     """Whether the project of a live note has another live one of its topic."""
     if note.archived_ms is not None or note.key is None:
         return False
-    return (note.project, note.key) in taken or held.keyed(note.kind, note.project, note.key) is not None
+    if (note.project, note.key) in taken:
+        return True
+    return view.keyed(note.kind, note.project, note.key) is not None
 
 
 def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decide[Moved]:
     """The decision that gives notes to the project `key`."""
 
-    def decide(held: ScopeView) -> tuple[Sequence[Change], Moved]:
-        notes = [note for note in chosen(held) if note.project != key]
-        outcome = moved_to(held, notes, {note.project: [key] for note in notes})
+    def decide(view: ScopeView) -> tuple[Sequence[Change], Moved]:
+        notes = [note for note in chosen(view) if note.project != key]
+        outcome = moved_to(view, notes, {note.project: [key] for note in notes})
         return outcome.moved, outcome
 
     return decide

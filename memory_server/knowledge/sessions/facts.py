@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from languages import _
 from memory_server.kernel.messages import without_surrogates
 from memory_server.knowledge.differences import same_words
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
 from memory_server.knowledge.ports import ScopeView
-from sandbox.locale import _
 
-SHOWN, MOST_FACTS, MOST_FACT_CHARS = 10, 20, 1_000
+SHOWN = 10
+"""The most memories that a model is shown."""
+MOST_FACTS = 20
+"""The most facts in an answer."""
+MOST_FACT_CHARS = 1_000
+"""The most characters of a fact, and of a memory that a model is shown."""
 MOST_ASKED_CHARS = 100_000
-"""Characters of messages that go to a model at once."""
+"""The most characters of messages that go to a model at once."""
 EXTRACTION = (
     "From the messages, extract facts about the user that will still matter in a month: preferences, plans, people, "
     "health, decisions. One sentence for each, in the language of the messages, understandable alone. Nothing that is "
@@ -52,6 +57,14 @@ TEXT_SCHEMA: Mapping[str, Any] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class SessionText:
+    """A text to keep, and what is said about it, such as `role` and `name`."""
+
+    text: str
+    metadata: Mapping[str, Any]
+
+
 class Fact(NamedTuple):
     """A sentence, and the number of the memory that it makes untrue."""
 
@@ -59,19 +72,22 @@ class Fact(NamedTuple):
     replaces: int | None
 
 
-def asked(texts: Sequence[tuple[str, Mapping[str, Any]]], known: Sequence[Entry]) -> str:
-    """What was said and what is known, as JSON, so that nothing of it can be taken for the prompt."""
-    messages = [{"role": said.get("role", "user"), "content": text} for text, said in texts]
-    memories = [{"id": each.id, "text": each.body[:MOST_FACT_CHARS]} for each in known]
-    return json.dumps({"messages": messages, "memories": memories}, ensure_ascii=False)
+def asked(texts: Sequence[SessionText], memories: Sequence[Entry]) -> str:
+    """The texts and the memories that are stored already, as JSON, so that nothing of it can be taken for the
+    prompt."""
+    data = {
+        "messages": [{"role": text.metadata.get("role", "user"), "content": text.text} for text in texts],
+        "memories": [{"id": memory.id, "text": memory.body[:MOST_FACT_CHARS]} for memory in memories],
+    }
+    return json.dumps(data, ensure_ascii=False)
 
 
 def facts_of(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
     """The facts in an answer. Raises ValueError: it is not of the schema."""
-    given = answer.get("facts")
-    if not isinstance(given, list) or len(given) > MOST_FACTS:
+    facts = answer.get("facts")
+    if not isinstance(facts, list) or len(facts) > MOST_FACTS:
         raise ValueError(_("its answer is not a list of at most {facts} facts", MOST_FACTS))
-    return tuple(Fact(text_of(each), number_of(each)) for each in given)
+    return tuple(Fact(text_of(fact), number_of(fact)) for fact in facts)
 
 
 def text_of(value: Any) -> str:
@@ -98,26 +114,60 @@ def number_of(value: Mapping[str, Any]) -> int | None:
     return number
 
 
-def decided(
-    held: ScopeView, where: Filter, facts: Sequence[Fact], shown: Sequence[Entry], new: Entry
-) -> list[tuple[str, Entry]]:
-    """What happens to each fact. `NONE`: a memory says it already (knowledge/differences.py). `UPDATE`: it replaces one
-    that was `shown` and did not change since. `ADD`: all else, also where a model names the memory of somebody else.
-    `new` holds what every added memory has."""
-    versions, made = {each.id: each.version for each in shown}, list[tuple[str, Entry]]()
-    taken: set[int] = set()
-    for fact in facts:
-        alike = (hit.entry for hit in held.search(Query(fact.text, where, SHOWN)).hits)
-        same = next((memory for memory in alike if same_words(memory.body, fact.text)), None)
-        before = held.get(id=fact.replaces) if fact.replaces in versions and fact.replaces not in taken else None
-        if before is not None and len(before.body) > MOST_FACT_CHARS:
-            before = None  # the model has seen its beginning only
-        if same is not None or any(same_words(memory.body, fact.text) for _, memory in made):
-            made += [] if same is None else [("NONE", same)]
-        elif before is not None and before.archived_ms is None and before.version == versions[before.id]:
-            taken.add(before.id)
-            changed = replace(before, body=fact.text, origin="inferred", updated_ms=new.updated_ms)
-            made.append(("UPDATE", usable(changed)))
-        else:
-            made.append(("ADD", usable(replace(new, body=fact.text, origin="inferred"))))
-    return made
+class MemoryEvent(NamedTuple):
+    """What happens to a memory: `ADD`, `UPDATE`, `NONE` or `DELETE`."""
+
+    event: str
+    memory: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class FactDecisions:
+    """What happens to the facts of a model. `shown`: the memories that it saw; `new` has what every added memory
+    has."""
+
+    where: Filter
+    shown: Sequence[Entry]
+    new: Entry
+
+    def decided(self, view: ScopeView, facts: Sequence[Fact]) -> list[MemoryEvent]:
+        """What happens to each fact. `NONE`: a memory says it already (knowledge/differences.py). `UPDATE`: it replaces
+        one that was shown and did not change since. `ADD`: all else, also where a model names the memory of somebody
+        else."""
+        events: list[MemoryEvent] = []
+        replaced_ids: set[int] = set()
+        for fact in facts:
+            same = self._with_the_words(view, fact)
+            if same is not None:
+                events.append(MemoryEvent("NONE", same))
+                continue
+            if any(same_words(event.memory.body, fact.text) for event in events):
+                continue
+            replaceable = None
+            if fact.replaces not in replaced_ids:
+                replaceable = self._replaceable(view, fact)
+            if replaceable is None:
+                memory = replace(self.new, body=fact.text, origin="inferred")
+                events.append(MemoryEvent("ADD", usable(memory)))
+                continue
+            replaced_ids.add(replaceable.id)
+            changed = replace(replaceable, body=fact.text, origin="inferred", updated_ms=self.new.updated_ms)
+            events.append(MemoryEvent("UPDATE", usable(changed)))
+        return events
+
+    def _with_the_words(self, view: ScopeView, fact: Fact) -> Entry | None:
+        """The memory that says a fact already."""
+        hits = view.search(Query(fact.text, self.where, SHOWN)).hits
+        return next((hit.entry for hit in hits if same_words(hit.entry.body, fact.text)), None)
+
+    def _replaceable(self, view: ScopeView, fact: Fact) -> Entry | None:
+        """The memory in whose place a fact comes: one that the model saw as a whole and as it is now."""
+        versions = {memory.id: memory.version for memory in self.shown}
+        if fact.replaces not in versions:
+            return None
+        memory = view.get(id=fact.replaces)
+        if memory is None or memory.archived_ms is not None or memory.version != versions[memory.id]:
+            return None
+        if len(memory.body) > MOST_FACT_CHARS:
+            return None  # the model has seen its beginning only
+        return memory

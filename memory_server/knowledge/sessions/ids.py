@@ -18,11 +18,12 @@ from memory_server.kernel.nesting import DEEPEST, deeper, size
 
 Source = Literal["argument", "header", "session", "setting"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-"""From the one that counts first."""
+"""The sources of ids, from the one that counts first."""
 FIELDS = ("user_id", "agent_id", "run_id")
 EVERY = "*"
 """As agent or run: those of all agents or runs of the user, for reading only."""
-MAX_ID_CHARS, MAX_HEADER_CHARS = 100, 4_096
+MAX_ID_CHARS = 100
+MAX_HEADER_CHARS = 4_096
 MAX_METADATA_CHARS = 4_096
 """Characters of the metadata of a session."""
 _LIKE_NOTHING = re.compile("[^\\S ]|\u2800|(?<=[A-Za-z])[\u200c\u200d\ufe0e\ufe0f]")
@@ -33,12 +34,21 @@ HEADERS = {f"x-memory-{name.replace('_', '-')}": name for name in FIELDS}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one source says; None: nothing."""
+    """The ids that one source names; None: it does not name this one."""
 
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    def completed_by(self, other: Identity) -> Identity:
+        """These ids, and those of another source that are not named here."""
+        return Identity(
+            self.user_id or other.user_id,
+            self.agent_id or other.agent_id,
+            run_id=self.run_id or other.run_id,
+            metadata=self.metadata or other.metadata,
+        )
 
 
 NOBODY = Identity()
@@ -46,15 +56,15 @@ NOBODY = Identity()
 
 @dataclass(slots=True)
 class Begun:
-    """A session that has begun: what `memory_init_session` said in it, and the headers of its `initialize`."""
+    """A session that has begun: the ids of `memory_init_session` in it, and the headers of its `initialize`."""
 
-    said: Identity = NOBODY
+    ids: Identity = NOBODY
     headers: Identity = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """How a call came: what the headers of its request say, whether it belongs to a session, and to which; None: to
+    """How a call came: the ids in the headers of its request, whether it belongs to a session, and to which; None: to
     that of the process, as over standard input."""
 
     headers: Identity = NOBODY
@@ -63,20 +73,19 @@ class RequestInfo:
 
     @property
     def header_ids(self) -> Identity:
-        """What the headers say: those of the request, and where it names no other user, those with which its session
+        """The ids of the headers: those of the request, and where it names no other user, those with which its session
         began."""
         first = NOBODY if self.begun is None else self.begun.headers
         if self.headers.user_id not in (None, first.user_id):
             return self.headers
-        values = {name: getattr(self.headers, name) or getattr(first, name) for name in Identity.__slots__}
-        return Identity(**values)
+        return self.headers.completed_by(first)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionIds:
-    """Who is meant. `agent_id` and `run_id` None: memories of no certain agent or run are written, those of all are
-    read. `sources` says where each id comes from, `overridden` which of them replace another one that the headers or
-    the session have."""
+    """The ids that a call means. `agent_id` and `run_id` None: memories of no certain agent or run are written, those
+    of all are read. `sources` says where each id comes from, `overridden` which of them replace another one that the
+    headers or the session have."""
 
     user_id: str
     agent_id: str | None = None
@@ -88,11 +97,12 @@ class SessionIds:
     @property
     def ids(self) -> dict[str, str]:
         """The ids that are set."""
-        given = {name: getattr(self, name) for name in FIELDS}
-        return {name: value for name, value in given.items() if value is not None}
+        ids = {name: getattr(self, name) for name in FIELDS}
+        return {name: value for name, value in ids.items() if value is not None}
 
 
-STDIO, HTTP = RequestInfo(), RequestInfo(lasts=False)
+STDIO = RequestInfo()
+HTTP = RequestInfo(lasts=False)
 
 
 def named(
@@ -101,21 +111,22 @@ def named(
     run_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Identity:
-    """What a source says, checked; None is not given.
+    """The ids of a source, checked; None: it does not name this one.
 
     Raises:
-        InvalidInput: an id is empty or cannot be used, or the metadata cannot.
-    """
-    given = zip(FIELDS, (user_id, agent_id, run_id), strict=True)
-    ids = {name: checked_id(value, name) for name, value in given if value is not None}
-    held = dict(metadata or {})
-    if deeper(held) or size(held) > MAX_METADATA_CHARS:
+        InvalidInput: an id is empty or cannot be used, or the metadata cannot."""
+    ids: dict[str, str] = {}
+    for name, value in zip(FIELDS, (user_id, agent_id, run_id), strict=True):
+        if value is not None:
+            ids[name] = checked_id(value, name)
+    values = dict(metadata or {})
+    if deeper(values) or size(values) > MAX_METADATA_CHARS:
         raise InvalidInput(
             "The metadata has at most {metadata:,} characters and {deepest} levels; shorten it.",
             MAX_METADATA_CHARS,
             DEEPEST,
         )
-    return Identity(**ids, metadata=held)
+    return Identity(**ids, metadata=values)
 
 
 def checked_id(text: str, what: str) -> str:
@@ -143,74 +154,88 @@ def checked_id(text: str, what: str) -> str:
 
 
 def from_headers(headers: Iterable[tuple[str, str]]) -> Identity:
-    """What the headers of a request say: `X-Memory-User-ID`, `-Agent-ID`, `-Run-ID` as percent-decoded UTF-8, and
+    """The ids in the headers of a request: `X-Memory-User-ID`, `-Agent-ID`, `-Run-ID` as percent-decoded UTF-8, and
     `-Session-Metadata` as a JSON object.
 
     Raises:
-        InvalidInput: one of them cannot be used, or comes twice; the request must be refused with this sentence.
-    """
-    from urllib.parse import unquote_to_bytes
-
-    found: dict[str, str] = {}
-    for given, value in headers:
-        name = given.lower()
+        InvalidInput: one of them cannot be used, or comes twice; the request must be refused with this sentence."""
+    texts: dict[str, str] = {}
+    for header, value in headers:
+        name = header.lower()
         if name not in HEADERS and name != METADATA_HEADER:
             continue
-        if name in found:
+        if name in texts:
             raise InvalidInput("The header {name} comes twice; send it once.", name)
-        if len(value) > MAX_HEADER_CHARS:
-            raise InvalidInput(
-                "The header {name} has more than {header:,} characters; shorten it.", name, MAX_HEADER_CHARS
-            )
-        try:  # an HTTP library gives each byte as a character, unless it decoded them already
-            plain = value.encode() if any(ord(char) > 255 for char in value) else value.encode("latin-1")
-            found[name] = unquote_to_bytes(plain).decode()
-        except UnicodeError as error:
-            raise InvalidInput("The header {name} is not UTF-8; percent-encode its value.", name) from error
-    metadata = found.pop(METADATA_HEADER, "{}")
+        texts[name] = _header_text(name, value)
+    metadata = _metadata_of(texts.pop(METADATA_HEADER, "{}"))
+    return named(**{HEADERS[name]: text for name, text in texts.items()}, metadata=metadata)
+
+
+def _header_text(name: str, value: str) -> str:
+    """The text of a header. Raises InvalidInput: it is too long, or not UTF-8."""
+    from urllib.parse import unquote_to_bytes
+
+    if len(value) > MAX_HEADER_CHARS:
+        raise InvalidInput("The header {name} has more than {header:,} characters; shorten it.", name, MAX_HEADER_CHARS)
     try:
-        values = json.loads(metadata)
+        # An HTTP library gives each byte as a character, unless it decoded them already.
+        is_decoded = any(ord(char) > 255 for char in value)
+        encoded = value.encode("utf-8" if is_decoded else "latin-1")
+        return unquote_to_bytes(encoded).decode()
+    except UnicodeError as error:
+        raise InvalidInput("The header {name} is not UTF-8; percent-encode its value.", name) from error
+
+
+def _metadata_of(text: str) -> dict[str, Any]:
+    """The metadata of a header. Raises InvalidInput: it is not a JSON object."""
+    try:
+        values = json.loads(text)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
         raise InvalidInput(
             'The header {metadata_header} is not a JSON object; write it as {{"channel": "phone"}}.', METADATA_HEADER
         )
-    return named(**{HEADERS[name]: value for name, value in found.items()}, metadata=values)
+    return values
 
 
 def resolve(sources: Mapping[Source, Identity], *, require_user: bool = False, changes: bool = False) -> SessionIds:
-    """Who is meant: each id and the metadata from the first source that has it. Those of a source that names another
-    user than the one chosen do not count. `require_user`: the settings do not name the user. `changes`: the call
-    changes something, so it concerns one agent and run.
+    """The ids that a call means: each id and the metadata from the first source that has it. Those of a source that
+    names another user than the chosen one do not count. `require_user`: the settings do not name the user. `changes`:
+    the call changes something, so it concerns one agent and run.
 
     Raises:
-        InvalidInput: no user is named, or a changing call has `*`.
-    """
-    order = [(source, sources[source]) for source in SOURCES if source in sources]
-    users = [(source, said.user_id) for source, said in order if said.user_id]
+        InvalidInput: no user is named, or a changing call has `*`."""
+    in_order = {source: sources[source] for source in SOURCES if source in sources}
+    users = {source: identity.user_id for source, identity in in_order.items() if identity.user_id}
     if require_user:
-        users = [each for each in users if each[0] != "setting"]
+        users.pop("setting", None)
     if not users:
         raise InvalidInput("No user is named; give user_id, or call memory_init_session with one first.")
-    chosen_from, user_id = users[0]
-    alike = [(source, said) for source, said in order if said.user_id in (None, user_id)]
+    source_of_user, user_id = next(iter(users.items()))
+    of_user = {source: identity for source, identity in in_order.items() if identity.user_id in (None, user_id)}
     ids: dict[str, str] = {"user_id": user_id}
-    origins: dict[str, Source] = {"user_id": chosen_from}
-    for name in FIELDS[1:]:
-        for source, said in alike:
-            if value := getattr(said, name):
-                ids[name], origins[name] = value, source
+    origins: dict[str, Source] = {"user_id": source_of_user}
+    for name in ("agent_id", "run_id"):
+        for source, identity in of_user.items():
+            value = getattr(identity, name)
+            if value:
+                ids[name] = value
+                origins[name] = source
                 break
-    if changes and (open_ := [name for name in FIELDS[1:] if ids.get(name) == EVERY]):
-        raise InvalidInput("`*` as {open} is for reading only; name one {open}, or leave it out.", open_[0])
-    metadata = next((said.metadata for _, said in alike if said.metadata), NOTHING)
-    kept = {name: value for name, value in ids.items() if value != EVERY}
-    return SessionIds(**kept, metadata=metadata, sources=origins, overridden=_overridden(sources, ids))
+        if changes and ids.get(name) == EVERY:
+            raise InvalidInput("`*` as {open} is for reading only; name one {open}, or leave it out.", name)
+    metadata = next((identity.metadata for identity in of_user.values() if identity.metadata), NOTHING)
+    certain_ids = {name: value for name, value in ids.items() if value != EVERY}
+    return SessionIds(**certain_ids, metadata=metadata, sources=origins, overridden=_overridden(sources, ids))
 
 
 def _overridden(sources: Mapping[Source, Identity], ids: Mapping[str, str]) -> tuple[str, ...]:
-    """The ids for which the headers or the session say something else; those of the settings are meant to be
-    replaced."""
+    """The names of the ids for which the headers or the session have another value; those of the settings are meant to
+    be replaced."""
     defaults = [sources[source] for source in ("header", "session") if source in sources]
-    return tuple(name for name in ids if any(getattr(said, name) not in (None, ids[name]) for said in defaults))
+    names = []
+    for name, value in ids.items():
+        if any(getattr(identity, name) not in (None, value) for identity in defaults):
+            names.append(name)
+    return tuple(names)

@@ -9,26 +9,40 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from memory_server.kernel.errors import ModelsFailed
+from languages import N_
+from memory_server.kernel.errors import ModelsFailed, NothingToKeep
 from memory_server.knowledge.embeddings import TextVectors
+from memory_server.knowledge.entry import Entry, Hit, Query
 from memory_server.knowledge.options import SessionSettings
 from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import EntryStore, ModelResponse, Models
-from memory_server.knowledge.ranking import LEAST_SHARE
-from memory_server.knowledge.sessions.facts import MERGE, TEXT_SCHEMA, merged_of
+from memory_server.knowledge.ports import EntryStore, ModelResponse, Models, ScopeView
+from memory_server.knowledge.ranking import LEAST_SHARE, by_ranks
+from memory_server.knowledge.sessions.facts import (
+    EXTRACTION,
+    FACTS_SCHEMA,
+    MERGE,
+    SHOWN,
+    TEXT_SCHEMA,
+    Fact,
+    SessionText,
+    asked,
+    facts_of,
+    merged_of,
+)
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.records import scope_of, where_of
-from sandbox.locale import _
+from memory_server.knowledge.sessions.searching import hits_of
 
 T = TypeVar("T")
-NO_MODEL = _("no model is configured; set llm.providers")
+NO_MODEL = N_("no model is configured; set llm.providers")
 VECTOR_SECONDS = 2.0
-"""How long a call waits for vectors."""
+"""The time that a call waits for vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(SessionSettings):
-    """`total_seconds`: of all models together; `page_bytes`: JSON of a page of memories."""
+    """The options of sessions. `total_seconds`: the time of all models together; `page_bytes`: JSON of a page of
+    memories."""
 
     least_share: float = LEAST_SHARE
     total_seconds: float = 20.0
@@ -46,11 +60,16 @@ class OperationInProgress:
         self.noted = False
         self.detail: dict[str, Any] = {}
 
-    def spent(self, done: ModelResponse[Any]) -> None:
+    def spent(self, response: ModelResponse[Any]) -> None:
         """Count what a model took."""
-        took = {"input_tokens": done.input_tokens, "output_tokens": done.output_tokens, "cost": done.cost}
-        for name, value in (took | {"model_calls": 1}).items():
-            self.detail[name] = self.detail.get(name, 0) + value
+        amounts = {
+            "input_tokens": response.input_tokens,
+            "output_tokens": response.output_tokens,
+            "cost": response.cost,
+            "model_calls": 1,
+        }
+        for name, amount in amounts.items():
+            self.detail[name] = self.detail.get(name, 0) + amount
 
     @property
     def took_ms(self) -> float:
@@ -68,7 +87,7 @@ class SessionModels:
 
     async def ask(
         self,
-        doing: OperationInProgress,
+        operation: OperationInProgress,
         purpose: str,
         system: str,
         data: str,
@@ -78,37 +97,75 @@ class SessionModels:
         """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
-        done = await self.models.ask(purpose, system, data, schema, read, self.left(doing))
-        doing.detail |= {"mode": "inference", "model": done.provider}
-        doing.spent(done)
-        return done.value
+        response = await self.models.ask(
+            purpose, system, data=data, schema=schema, read=read, seconds=self.seconds_left(operation)
+        )
+        operation.detail |= {"mode": "inference", "model": response.provider}
+        operation.spent(response)
+        return response.value
 
-    async def embed(self, caller: SessionIds, doing: OperationInProgress, texts: Sequence[str]) -> None:
+    async def embed(self, caller: SessionIds, operation: OperationInProgress, texts: Sequence[str]) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
         with suppress(ModelsFailed):
-            seconds = min(VECTOR_SECONDS, self.left(doing))
-            await self.vectors.vectors(scope_of(caller), texts, seconds, doing.spent)
+            seconds = min(VECTOR_SECONDS, self.seconds_left(operation))
+            await self.vectors.vectors(scope_of(caller), texts, seconds=seconds, spent=operation.spent)
 
-    def left(self, doing: OperationInProgress) -> float:
+    def seconds_left(self, operation: OperationInProgress) -> float:
         """Seconds that the whole call may still take."""
-        return max(0.0, self.options.total_seconds - doing.took_ms / 1000)
+        return max(0.0, self.options.total_seconds - operation.took_ms / 1000)
 
-    async def vector_of(self, caller: SessionIds, doing: OperationInProgress, query: str) -> bytes:
+    async def vector_of(self, caller: SessionIds, operation: OperationInProgress, query: str) -> bytes:
         """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: no model gives it.
         NothingToKeep: all of it is private or recalled."""
-        scope, where, meant = scope_of(caller), where_of(caller), to_keep(query)
-        if self.vectors.embeddings is not None and not await self.store.read(scope, lambda held: held.count(where)):
-            return b""
-        vectors = await self.vectors.vectors(scope, [meant], VECTOR_SECONDS, doing.spent)
-        if meant not in vectors:
+        scope = scope_of(caller)
+        where = where_of(caller)
+        text = to_keep(query)
+        if self.vectors.embeddings is not None:
+            count = await self.store.read(scope, lambda view: view.count(where))
+            if count == 0:
+                return b""
+        vectors = await self.vectors.vectors(scope, [text], seconds=VECTOR_SECONDS, spent=operation.spent)
+        if text not in vectors:
             raise ModelsFailed("the model does not take this query")
-        return vectors[meant]
+        return vectors[text]
 
-    async def merged(self, doing: OperationInProgress, memory: str, data: str) -> str:
+    async def related(self, caller: SessionIds, operation: OperationInProgress, words: str) -> list[Entry]:
+        """The memories that share words with what was said, and those that are near to it."""
+        vector = b""
+        with suppress(ModelsFailed, NothingToKeep):
+            vector = await self.vector_of(caller, operation, words)
+        where = where_of(caller)
+
+        def read(view: ScopeView) -> list[Entry]:
+            worded = view.search(Query(words, where, SHOWN)).hits
+            near: list[Hit] = []
+            if vector:
+                cosines, _missing = view.nearest(vector, where)
+                near = hits_of(view, scope_of(caller), cosines[:SHOWN])
+            return [hit.entry for hit in by_ranks(worded, near)[:SHOWN]]
+
+        return await self.store.read(scope_of(caller), read)
+
+    async def facts(
+        self,
+        operation: OperationInProgress,
+        texts: Sequence[SessionText],
+        memories: Sequence[Entry],
+        prompt: str | None,
+    ) -> tuple[Fact, ...]:
+        """The facts that a model finds in texts, with `prompt` added to its own. Raises ModelsFailed: none answered."""
+        system = self.options.extraction_prompt or EXTRACTION
+        if prompt:
+            system += f"\n{prompt}"
+        return await self.ask(
+            operation, "extract", system=system, data=asked(texts, memories), schema=FACTS_SCHEMA, read=facts_of
+        )
+
+    async def merged(self, operation: OperationInProgress, memory: str, data: str) -> str:
         """What a model makes of both. Raises ModelsFailed: none answered."""
         system = self.options.merge_prompt or MERGE
-        asked_ = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
+        texts = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
         try:
-            return await self.ask(doing, "merge", system, asked_, TEXT_SCHEMA, merged_of)
+            return await self.ask(operation, "merge", system=system, data=texts, schema=TEXT_SCHEMA, read=merged_of)
         except ModelsFailed as failure:
             raise ModelsFailed("Nothing was changed: {reason}; try again, or give mode: direct.", failure) from failure

@@ -6,15 +6,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
-from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.messages import NOTHING, Message, without_surrogates
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import ScopeView
+from memory_server.knowledge.sessions.facts import MemoryEvent, SessionText
 from memory_server.knowledge.sessions.ids import SessionIds
 
 Mode = Literal["inference", "direct"]
@@ -23,10 +24,10 @@ SearchType = Literal["vector", "text", "hybrid"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call did. `entries`: with what happened to each (`ADD`, `UPDATE`, `NONE`, `DELETE`); `reason`: why it was
-    not done as it was asked."""
+    """What a call did. `entries`: the memories, and what happened to them; `reason`: why it was not done as it was
+    asked."""
 
-    entries: tuple[tuple[str, Entry], ...]
+    entries: tuple[MemoryEvent, ...]
     mode_used: Mode = "direct"
     reason: str | None = None
     change_id: str | None = None
@@ -45,7 +46,7 @@ class SessionHits:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one kind of operation: how often, how often in vain, and how long it took."""
+    """Figures of a kind of operation: how often it was done, how often in vain, and how long it took."""
 
     count: int
     errors: int
@@ -62,23 +63,25 @@ class SessionFigures:
     by_run: Mapping[str, int]
     storage_bytes: int
     vectors: int
-    operations: Mapping[str, Measured]
-    models: Mapping[str, float]
-    sources: Mapping[str, Mapping[str, int]]
+    operations: Mapping[str, Measured] = field(default_factory=lambda: NOTHING)
+    models: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    sources: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: NOTHING)
 
 
 def measured(operations: Sequence[Operation]) -> dict[str, Measured]:
     """The figures of each kind of operation."""
-    done: dict[str, list[Operation]] = defaultdict(list)
-    for each in operations:
-        done[each.op].append(each)
-    return {op: _measured(each) for op, each in sorted(done.items())}
+    by_kind: dict[str, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        by_kind[operation.op].append(operation)
+    return {kind: _measured(operations_of_kind) for kind, operations_of_kind in sorted(by_kind.items())}
 
 
 def spent(operations: Sequence[Operation]) -> dict[str, float]:
     """What models took for these operations: calls, tokens and cost."""
-    names = ("model_calls", "input_tokens", "output_tokens", "cost")
-    return {name: sum(each.detail.get(name, 0) for each in operations) for name in names}
+    amounts: dict[str, float] = {}
+    for name in ("model_calls", "input_tokens", "output_tokens", "cost"):
+        amounts[name] = sum(operation.detail.get(name, 0) for operation in operations)
+    return amounts
 
 
 def sources_of(operations: Sequence[Operation]) -> dict[str, dict[str, int]]:
@@ -93,24 +96,33 @@ def sources_of(operations: Sequence[Operation]) -> dict[str, dict[str, int]]:
 
 
 def _measured(operations: Sequence[Operation]) -> Measured:
-    took = sorted(each.took_ms or 0.0 for each in operations)
+    durations_ms = sorted(operation.took_ms or 0.0 for operation in operations)
+    errors = sum(operation.error is not None for operation in operations)
+    return Measured(
+        count=len(durations_ms),
+        errors=errors,
+        p50_ms=_quantile(durations_ms, 0.5),
+        p95_ms=_quantile(durations_ms, 0.95),
+    )
 
-    def quantile(share: float) -> float:
-        return took[max(0, math.ceil(share * len(took)) - 1)]
 
-    return Measured(len(took), sum(each.error is not None for each in operations), quantile(0.5), quantile(0.95))
+def _quantile(in_order: Sequence[float], share: float) -> float:
+    position = math.ceil(share * len(in_order)) - 1
+    return in_order[max(0, position)]
 
 
-def texts_of(messages: str | Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
-    """The texts to keep, with what is known of each."""
+def texts_of(messages: str | Sequence[Message]) -> list[SessionText]:
+    """The texts to keep, with what is known about each. Raises NothingToKeep: there are none."""
     if isinstance(messages, str):
-        return [(to_keep(without_surrogates(messages)), {})]
-    texts: list[tuple[str, dict[str, Any]]] = []
-    for each in messages:
-        facts = {"role": each.role, "name": each.name, "timestamp": each.time_ms}
+        return [SessionText(to_keep(without_surrogates(messages)), {})]
+    texts: list[SessionText] = []
+    for message in messages:
+        if message.role == "system":
+            continue
         with suppress(NothingToKeep):
-            if each.role != "system" and (kept := to_keep(each.content)).strip():
-                texts.append((kept, {name: value for name, value in facts.items() if value is not None}))
+            text = to_keep(message.content)
+            if text.strip():
+                texts.append(SessionText(text, _metadata_of(message)))
     if not texts:
         raise NothingToKeep(
             "No text to keep is in the messages: those of the system, private and recalled parts are not stored."
@@ -118,16 +130,35 @@ def texts_of(messages: str | Sequence[Message]) -> list[tuple[str, dict[str, Any
     return texts
 
 
-def own(held: ScopeView, caller: SessionIds, memory_id: int) -> Entry:
+def _metadata_of(message: Message) -> dict[str, Any]:
+    metadata = {"role": message.role, "name": message.name, "timestamp": message.time_ms}
+    return {name: value for name, value in metadata.items() if value is not None}
+
+
+def counts_of(view: ScopeView, where: Filter) -> SessionFigures:
+    """The counts and sizes of the memories that meet a condition, without operations."""
+    return SessionFigures(
+        figures=view.figures(replace(where, archived=None)),
+        by_agent=view.counted("agent_id", where),
+        by_run=view.counted("run_id", where),
+        storage_bytes=view.stored_bytes(where),
+        vectors=view.vectors(where),
+    )
+
+
+def own(view: ScopeView, caller: SessionIds, memory_id: int) -> Entry:
     """The live memory of this session. Raises MemoryNotFound: there is none, or it is somebody else's; the sentence is
     the same."""
-    entry = held.get(id=memory_id)
-    ids = narrowed(caller).items()
-    if entry is None or entry.archived_ms is not None or any(getattr(entry, name) != value for name, value in ids):
+    entry = view.get(id=memory_id)
+    if entry is None or entry.archived_ms is not None or not _is_of(entry, caller):
         raise MemoryNotFound(
             "Memory {memory} is not in this session; memory_search and memory_get_all show those that are.", memory_id
         )
     return entry
+
+
+def _is_of(entry: Entry, caller: SessionIds) -> bool:
+    return all(getattr(entry, name) == value for name, value in narrowed(caller).items())
 
 
 def scope_of(caller: SessionIds) -> Scope:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from languages import _, counted
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsFailed, NothingToKeep, StorageError
 from memory_server.kernel.fusion import FUSED
-from memory_server.kernel.messages import NOTHING, Message, without_surrogates
+from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.text import shown
 from memory_server.knowledge.embeddings import TextVectors
@@ -21,24 +22,17 @@ from memory_server.knowledge.entry import (
     Archive,
     Change,
     Entry,
-    Figures,
-    Hit,
     Operation,
     Query,
-    change_id,
     usable,
 )
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import Embeddings, EntryStore, Models, ScopeView
-from memory_server.knowledge.ranking import by_meaning, by_ranks, by_relevance
 from memory_server.knowledge.sessions.facts import (
-    EXTRACTION,
-    FACTS_SCHEMA,
     MOST_ASKED_CHARS,
-    SHOWN,
-    asked,
-    decided,
-    facts_of,
+    FactDecisions,
+    MemoryEvent,
+    SessionText,
 )
 from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Identity, RequestInfo, SessionIds, resolve
 from memory_server.knowledge.sessions.models import NO_MODEL, OperationInProgress, SessionModels, SessionOptions
@@ -49,6 +43,7 @@ from memory_server.knowledge.sessions.records import (
     SessionFigures,
     SessionHits,
     caller_json,
+    counts_of,
     measured,
     narrowed,
     own,
@@ -58,13 +53,13 @@ from memory_server.knowledge.sessions.records import (
     texts_of,
     where_of,
 )
-from sandbox.locale import _, counted
+from memory_server.knowledge.sessions.searching import MemorySearch
 
 T = TypeVar("T")
 MOST_TRIES = 3
-"""How often a memory is merged anew that somebody else changed meanwhile."""
+"""The number of times that a memory is merged anew which somebody else changed meanwhile."""
 MEASURED = 10_000
-"""The newest operations, of which statistics are made."""
+"""The number of newest operations of which statistics are made."""
 
 
 @dataclass(eq=False)
@@ -81,32 +76,32 @@ class Sessions:
     def __post_init__(self) -> None:
         self._begun = Begun()
         self.meaning = TextVectors(self.store, self.embeddings)
-        self._with_models = SessionModels(self.store, self.options, self.models, self.meaning)
+        self._with_models = SessionModels(self.store, self.options, models=self.models, vectors=self.meaning)
 
-    def begin(self, given: Identity, wire: RequestInfo = STDIO) -> SessionIds:
-        """Set what later calls that name nobody mean; what `given` leaves out stays. Nothing given: only tell it.
+    def begin(self, named_ids: Identity, wire: RequestInfo = STDIO) -> SessionIds:
+        """Set what later calls that name nobody mean; what `named_ids` leaves out stays. Nothing named: only tell it.
 
         Raises:
-            InvalidInput: connections do not last here.
-        """
-        if given != NOBODY:
+            InvalidInput: connections do not last here."""
+        if named_ids != NOBODY:
             if not wire.lasts:
                 raise InvalidInput(
                     "Connections do not last here; send X-Memory-User-ID, X-Memory-Agent-ID and X-Memory-Run-ID "
                     "with each request, or give the ids as arguments."
                 )
             begun = wire.begun or self._begun
-            if given.user_id in (None, begun.said.user_id):  # of another user nothing is kept
-                kept = {name: getattr(given, name) or getattr(begun.said, name) for name in Identity.__slots__}
-                given = Identity(**kept)
-            begun.said = given
+            if named_ids.user_id in (None, begun.ids.user_id):  # of another user nothing is kept
+                named_ids = named_ids.completed_by(begun.ids)
+            begun.ids = named_ids
         return self.caller(NOBODY, wire)
 
-    def caller(self, given: Identity, wire: RequestInfo = STDIO, *, changes: bool = False) -> SessionIds:
+    def caller(self, arguments: Identity, wire: RequestInfo = STDIO, *, changes: bool = False) -> SessionIds:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
-        begun = (wire.begun or self._begun).said if wire.lasts else NOBODY
+        begun_ids = NOBODY
+        if wire.lasts:
+            begun_ids = (wire.begun or self._begun).ids
         return resolve(
-            {"argument": given, "header": wire.header_ids, "session": begun, "setting": self.options.ids},
+            {"argument": arguments, "header": wire.header_ids, "session": begun_ids, "setting": self.options.ids},
             require_user=self.options.require_user,
             changes=changes,
         )
@@ -128,67 +123,68 @@ class Sessions:
             InvalidInput: nothing is in it, or it is too long. MemoryPaused: the memory is paused. NothingToKeep: all of
             it is private or recalled.
         """
-        async with self._noting(caller, "add", by) as doing:
+        async with self._noting(caller, "add", by) as operation:
             self.refuse()
-            now_ms, given, texts = self.clock(), dict(metadata or {}), texts_of(messages)
+            now_ms = self.clock()
+            own_metadata = dict(metadata or {})
+            texts = texts_of(messages)
             base = Entry(
-                "", agent_id=caller.agent_id, run_id=caller.run_id, metadata=given, created_ms=now_ms, updated_ms=now_ms
+                "",
+                agent_id=caller.agent_id,
+                run_id=caller.run_id,
+                metadata=own_metadata,
+                created_ms=now_ms,
+                updated_ms=now_ms,
             )
             reason = None
             if mode == "inference":
                 try:
-                    return await self._infer(caller, doing, texts, base, prompt, by)
+                    return await self._infer(caller, operation, texts=texts, base=base, prompt=prompt, by=by)
                 except ModelsFailed as failure:
                     reason = str(failure)
-            new = [usable(replace(base, body=text, metadata=said | given)) for text, said in texts]
-            doing.detail |= {"mode": "direct"}
-            await self._with_models.embed(caller, doing, [each.body for each in new])
-            entries, change = await self._commit(caller, doing, "add", by, lambda _: new)
-            return Outcome(tuple(("ADD", each) for each in entries), "direct", reason, change)
+            memories = [
+                usable(replace(base, body=text.text, metadata={**text.metadata, **own_metadata})) for text in texts
+            ]
+            operation.detail |= {"mode": "direct"}
+            await self._with_models.embed(caller, operation, [memory.body for memory in memories])
+            entries, change = await self._commit(caller, operation, op="add", by=by, decide=lambda _: memories)
+            added = tuple(MemoryEvent("ADD", entry) for entry in entries)
+            return Outcome(added, "direct", reason=reason, change_id=change)
 
     async def _infer(
         self,
         caller: SessionIds,
-        doing: OperationInProgress,
-        texts: Sequence[tuple[str, Mapping[str, Any]]],
+        operation: OperationInProgress,
+        texts: Sequence[SessionText],
         base: Entry,
         prompt: str | None,
         by: str,
     ) -> Outcome:
         """Store the facts that a model finds. Raises ModelsFailed: none answered; nothing was stored."""
-        if (length := sum(len(text) for text, _ in texts)) > MOST_ASKED_CHARS:
+        length = sum(len(text.text) for text in texts)
+        if length > MOST_ASKED_CHARS:
             raise ModelsFailed(
                 "{length:,} characters are too many for a model, which gets {asked:,}", length, MOST_ASKED_CHARS
             )
         usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
-        where, words = where_of(caller), "\n".join(text for text, _ in texts)
-        vector = b""
-        with suppress(ModelsFailed, NothingToKeep):
-            vector = await self._with_models.vector_of(caller, doing, words)
+        memories = await self._with_models.related(caller, operation, "\n".join(text.text for text in texts))
+        facts = await self._with_models.facts(operation, texts, memories=memories, prompt=prompt)
+        await self._with_models.embed(caller, operation, [fact.text for fact in facts])
+        decisions = FactDecisions(where_of(caller), memories, base)
+        events: list[MemoryEvent] = []
 
-        def known(held: ScopeView) -> list[Entry]:
-            """Those that share words with what was said, and those that are near to it."""
-            worded = held.search(Query(words, where, SHOWN)).hits
-            near = held.nearest(vector, where)[0][:SHOWN] if vector else []
-            found = ((held.get(id=number), cosine) for number, cosine in near)
-            hits = [Hit(entry, cosine, NOTHING, scope_of(caller)) for entry, cosine in found if entry is not None]
-            return [hit.entry for hit in by_ranks(worded, hits)[:SHOWN]]
+        def decide(view: ScopeView) -> list[Change]:
+            events[:] = decisions.decided(view, facts)
+            return [event.memory for event in events if event.event != "NONE"]
 
-        shown_ = await self.store.read(scope_of(caller), known)
-        system = self.options.extraction_prompt or EXTRACTION
-        system += f"\n{prompt}" if prompt else ""
-        facts = await self._with_models.ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
-        await self._with_models.embed(caller, doing, [fact.text for fact in facts])
-        what: list[tuple[str, Entry]] = []
-
-        def decide(held: ScopeView) -> list[Change]:
-            what[:] = decided(held, where, facts, shown_, base)
-            return [entry for event, entry in what if event != "NONE"]
-
-        entries, change = await self._commit(caller, doing, "add", by, decide)
+        entries, change = await self._commit(caller, operation, op="add", by=by, decide=decide)
         stored = iter(entries)
-        done = tuple((event, entry if event == "NONE" else next(stored)) for event, entry in what)
-        return Outcome(done, "inference", None if facts else _("the model found nothing to keep"), change)
+        outcomes = []
+        for event in events:
+            memory = event.memory if event.event == "NONE" else next(stored)
+            outcomes.append(MemoryEvent(event.event, memory))
+        reason = None if facts else _("the model found nothing to keep")
+        return Outcome(tuple(outcomes), "inference", reason=reason, change_id=change)
 
     async def search(
         self,
@@ -203,58 +199,53 @@ class Sessions:
         """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
         no model gives that of the query, by words. `other_words` for the same count less, and not for the meaning.
         Raises InvalidInput: the query is empty, or the other words are too many or too long."""
-        async with self._noting(caller, "search", by) as doing:
-            query, reason, vector = without_surrogates(query), None, b""
+        async with self._noting(caller, "search", by) as operation:
+            query = without_surrogates(query)
             if not query.strip():
                 raise InvalidInput("The query is empty; write words of what you look for.")
-            others = other_words_of(other_words, ()).texts
+            other_texts = other_words_of(other_words, ()).texts
+            reason = None
+            vector = b""
             if search_type != "text":
                 try:
-                    vector = await self._with_models.vector_of(caller, doing, query)
+                    vector = await self._with_models.vector_of(caller, operation, query)
                 except (ModelsFailed, NothingToKeep) as failure:
                     reason = str(failure)
-                search_type = search_type if vector else "text"
-            most = limit if search_type == "text" else FUSED
-            words = Query(query, where_of(caller), most, self.options.least_share, others)
-
-            def by_vector(held: ScopeView) -> tuple[list[Hit], set[int], int]:
-                """The nearest memories, the numbers of all that are near enough, and how many have no vector."""
-                found, missing = held.nearest(vector, words.where)
-                near = {number: cosine for number, cosine in found if cosine >= self.options.min_similarity}
-                entries = ((held.get(id=number), near[number]) for number in list(near)[:FUSED])
-                hits = [Hit(entry, cosine, NOTHING, scope_of(caller)) for entry, cosine in entries if entry is not None]
-                return by_meaning(hits), set(near), missing
-
-            def read(held: ScopeView) -> tuple[list[Hit], int, int]:
-                if search_type == "vector":
-                    hits, near, missing = by_vector(held)
-                    return hits[:limit], len(near), missing
-                found = held.search(words)
-                if search_type == "text":
-                    return by_relevance(found.hits), found.total, 0
-                hits, near, missing = by_vector(held)
-                both = sum(hit.entry.id in near for hit in found.hits)
-                return by_ranks(by_relevance(found.hits), hits)[:limit], found.total + len(near) - both, missing
-
-            hits, total, missing = await self.store.read(scope_of(caller), read)
-            if missing:
-                what = counted(missing, "memory")
-                reason = _("no vector yet for {what}; `memory-server knowledge cleanup` makes them", what)
-            doing.ids = [each.entry.id for each in hits]
-            doing.detail |= {"search_type": search_type}
-            return SessionHits(tuple(hits), total, search_type, reason, doing.took_ms)
+            if not vector:
+                search_type = "text"
+            most_by_words = limit if search_type == "text" else FUSED
+            words = Query(
+                query,
+                where_of(caller),
+                limit=most_by_words,
+                least_share=self.options.least_share,
+                other_words=other_texts,
+            )
+            search = MemorySearch(
+                scope_of(caller), words, vector=vector, min_similarity=self.options.min_similarity, limit=limit
+            )
+            result = await self.store.read(scope_of(caller), search.searches[search_type])
+            if result.missing:
+                memories = counted(result.missing, "memory")
+                reason = _("no vector yet for {what}; `memory-server knowledge cleanup` makes them", memories)
+            operation.ids = [hit.entry.id for hit in result.hits]
+            operation.detail |= {"search_type": search_type}
+            return SessionHits(
+                tuple(result.hits), result.total, search_type_used=search_type, reason=reason, took_ms=operation.took_ms
+            )
 
     async def page(
         self, caller: SessionIds, *, limit: int = 100, offset: int = 0, by: str = "api"
     ) -> tuple[list[Entry], int]:
         """Memories, made last first, and how many there are."""
-        async with self._noting(caller, "get_all", by) as doing:
+        async with self._noting(caller, "get_all", by) as operation:
             where = where_of(caller)
-            entries, total = await self.store.read(
-                scope_of(caller),
-                lambda held: (held.entries(where, order="made", limit=limit, offset=offset), held.count(where)),
-            )
-            doing.ids = [each.id for each in entries]
+
+            def read(view: ScopeView) -> tuple[list[Entry], int]:
+                return view.entries(where, order="made", limit=limit, offset=offset), view.count(where)
+
+            entries, total = await self.store.read(scope_of(caller), read)
+            operation.ids = [entry.id for entry in entries]
             return entries, total
 
     async def update(
@@ -274,42 +265,53 @@ class Sessions:
             MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long. ModelsFailed: no
             model answered; nothing was changed.
         """
-        async with self._noting(caller, "update", by) as doing:
-            doing.ids = [memory_id]
+        async with self._noting(caller, "update", by) as operation:
+            operation.ids = [memory_id]
             self.refuse()
-            text, used = to_keep(without_surrogates(data)), mode or ("direct" if self.models is None else "inference")
-            reason = NO_MODEL if used == "inference" and self.models is None else None
-            used = "direct" if reason else used
-            for _ in range(MOST_TRIES):
-                before: Entry = await self.store.read(scope_of(caller), lambda held: own(held, caller, memory_id))
-                body = text if used == "direct" else await self._with_models.merged(doing, before.body, text)
-                await self._with_models.embed(caller, doing, [body])
+            text = to_keep(without_surrogates(data))
+            used_mode: Mode = mode or ("direct" if self.models is None else "inference")
+            reason = None
+            if used_mode == "inference" and self.models is None:
+                used_mode = "direct"
+                reason = _(NO_MODEL)
+            for _try in range(MOST_TRIES):
+                before: Entry = await self.store.read(scope_of(caller), lambda view: own(view, caller, memory_id))
+                body = text
+                if used_mode == "inference":
+                    body = await self._with_models.merged(operation, before.body, text)
+                await self._with_models.embed(caller, operation, [body])
 
-                def decide(held: ScopeView, before: Entry = before, body: str = body) -> list[Change]:
-                    now = own(held, caller, memory_id)
-                    if used == "inference" and now.version != before.version:
+                def decide(view: ScopeView, before: Entry = before, body: str = body) -> list[Change]:
+                    present = own(view, caller, memory_id)
+                    if used_mode == "inference" and present.version != before.version:
                         return []  # merged with a text that is not there any more
-                    origin: Literal["stated", "inferred"] = "stated" if used == "direct" else "inferred"
-                    now = replace(now, body=body, origin=origin, updated_ms=max(self.clock(), now.updated_ms + 1))
-                    return [usable(now if metadata is None else replace(now, metadata=dict(metadata)))]
+                    changed = replace(
+                        present,
+                        body=body,
+                        origin="stated" if used_mode == "direct" else "inferred",
+                        updated_ms=max(self.clock(), present.updated_ms + 1),
+                    )
+                    if metadata is not None:
+                        changed = replace(changed, metadata=dict(metadata))
+                    return [usable(changed)]
 
-                entries, change = await self._commit(caller, doing, "update", by, decide)
+                entries, change = await self._commit(caller, operation, op="update", by=by, decide=decide)
                 if entries:
-                    return Outcome((("UPDATE", entries[0]),), used, reason, change)
+                    return Outcome((MemoryEvent("UPDATE", entries[0]),), used_mode, reason=reason, change_id=change)
             raise InvalidInput("Memory {memory} was changed meanwhile; read it again.", memory_id)
 
     async def delete(self, caller: SessionIds, memory_id: int, *, by: str = "api") -> Outcome:
         """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
-        async with self._noting(caller, "delete", by) as doing:
-            doing.ids = [memory_id]
-            gone: list[Entry] = []
+        async with self._noting(caller, "delete", by) as operation:
+            operation.ids = [memory_id]
+            deleted: list[Entry] = []
 
-            def decide(held: ScopeView) -> list[Change]:
-                gone[:] = [own(held, caller, memory_id)]
+            def decide(view: ScopeView) -> list[Change]:
+                deleted[:] = [own(view, caller, memory_id)]
                 return [Archive(memory_id, "deleted", self.clock())]
 
-            _, change = await self._commit(caller, doing, "delete", by, decide)
-            return Outcome((("DELETE", gone[0]),), change_id=change)
+            _, change = await self._commit(caller, operation, op="delete", by=by, decide=decide)
+            return Outcome((MemoryEvent("DELETE", deleted[0]),), change_id=change)
 
     async def delete_all(self, caller: SessionIds, *, confirm: bool, by: str = "api") -> tuple[int, str | None]:
         """Put all memories of this session into the archive, as one change; how many.
@@ -317,26 +319,26 @@ class Sessions:
         Raises:
             InvalidInput: it is not confirmed; the sentence says how many it would be.
         """
-        async with self._noting(caller, "delete_all", by) as doing:
+        async with self._noting(caller, "delete_all", by) as operation:
             where = where_of(caller)
             if not confirm:
-                count = await self.store.read(scope_of(caller), lambda held: held.count(where))
+                count = await self.store.read(scope_of(caller), lambda view: view.count(where))
                 raise InvalidInput(
                     "This would delete {memories}; to delete them, give confirm: true.", counted(count, "memory")
                 )
-            gone: list[int] = []
+            deleted_ids: list[int] = []
 
-            def decide(held: ScopeView) -> list[Change]:
-                gone[:] = held.ids(where)
-                return [Archive(each, "deleted", self.clock()) for each in gone]
+            def decide(view: ScopeView) -> list[Change]:
+                deleted_ids[:] = view.ids(where)
+                return [Archive(entry_id, "deleted", self.clock()) for entry_id in deleted_ids]
 
-            _, change = await self._commit(caller, doing, "delete_all", by, decide)
-            return len(gone), change
+            _, change = await self._commit(caller, operation, op="delete_all", by=by, decide=decide)
+            return len(deleted_ids), change
 
     async def history(self, caller: SessionIds, *, limit: int = 50, before: int | None = None) -> list[Operation]:
         """What was done in this session, newest first; `before` is the id of the last one of the page before."""
-        found = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
-        return [operation for _, operation in found]
+        page = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
+        return [operation for _scope, operation in page]
 
     async def note_refusal(self, caller: SessionIds, op: str, sentence: str, *, by: str) -> None:
         """Note in the history of a user a call that was refused before it began. What cannot be written is left out."""
@@ -347,43 +349,47 @@ class Sessions:
     async def statistics(self, caller: SessionIds) -> SessionFigures:
         """Counts and sizes of the memories of this session, and figures of its newest operations."""
         where = where_of(caller)
-
-        def read(held: ScopeView) -> tuple[Figures, dict[str, int], dict[str, int], int, int]:
-            by_agent, by_run = (held.counted(name, where) for name in ("agent_id", "run_id"))
-            figures = held.figures(replace(where, archived=None))
-            return figures, by_agent, by_run, held.stored_bytes(where), held.vectors(where)
-
-        counts = await self.store.read(scope_of(caller), read)
+        counts = await self.store.read(scope_of(caller), lambda view: counts_of(view, where))
         operations = await self.history(caller, limit=MEASURED)
-        return SessionFigures(*counts, measured(operations), spent(operations), sources_of(operations))
+        return replace(
+            counts, operations=measured(operations), models=spent(operations), sources=sources_of(operations)
+        )
 
     async def _commit(
         self,
         caller: SessionIds,
-        doing: OperationInProgress,
+        operation: OperationInProgress,
         op: str,
         by: str,
         decide: Callable[[ScopeView], Sequence[Change]],
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
-        operation = Operation(op, by, 0, caller_json(caller), took_ms=doing.took_ms, detail=doing.detail)
-        done = await self.store.commit(scope_of(caller), lambda held: (decide(held), None), operation)
-        doing.noted = done.seq is not None
-        return done.entries, None if done.seq is None else change_id(done.seq)
+        note = Operation(op, by, caller=caller_json(caller), took_ms=operation.took_ms, detail=operation.detail)
+        committed = await self.store.commit(scope_of(caller), lambda view: (decide(view), None), note)
+        operation.noted = committed.seq is not None
+        return committed.entries, committed.change_id
 
     @asynccontextmanager
     async def _noting(self, caller: SessionIds, op: str, by: str) -> AsyncIterator[OperationInProgress]:
         """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
         cannot be written now is left out, so that a search does not wait for writers."""
-        doing, error = OperationInProgress(), None
+        operation = OperationInProgress()
+        error = None
         try:
-            yield doing
+            yield operation
         except MemoryServerError as problem:
-            error = shown(str(problem), 200)
+            error = shown(problem.sentence.english, 200)
             raise
         finally:
-            if not doing.noted:
-                ids = tuple(doing.ids)
-                note = Operation(op, by, 0, caller_json(caller), ids, error, doing.took_ms, doing.detail)
+            if not operation.noted:
+                note = Operation(
+                    op,
+                    by,
+                    caller=caller_json(caller),
+                    entries=tuple(operation.ids),
+                    error=error,
+                    took_ms=operation.took_ms,
+                    detail=operation.detail,
+                )
                 with suppress(StorageError):
                     await self.store.log_operation(scope_of(caller), note, passing=True)

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
+from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.principals import ALL, Principal, Tokens
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 LEAST_CHARS = 32
 """Characters of `http.token`."""
-_HOW = _("run `memory-server tokens add NAME`, or set http.token in the environment")
+_HOW = N_("run `memory-server tokens add NAME`, or set http.token in the environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,12 @@ class AuthExtras:
     challenge: str = ""
 
 
-def names_in(given: str | None) -> list[str]:
+def names_in(setting: str | None) -> list[str]:
     """The names of a list with commas."""
-    return [name for part in (given or "").split(",") if (name := part.strip())]
+    if setting is None:
+        return []
+    names = [part.strip() for part in setting.split(",")]
+    return [name for name in names if name]
 
 
 def host_of(name: str) -> str:
@@ -49,43 +52,46 @@ def host_of(name: str) -> str:
 
 def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -> tuple[Enter, AuthExtras]:
     """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
-    given = {
-        "http.token": settings.token is not None,
-        "a file of tokens": tokens is not None,
-        "http.jwt.issuer": settings.jwt.issuer is not None,
-        "http.open": settings.open,
-    }
-    ways = [name for name, is_set in given.items() if is_set]
+    ways: list[str] = []
+    if settings.token is not None:
+        ways.append("http.token")
+    if tokens is not None:
+        ways.append("a file of tokens")
+    if settings.jwt.issuer is not None:
+        ways.append("http.jwt.issuer")
+    if settings.open:
+        ways.append("http.open")
     if not ways:
-        raise InvalidInput("No authentication is configured; {how}.", _HOW)
+        raise InvalidInput("No authentication is configured; {how}.", _(_HOW))
     if len(ways) > 1:
-        raise InvalidInput("Both {ways} are given; keep one way to enter.", " and ".join(ways))
+        raise InvalidInput("Both {ways} are set; keep only one of them.", " and ".join(ways))
     if settings.open and not loopback:
-        raise InvalidInput("http.open lets everybody in, so it works only on 127.0.0.1; {how}.", _HOW)
+        raise InvalidInput("http.open gives access without a token, so it works only on 127.0.0.1; {how}.", _(_HOW))
     if not loopback:
         log.warning("listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front")
     public = urlsplit(settings.public_url or "")
-    seen = AuthExtras(
-        hosts=[host_of(public.netloc)] if public.netloc else (),
-        origins=[f"{public.scheme}://{public.netloc}".lower()] if public.netloc else (),
-    )
+    extras = AuthExtras()
+    if public.netloc:
+        origin = f"{public.scheme}://{public.netloc}".lower()
+        extras = AuthExtras(hosts=[host_of(public.netloc)], origins=[origin])
     if tokens is not None:
-        tokens.tokens()
-        return _by_file(tokens), seen
+        tokens.tokens()  # raises InvalidInput at the start and not at the first request
+        return _by_file(tokens), extras
     if settings.jwt.issuer is not None:
         from memory_server.serving.http import jwt_tokens
 
         enter, routes, challenge = jwt_tokens.entrance(settings)
-        return enter, replace(seen, routes=routes, challenge=challenge)
-    return _by_token(settings.token), seen
+        return enter, replace(extras, routes=routes, challenge=challenge)
+    return _by_token(settings.token), extras
 
 
-def _by_token(token: str | None) -> Enter:
-    if token is not None and len(token) < LEAST_CHARS:
+def _by_token(secret: str | None) -> Enter:
+    """Everybody enters with this token; None: everybody enters."""
+    if secret is not None and len(secret) < LEAST_CHARS:
         raise InvalidInput("http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS)
 
-    async def enter(given: str | None) -> Principal | None:
-        if token is None or hmac.compare_digest((given or "").encode(), token.encode()):
+    async def enter(token: str | None) -> Principal | None:
+        if secret is None or hmac.compare_digest((token or "").encode(), secret.encode()):
             return Principal(None, ALL)
         return None
 
@@ -93,8 +99,12 @@ def _by_token(token: str | None) -> Enter:
 
 
 def _by_file(tokens: Tokens) -> Enter:
-    async def enter(given: str | None) -> Principal | None:
-        found = None if given is None else tokens.find(given)
-        return None if found is None else Principal(found.tenant, frozenset(found.scopes), session=found.name)
+    async def enter(token: str | None) -> Principal | None:
+        if token is None:
+            return None
+        access = tokens.find(token)
+        if access is None:
+            return None
+        return Principal(access.tenant, frozenset(access.scopes), session=access.name, timezone=access.timezone)
 
     return enter

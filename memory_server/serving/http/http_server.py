@@ -23,6 +23,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from languages import ENGLISH, _, speaking
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.meter import Meter
@@ -45,7 +46,6 @@ from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.config.http_settings import HttpSettings
@@ -59,10 +59,12 @@ MOST_STRANGERS = 0.9
 """Share of them on which no request was let in yet; beyond it, the one that waits longest is closed."""
 SESSION = "mcp-session-id"
 MOST_SESSIONS = 1_000
-"""Of a tenant; one more, and that which was not used for longest is forgotten."""
+"""Most sessions of a tenant; the least recently used one is dropped."""
 KEEP_ALIVE_SECONDS = 5
-UNREAD_SECONDS, UNWRITTEN_SECONDS = 1.0, 10.0
-"""How long a connection stays whose request was answered before its body came, and one whose client does not read."""
+UNREAD_SECONDS = 1.0
+"""How long a connection stays whose request was answered before its body came."""
+UNWRITTEN_SECONDS = 10.0
+"""How long a connection stays whose client does not read."""
 CALL_SECONDS = 5
 """How long calls have to end when the process ends."""
 STORE_SECONDS = 1.0
@@ -77,9 +79,9 @@ MakePage = Callable[[Tenants, Enter, Limits], ASGIApp]
 @dataclass(frozen=True, slots=True)
 class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
-    address. `sessions`: tools of this toolset are offered, so headers may name users. `files`: how many files and
-    connections may be open, half of which are for connections. `read_only`: nothing can be changed with any token.
-    `page` None: there is none."""
+    address. With `sessions`, tools of this toolset are offered, so headers may name users. `files` is how many files
+    and connections may be open, half of which are for connections. If it is `read_only`, nothing can be changed with
+    any token. `page` is None where there is no page."""
 
     settings: HttpSettings
     tokens: Tokens | None
@@ -103,15 +105,16 @@ class _Protocol(H11Protocol):
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
-    def __init__(self, strangers: dict[_Protocol, None], **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, strangers: dict[_Protocol, None], **options: Any) -> None:
+        super().__init__(**options)
         self._strangers = strangers
-        self._known = False
+        self._had_entered = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._strangers[self] = None
-        _make_room(self._strangers, int(MOST_STRANGERS * (self.config.limit_concurrency or MOST_CONNECTIONS)))
+        most_connections = self.config.limit_concurrency or MOST_CONNECTIONS
+        _make_room(self._strangers, int(MOST_STRANGERS * most_connections))
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
@@ -122,14 +125,15 @@ class _Protocol(H11Protocol):
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def on_response_complete(self) -> None:
-        self._known = self.was_let_in()
+        self._had_entered = self.was_let_in()
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest; whatever still comes, this is the end
             self.loop.call_later(UNREAD_SECONDS, self.transport.close)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stalled = self._stalled or self.loop.call_later(UNWRITTEN_SECONDS, self.transport.abort)
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(UNWRITTEN_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         self._go_on()
@@ -144,7 +148,9 @@ class _Protocol(H11Protocol):
     def was_let_in(self) -> bool:
         """Whether a request of this connection was let in, also one that is not answered yet."""
         scope = cast("Scope | None", self.scope)
-        return self._known or (scope is not None and has_entered(scope))
+        if self._had_entered:
+            return True
+        return scope is not None and has_entered(scope)
 
     def dismiss(self) -> None:
         """Close it, so that there is room for others."""
@@ -200,7 +206,7 @@ class _Mcp:
     async def _in_session(
         self,
         begun: defaultdict[str | None, dict[str, Begun]],
-        named: str | None,
+        session_id: str | None,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -209,24 +215,27 @@ class _Mcp:
         no such session."""
         caller = caller_of(scope)
         sessions = begun[caller.tenant]
-        if named is not None:
-            if named not in sessions:
+        if session_id is not None:
+            if session_id not in sessions:
                 raise HttpError(404, "session", "There is no such session any more; send `initialize` again.")
-            held = sessions[named] = sessions.pop(named)  # the one that was used last goes last
-            replace(caller, wire=replace(caller.wire, lasts=True, begun=held)).enter(scope)
+            session = sessions.pop(session_id)
+            sessions[session_id] = session  # the one that was used last goes last
+            wire = replace(caller.wire, lasts=True, begun=session)
+            replace(caller, wire=wire).enter(scope)
             return receive, send
         body = await Request(scope, receive).body()
         receive = replaying(body, receive)
         if not _is_initialize(body):
             return receive, send
-        made = secrets.token_urlsafe(24)
+        new_id = secrets.token_urlsafe(24)
 
         async def naming(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                MutableHeaders(scope=message)[SESSION] = made
-                sessions[made] = Begun(headers=caller.wire.headers)
+                MutableHeaders(scope=message)[SESSION] = new_id
+                sessions[new_id] = Begun(headers=caller.wire.headers)
                 if len(sessions) > MOST_SESSIONS:
-                    del sessions[next(iter(sessions))]
+                    oldest_id = next(iter(sessions))
+                    del sessions[oldest_id]
             await send(message)
 
         return receive, naming
@@ -244,11 +253,13 @@ def _is_initialize(body: bytes) -> bool:
 
 async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or the settings cannot be used."""
-    settings, stop = node.settings, asyncio.Event()
+    settings = node.settings
+    stop = asyncio.Event()
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it has lines for each request, and so has the middleware
-    enter, more = entrance(settings, node.tokens, loopback=address[0] in (*LOOPBACK, "::1"))
+    enter, extras = entrance(settings, node.tokens, loopback=address[0] in (*LOOPBACK, "::1"))
     tenants = Tenants(node.opener, settings.open_tenants, settings.tenant_idle_minutes * 60)
-    warming = asyncio.create_task(node.warm())
+    with speaking(ENGLISH):
+        warming = asyncio.create_task(node.warm())
 
     async def ready(request: Request) -> Response:
         FOR.set(HOOKS)
@@ -259,33 +270,42 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
             except Exception as error:
                 log.warning("the store does not answer: %s", failure_text(error))
                 answers = False
-        return JSONResponse({"status": "ok" if answers else "not ready"}, 200 if answers else 503)
+        if not answers:
+            return JSONResponse({"status": "not ready"}, 503)
+        return JSONResponse({"status": "ok"}, 200)
 
+    sessions: defaultdict[str | None, dict[str, Begun]] | None = None
+    if node.sessions:
+        sessions = defaultdict(dict)
     app = Router(
         [
-            Route("/mcp", _Mcp(tenants, defaultdict(dict) if node.sessions else None), methods=["POST"]),
+            Route("/mcp", _Mcp(tenants, sessions), methods=["POST"]),
             *rest.routes(node.tools, tenants, node.max_bytes, read_only=node.read_only),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),
-            *more.routes,
+            *extras.routes,
         ],
         redirect_slashes=False,
     )
-    public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
+    own_hosts = [host_of(name) for name in names_in(settings.hosts)]
+    own_origins = [origin.lower().rstrip("/") for origin in names_in(settings.origins)]
     limits = defaultdict[str | None, RateLimiter](
         partial(RateLimiter, settings.requests_per_minute, settings.concurrent)
     )
+    page: tuple[str, ASGIApp] | None = None
+    if node.page is not None:
+        page = (PAGE, node.page(tenants, enter, limits))
     middleware = Middleware(
         app,
         enter,
         limits,
-        public=public,
-        hosts=(*LOOPBACK, address[0].lower(), *map(host_of, names_in(settings.hosts)), *more.hosts),
-        origins=(*(name.lower().rstrip("/") for name in names_in(settings.origins)), *more.origins),
-        challenge=more.challenge,
+        public=("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in extras.routes)),
+        hosts=(*LOOPBACK, address[0].lower(), *own_hosts, *extras.hosts),
+        origins=(*own_origins, *extras.origins),
+        challenge=extras.challenge,
         sessions=node.sessions,
-        beside=None if node.page is None else (PAGE, node.page(tenants, enter, limits)),
+        beside=page,
     )
     listener = listening(*address)
     try:
@@ -301,7 +321,8 @@ async def _run(
     middleware: Middleware, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: HttpServer
 ) -> None:
     host, port = listener.getsockname()[:2]
-    host = f"[{host}]" if ":" in host else host
+    if ":" in host:
+        host = f"[{host}]"
 
     async def drained() -> None:
         await asyncio.sleep(node.settings.drain_seconds)
@@ -337,7 +358,8 @@ async def run_app(
     )
     server = _Server(config)
     on_signals(stop.set)
-    serving = asyncio.create_task(server.serve([listener]))
+    with speaking(ENGLISH):  # that of each request, too
+        serving = asyncio.create_task(server.serve([listener]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -349,14 +371,14 @@ async def run_app(
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Raises InvalidInput: it is not possible there."""
+    """A socket that listens at this address. Raises InvalidInput: it is not possible there."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        said = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
-            "Cannot listen on {host}:{port}: {said}; choose another address.", host, port, said
+            "Cannot listen on {host}:{port}: {said}; choose another address.", host, port, reason
         ) from error
     # asyncio does this only for sockets that name their protocol; without it an answer waits 40 ms for the client.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -366,6 +388,7 @@ def listening(host: str, port: int) -> socket.socket:
 def address_of(text: str) -> tuple[str, int]:
     """The host and port of `[HOST:]PORT`. Raises InvalidInput: it is not one."""
     host, colon, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and int(port) <= 65_535) or (colon and not host):
+    is_port = port.isascii() and port.isdecimal() and int(port) <= 65_535
+    if not is_port or (colon and not host):
         raise InvalidInput("`{text}` is not an address; write a port such as 8460, or 127.0.0.1:8460.", text)
     return host or "127.0.0.1", int(port)

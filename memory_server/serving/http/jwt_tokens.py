@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, build_opener
 
 import jwt
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
@@ -37,9 +37,11 @@ KEPT_SECONDS = 300.0
 AGAIN_SECONDS = 10.0
 """Time between two looks for keys, at least: tokens with made-up keys must not make the provider busy."""
 FETCH_SECONDS = 5.0
-"""Of silence; a whole look takes at most twice as long, as a provider may send its keys byte by byte."""
+"""The longest silence; a whole look takes at most twice as long, as a provider may send its keys byte by byte."""
 MOST_BYTES = 1024 * 1024
-"""Of keys, which are a few kilobytes."""
+"""The largest set of keys; a usual one has a few kilobytes."""
+_PIECE = 65_536
+"""Bytes that are read at once."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -49,28 +51,33 @@ class _NoRedirects(HTTPRedirectHandler):
 class _Keys:
     """The provider's keys, at a URL or in a file."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
-        self._known: jwt.PyJWKSet | None = None
-        self._good_until = self._next_look = float("-inf")
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._key_set: jwt.PyJWKSet | None = None
+        self._good_until = float("-inf")
+        self._next_look = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self._fetch: Future[Any] | None = None
 
     async def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key with this id. One that is not known is looked up again, in one look for all who wait; one that is
-        known counts while a look goes on."""
-        held, now = self._held(key_id), time.monotonic()
-        if held is None or now >= self._good_until:
+        """The key with this id. A missing key is looked up at the provider again, in one look for all who wait; a key
+        that is here counts while a look goes on."""
+        key = self._current(key_id)
+        now = time.monotonic()
+        if key is None or now >= self._good_until:
             if self._looking is None and now >= self._next_look:
                 self._looking = asyncio.create_task(self._look())
-            if held is None and self._looking is not None:
+            if key is None and self._looking is not None:
                 await asyncio.shield(self._looking)
-        if self._known is None:
+        if self._key_set is None:
             raise HttpError(503, "busy", "The signing keys are not available; try again.", {"retry-after": "10"})
-        return self._held(key_id)
+        return self._current(key_id)
 
-    def _held(self, key_id: str | None) -> jwt.PyJWK | None:
-        keys = [] if self._known is None else self._known.keys
+    def _current(self, key_id: str | None) -> jwt.PyJWK | None:
+        """The key with this id among those of the last look; without an id, the only key."""
+        if self._key_set is None:
+            return None
+        keys = self._key_set.keys
         if key_id is None:
             return keys[0] if len(keys) == 1 else None
         return next((key for key in keys if key.key_id == key_id), None)
@@ -85,13 +92,15 @@ class _Keys:
                 threading.Thread(target=self._run, args=[fetch], name="keys of tokens", daemon=True).start()
                 self._fetch = fetch
             async with asyncio.timeout(2 * FETCH_SECONDS):
-                self._known = jwt.PyJWKSet.from_dict(await asyncio.wrap_future(self._fetch))
+                document = await asyncio.wrap_future(self._fetch)
+            self._key_set = jwt.PyJWKSet.from_dict(document)
         except Exception as error:  # whatever a provider may send; the old keys go on
             log.warning("The keys of tokens are not available: %s", str(error) or type(error).__name__)
         else:
             self._good_until = time.monotonic() + KEPT_SECONDS
         finally:
-            self._looking, self._next_look = None, time.monotonic() + AGAIN_SECONDS
+            self._looking = None
+            self._next_look = time.monotonic() + AGAIN_SECONDS
 
     def _run(self, fetch: Future[Any]) -> None:
         try:
@@ -102,88 +111,129 @@ class _Keys:
             fetch.set_exception(error)
 
     def _fetched(self) -> bytes:
-        if not self._place.startswith(("https://", "http://")):
-            return Path(self._place).expanduser().read_bytes()
-        deadline, content = time.monotonic() + 2 * FETCH_SECONDS, bytearray()
-        # HTTP_PROXY is not for a provider on this machine.
-        here = urlsplit(self._place).hostname in ("localhost", "127.0.0.1", "::1")
-        opener = build_opener(_NoRedirects, ProxyHandler({} if here else None))
-        with opener.open(self._place, timeout=FETCH_SECONDS) as answer:
-            while part := answer.read1(65_536):
-                content += part
+        if not self._location.startswith(("https://", "http://")):
+            return Path(self._location).expanduser().read_bytes()
+        deadline = time.monotonic() + 2 * FETCH_SECONDS
+        content = bytearray()
+        with self._opener().open(self._location, timeout=FETCH_SECONDS) as answer:
+            while True:
+                piece = answer.read1(_PIECE)
+                if not piece:
+                    return bytes(content)
+                content += piece
                 if len(content) > MOST_BYTES:
                     raise ValueError(f"its answer is longer than {MOST_BYTES:,} bytes")
                 if time.monotonic() > deadline:
                     raise TimeoutError
-        return bytes(content)
+
+    def _opener(self) -> OpenerDirector:
+        """HTTP without redirects, and past HTTP_PROXY if the provider is on this machine."""
+        is_on_this_machine = urlsplit(self._location).hostname in ("localhost", "127.0.0.1", "::1")
+        proxies: dict[str, str] | None = None  # those of the environment
+        if is_on_this_machine:
+            proxies = {}
+        return build_opener(_NoRedirects, ProxyHandler(proxies))
 
 
 def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
     """The way to enter, the routes that tell of it, and what a refusal adds. Raises InvalidInput: a setting is
     missing."""
-    given = settings.jwt
-    if given.jwks is None:
+    provider = settings.jwt
+    if provider.jwks is None:
         raise InvalidInput("http.jwt.issuer needs http.jwt.jwks, the URL or file of the provider's keys.")
-    if given.issuer is None or settings.public_url is None:
+    if provider.issuer is None or settings.public_url is None:
         raise InvalidInput("http.jwt.issuer needs http.public_url, the URL at which clients see this server.")
     public = settings.public_url.rstrip("/")
     resource = AnyHttpUrl(f"{public}/mcp")
-    scopes = [scope for scope in (given.read_scope, given.write_scope) if scope]
-    routes = create_protected_resource_routes(resource, [AnyHttpUrl(given.issuer)], scopes or None, "Memory")
-    more = f', resource_metadata="{build_resource_metadata_url(resource)}"'
-    audience = [public, f"{public}/mcp", f"{public}/"] if given.audience is None else [given.audience]
-    return _by_jwt(given, audience, _Keys(given.jwks)), routes, more
+    scopes = [scope for scope in (provider.read_scope, provider.write_scope) if scope]
+    routes = create_protected_resource_routes(resource, [AnyHttpUrl(provider.issuer)], scopes or None, "Memory")
+    challenge = f', resource_metadata="{build_resource_metadata_url(resource)}"'
+    audience = [public, f"{public}/mcp", f"{public}/"]
+    if provider.audience is not None:
+        audience = [provider.audience]
+    return _by_jwt(provider, audience, _Keys(provider.jwks)), routes, challenge
 
 
-def _by_jwt(given: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
-    algorithms = (given.algorithms or "").split(",")
-    told = False
+def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
+    algorithms = (settings.algorithms or "").split(",")
+    has_warned = False
 
-    async def enter(token: str | None) -> Principal | None:
-        nonlocal told
+    async def claims_of(token: str) -> Mapping[str, Any] | None:
+        """The claims of a token that the provider signed for this server; None: it is refused."""
         try:
-            head = jwt.get_unverified_header(token or "")
-            key = await keys.find(head.get("kid")) if head.get("alg") in algorithms else None
+            head = jwt.get_unverified_header(token)
+            if head.get("alg") not in algorithms:
+                return None
+            key = await keys.find(head.get("kid"))
             if key is None:
                 return None
-            claims = jwt.decode(
-                token or "",
+            return jwt.decode(
+                token,
                 key,
                 algorithms=algorithms,
                 audience=audience,
-                issuer=given.issuer,
-                options={"require": ["exp", "iss", "aud", given.tenant_claim]},
+                issuer=settings.issuer,
+                options={"require": ["exp", "iss", "aud", settings.tenant_claim]},
             )
         except (jwt.PyJWTError, ValueError) as error:
             log.debug("a token is refused: %s", error)
             return None
-        tenant = claims[given.tenant_claim]
-        try:
-            name = conversation_id_of(tenant) if isinstance(tenant, str) else None
-        except InvalidInput:
-            name = None
-        if name is None or name != tenant:  # of two that differ in their normal form, each could enter as the other
-            if not told:
-                log.warning("the claim %s of a token cannot be the name of a tenant", given.tenant_claim)
-                told = True
+
+    async def enter(token: str | None) -> Principal | None:
+        nonlocal has_warned
+        claims = await claims_of(token or "")
+        if claims is None:
             return None
-        return Principal(name, _scopes(given, claims.get("scope", claims.get("scp", ""))), session=_session(claims))
+        tenant = _tenant_name(claims[settings.tenant_claim])
+        if tenant is None:
+            if not has_warned:
+                log.warning("the claim %s of a token cannot be the name of a tenant", settings.tenant_claim)
+                has_warned = True
+            return None
+        scopes = _scopes(settings, claims.get("scope", claims.get("scp", "")))
+        return Principal(tenant, scopes, session=_session(claims))
 
     return enter
 
 
+def _tenant_name(claim: object) -> str | None:
+    """The tenant that a claim names; None: it cannot be the name of a tenant. A name that is not in its normal form is
+    refused: if two names have the same normal form, each could enter as the other."""
+    if not isinstance(claim, str):
+        return None
+    try:
+        name = conversation_id_of(claim)
+    except InvalidInput:
+        return None
+    if name != claim:
+        return None
+    return name
+
+
 def _session(claims: Mapping[str, Any]) -> str | None:
     """The session of a token (OpenID Connect), or the client that it was made for (RFC 9068)."""
-    named = (claims.get(name) for name in ("sid", "client_id", "azp"))
-    session = next((name for name in named if isinstance(name, str) and name.isprintable() and name), None)
-    if session is None or len(session) <= MAX_ID_CHARS:
-        return session
-    return hashlib.sha256(session.encode()).hexdigest()  # the beginnings of two long ones may be the same
+    for claim in ("sid", "client_id", "azp"):
+        session = claims.get(claim)
+        if isinstance(session, str) and session and session.isprintable():
+            if len(session) <= MAX_ID_CHARS:
+                return session
+            # Not its beginning: that of two long ones may be the same.
+            return hashlib.sha256(session.encode()).hexdigest()
+    return None
 
 
-def _scopes(settings: JwtSettings, claimed: object) -> frozenset[str]:
-    given = claimed.split() if isinstance(claimed, str) else claimed if isinstance(claimed, list) else ()
-    held = {scope for scope in given if isinstance(scope, str)}
-    wanted = {READ: settings.read_scope, WRITE: settings.write_scope}
-    allowed = {scope for scope, needed in wanted.items() if needed is None or needed in held}
-    return frozenset(allowed | ({OPERATOR} if settings.operator_scope in held else set()))
+def _scopes(settings: JwtSettings, claim: object) -> frozenset[str]:
+    """What a token allows: a scope that the settings do not ask for is allowed to every token, but for operators."""
+    claimed: set[str] = set()
+    if isinstance(claim, str):
+        claimed.update(claim.split())
+    elif isinstance(claim, list):
+        claimed.update(scope for scope in claim if isinstance(scope, str))
+    allowed: set[str] = set()
+    if settings.read_scope is None or settings.read_scope in claimed:
+        allowed.add(READ)
+    if settings.write_scope is None or settings.write_scope in claimed:
+        allowed.add(WRITE)
+    if settings.operator_scope in claimed:
+        allowed.add(OPERATOR)
+    return frozenset(allowed)

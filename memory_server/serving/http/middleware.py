@@ -11,7 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -37,6 +37,7 @@ from memory_server.serving.http.principals import (
     SESSION,
     Principal,
     named_in,
+    timezone_in,
     wire_from,
 )
 from memory_server.serving.http.rate_limits import LARGE_BYTES, RateLimiter
@@ -56,7 +57,10 @@ AGAIN_SECONDS = 1.0
 """How often the token of an open stream is looked at again."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
-_OPERATORS, PAGE = "/metrics", "/web"
+_OPERATORS = "/metrics"
+PAGE = "/web"
+_LOGGED_ROUTES = ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known", PAGE)
+"""Beginnings of paths that the log names; others may have an id or a name in them."""
 
 Enter = Callable[[str | None], Awaitable[Principal | None]]
 """Gives the caller with this token, which may be missing; None: nobody enters with it."""
@@ -65,8 +69,8 @@ Enter = Callable[[str | None], Awaitable[Principal | None]]
 @dataclass(frozen=True)
 class Middleware:
     """Passes allowed requests to `app`: every request to a `public` path; other requests only with a token that `enter`
-    accepts. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
-    WWW-Authenticate. `sessions`: headers may name users within a tenant."""
+    accepts. `limits` has the limits of each tenant, `hosts` names without a port. `challenge` is added to the header
+    WWW-Authenticate. With `sessions`, headers may name users within a tenant."""
 
     app: ASGIApp
     enter: Enter
@@ -82,10 +86,10 @@ class Middleware:
     @cached_property
     def _inside(self) -> ASGIApp:
         if not self.origins:
-            return self._authorized
+            return self._serve_or_refuse
         headers = ["retry-after", "www-authenticate"]
         return CORSMiddleware(
-            self._authorized,
+            self._serve_or_refuse,
             list(self.origins),
             ["GET", "POST"],
             ["*"],
@@ -95,7 +99,9 @@ class Middleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, status, scope["app"] = time.monotonic(), 0, self.app  # so Starlette raises for an unknown path
+        began = time.monotonic()
+        status = 0
+        scope["app"] = self.app  # so Starlette raises for an unknown path
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -104,26 +110,24 @@ class Middleware:
 
         headers = Headers(scope=scope)
         try:
-            await (self._refusal(headers) or self._within(scope))(scope, receive, noted)
+            answerer: ASGIApp = self._refusal(headers) or self._within(scope)
+            await answerer(scope, receive, noted)
         except asyncio.CancelledError:  # the process ends first
             if not status:
                 refused = HttpError(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
                 await refused.response()(scope, receive, noted)
             raise
         except Exception as error:
-            request = request_id()
-            log.exception("a request failed, request %s: %s", request, failure_text(error))
+            failed_request = request_id()
+            log.exception("a request failed, request %s: %s", failed_request, failure_text(error))
             if status:
                 raise
-            said = f"The request failed inside the server; its log says why, under {request}."
-            await HttpError(500, "server", said).response()(scope, receive, noted)
+            sentence = f"The request failed inside the server; its log says why, under {failed_request}."
+            await HttpError(500, "server", sentence).response()(scope, receive, noted)
         finally:
-            route = "/".join(scope["path"].split("/", 2)[:2])
-            known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known", PAGE) else "/…"
-            if status == 200 and known == "/v1":
-                known = scope["path"]  # with the name of a tool; what is no tool gets 404
+            route = _logged_route(scope["path"], status)
             milliseconds = (time.monotonic() - began) * 1000
-            log.info("%s %s %s %.0f ms", scope["method"], known, status or "-", milliseconds)
+            log.info("%s %s %s %.0f ms", scope["method"], route, status or "-", milliseconds)
 
     def _within(self, scope: Scope) -> ASGIApp:
         if self.beside is None or not scope["path"].startswith(f"{self.beside[0]}/"):
@@ -132,75 +136,114 @@ class Middleware:
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         """What a page that was made to call this address gets."""
-        if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEAD_BYTES:
+        head_bytes = sum(len(name) + len(value) for name, value in headers.raw)
+        if head_bytes > MOST_HEAD_BYTES:
             return HttpError(431, "size", "The head of the request is too large.").response()
         if "transfer-encoding" in headers and "content-length" in headers:
-            said = "Send Content-Length or Transfer-Encoding, and not both."
-            return HttpError(400, "form", said, {"connection": "close"}).response()
+            sentence = "Send Content-Length or Transfer-Encoding, and not both."
+            return HttpError(400, "form", sentence, {"connection": "close"}).response()
         host = headers.get("host", "").lower()
-        named = _HOST.fullmatch(host)
-        if named is None or named[1] not in self.hosts:
+        host_match = _HOST.fullmatch(host)
+        if host_match is None or host_match[1] not in self.hosts:
             return HttpError(421, "host", "This server does not have that name; see the setting http.hosts.").response()
         origin = headers.get("origin")
         own = (f"http://{host}", f"https://{host}")
         if origin is None or origin.lower() in (*self.origins, *own):
             return None
         # The page may read this sentence, which is the same for everybody, and so say what to set.
-        told = {"access-control-allow-origin": origin, "vary": "Origin"}
-        said = "Pages of that origin may not call; see the setting http.origins."
-        return HttpError(403, "origin", said, told).response()
+        readable = {"access-control-allow-origin": origin, "vary": "Origin"}
+        sentence = "Pages of that origin may not call; see the setting http.origins."
+        return HttpError(403, "origin", sentence, readable).response()
 
-    async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_or_refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to `app`: on a public path from everybody, on others from callers with a token. A refusal
+        becomes a response."""
+        is_public = scope["path"] in self.public and scope["method"] in ("GET", "HEAD")
         try:
-            is_public = scope["path"] in self.public and scope["method"] in ("GET", "HEAD")
-            await (self.app if is_public else self._let_in)(scope, receive, send)
-        except HTTPException as error:
-            said = "There is no such path, or it does not take this method."
-            await HttpError(error.status_code, "path", said, error.headers).response()(scope, receive, send)
+            if is_public:
+                await self.app(scope, receive, send)
+            else:
+                await self._serve_caller(scope, receive, send)
+        except HTTPException as error:  # Starlette knows no such path or method
+            sentence = "There is no such path, or it does not take this method."
+            refusal = HttpError(error.status_code, "path", sentence, headers=error.headers)
+            await refusal.response()(scope, receive, send)
         except (HttpError, MemoryServerError) as error:
-            refused = refused_for(error)
-            if refused.status == 429:
+            refusal = refused_for(error)
+            if refusal.status == 429:
                 await asyncio.sleep(TOO_MANY_SECONDS)
-            await refused.response()(scope, receive, send)
+            await refusal.response()(scope, receive, send)
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_caller(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find the caller by the token, read the whole body within the limits of the tenant, and pass both to `app`.
+        Raises HttpError, MemoryServerError: the request is refused."""
         headers = Headers(scope=scope)
         token = _bearer(headers)
-        caller = await self.enter(token)
-        if caller is None:
-            said = "Send a valid token in the header `Authorization: Bearer …`."
-            raise HttpError(401, "token", said, self._asking("invalid_token"))
-        needed = OPERATOR if scope["path"] == _OPERATORS else READ
-        if needed not in caller.scopes:
-            said = f"This token has no scope `{needed}`."
-            raise HttpError(403, "scope", said, self._asking("insufficient_scope"))
+        caller = await self._authenticated(token, scope["path"])
         caller.enter(scope)  # its connection is no stranger's while the body comes
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(415, "form", "Send the body as it is, without `Content-Encoding`.")
-        kind = _kind(headers) if scope["path"] == "/mcp" else "calls"
+        kind = "calls"
+        if scope["path"] == "/mcp" and _is_listening(headers):
+            kind = "streams"
         limits = self.limits[caller.tenant]
-        async with limits.request(kind):
-            usual, session = named_in(headers, CONVERSATION), named_in(headers, SESSION) or caller.session
-            wire, folder = wire_from(headers, sessions=self.sessions), named_in(headers, FOLDER, MOST_FOLDER_CHARS)
-            project = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
-            caller = replace(caller, name=caller.session, usual=usual, session=session, wire=wire)
-            caller = replace(caller, folder=folder, project=project)
+        async with limits.request(kind), AsyncExitStack() as turns:
+            caller = self._described(caller, headers)
             FOR.set(caller.tenant)
-            async with limits.large() if kind == "calls" and _is_large(headers) else nullcontext():
-                body = await _whole_body(headers, receive)
-                async with limits.turn(len(body)) if kind == "calls" else nullcontext():
-                    if crowded(body):
-                        said = f"The body has more than {MOST_VALUES:,} values; send less at a time."
-                        raise HttpError(413, "size", said)
-                    replace(caller, size=len(body)).enter(scope)
-                    call = self.app(scope, replaying(body, receive), send)
-                    await (self._while_let_in(token, call) if kind == "streams" else call)
+            if kind == "calls" and _is_large(headers):
+                await turns.enter_async_context(limits.large())
+            body = await _whole_body(headers, receive)
+            if kind == "calls":
+                await turns.enter_async_context(limits.turn(len(body)))
+            if crowded(body):
+                sentence = f"The body has more than {MOST_VALUES:,} values; send less at a time."
+                raise HttpError(413, "size", sentence)
+            replace(caller, size=len(body)).enter(scope)
+            call = self.app(scope, replaying(body, receive), send)
+            if kind == "streams":
+                await self._while_let_in(token, call)
+            else:
+                await call
+
+    async def _authenticated(self, token: str | None, path: str) -> Principal:
+        """The caller with this token. Raises HttpError: nobody enters with it, or its scopes do not allow this path."""
+        caller = await self.enter(token)
+        if caller is None:
+            sentence = "Send a valid token in the header `Authorization: Bearer …`."
+            raise HttpError(401, "token", sentence, self._asking("invalid_token"))
+        needed_scope = OPERATOR if path == _OPERATORS else READ
+        if needed_scope not in caller.scopes:
+            sentence = f"This token has no scope `{needed_scope}`."
+            raise HttpError(403, "scope", sentence, self._asking("insufficient_scope"))
+        return caller
+
+    def _described(self, caller: Principal, headers: Headers) -> Principal:
+        """The caller with what the headers say about this request. Raises InvalidInput: a header cannot be used."""
+        usual = named_in(headers, CONVERSATION)
+        session = named_in(headers, SESSION) or caller.session
+        wire = wire_from(headers, sessions=self.sessions)
+        folder = named_in(headers, FOLDER, MOST_FOLDER_CHARS)
+        project = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
+        timezone = timezone_in(headers) or caller.timezone
+        return replace(
+            caller,
+            name=caller.session,
+            usual=usual,
+            session=session,
+            wire=wire,
+            folder=folder,
+            project=project,
+            timezone=timezone,
+        )
 
     async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
         """A stream, which ends when its token does not count any more."""
         stream = asyncio.ensure_future(call)
         try:
-            while not (await asyncio.wait([stream], timeout=AGAIN_SECONDS))[0]:
+            while True:
+                ended, _running = await asyncio.wait([stream], timeout=AGAIN_SECONDS)
+                if ended:
+                    break
                 with suppress(HttpError):  # the keys of tokens are not available now, and an answer has begun
                     if await self.enter(token) is None:
                         return
@@ -214,9 +257,24 @@ class Middleware:
 
 
 def _bearer(headers: Headers) -> str | None:
-    given = headers.getlist("authorization")
-    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    return token.strip() if scheme.lower() == "bearer" else None
+    values = headers.getlist("authorization")
+    if len(values) != 1:
+        return None
+    scheme, _, token = values[0].partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    return token.strip()
+
+
+def _logged_route(path: str, status: int) -> str:
+    """The beginning of a path for the log: what follows may be an id or a name. The path of a tool that was called is
+    shown to its end."""
+    route = "/".join(path.split("/", 2)[:2])
+    if status == 200 and route == "/v1":
+        return path  # what is no tool gets 404
+    if route in _LOGGED_ROUTES:
+        return route
+    return "/…"
 
 
 def is_modern(headers: Headers) -> bool:
@@ -224,10 +282,10 @@ def is_modern(headers: Headers) -> bool:
     return headers.get("mcp-protocol-version", "") not in (*HANDSHAKE_PROTOCOL_VERSIONS, "")
 
 
-def _kind(headers: Headers) -> str:
-    """Streams that listen last long, so they do not count as calls. The SDK refuses a request whose headers say
-    something else than its body, except in the handshake era."""
-    return "streams" if is_modern(headers) and headers.get("mcp-method") == "subscriptions/listen" else "calls"
+def _is_listening(headers: Headers) -> bool:
+    """Whether a request of MCP is a stream that listens; it lasts long, so it does not count as a call. The SDK refuses
+    a request whose headers say something else than its body, except in the handshake era."""
+    return is_modern(headers) and headers.get("mcp-method") == "subscriptions/listen"
 
 
 def _is_large(headers: Headers) -> bool:
@@ -242,8 +300,8 @@ async def _whole_body(headers: Headers, receive: Receive) -> bytes:
     except BodyRefused as refused:
         match refused.reason:
             case "size":
-                said = f"The body has more than {MOST_BYTES:,} bytes; send less at a time."
-                raise HttpError(413, "size", said) from None
+                sentence = f"The body has more than {MOST_BYTES:,} bytes; send less at a time."
+                raise HttpError(413, "size", sentence) from None
             case "time":
                 raise HttpError(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
             case "gone":

@@ -13,13 +13,19 @@ from starlette.types import Scope
 
 from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.times import zone_named
 from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, RequestInfo
 from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
-READ, WRITE, OPERATOR = "read", "write", "operator"
+READ = "read"
+WRITE = "write"
+OPERATOR = "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))
-CONVERSATION, SESSION, FOLDER = "X-Memory-Conversation", "X-Memory-Session", "X-Memory-Folder"
+CONVERSATION = "X-Memory-Conversation"
+SESSION = "X-Memory-Session"
+FOLDER = "X-Memory-Folder"
 PROJECT = "X-Memory-Project"
+TIMEZONE = "X-Memory-Timezone"
 OF_SESSIONS = {name.encode() for name in (*HEADERS, METADATA_HEADER)}
 """Headers of memories that are apart within a tenant."""
 _KEY = "memory_server.caller"
@@ -29,9 +35,9 @@ _KEY = "memory_server.caller"
 class Principal:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
     settings. `session`: the one that the header names, else the name of the token: what one device said another finds
-    at once. `folder`: where the caller works, `project`: the key of its project. `name`: that of the token. `wire`: who
-    is meant within the tenant; each request says it again, since no connection lasts. `size`: bytes of the request's
-    body."""
+    at once. `timezone`: where the readers live, if not where the tenant does. `folder`: where the caller works,
+    `project`: the key of its project. `name`: that of the token. `wire`: who is meant within the tenant; each request
+    says it again, since no connection lasts. `size`: bytes of the request's body."""
 
     tenant: str | None
     scopes: frozenset[str]
@@ -40,6 +46,7 @@ class Principal:
     folder: str | None = None
     project: str | None = None
     name: str | None = None
+    timezone: str | None = None
     wire: RequestInfo = HTTP
     size: int = 0
 
@@ -59,6 +66,9 @@ class AccessToken(Protocol):
 
     @property
     def scopes(self) -> Collection[str]: ...
+
+    @property
+    def timezone(self) -> str | None: ...
 
 
 class Tokens(Protocol):
@@ -85,25 +95,33 @@ def caller_of(scope: Scope) -> Principal:
 def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
     """Who is meant within the tenant. Raises InvalidInput: a header cannot be used, or asks for a separation that this
     server does not make, because it does not offer `sessions`."""
-    asked = next((name for name, _ in headers.raw if name in OF_SESSIONS), None)
-    if asked is None:
+    user_headers = [name for name, _ in headers.raw if name in OF_SESSIONS]
+    if not user_headers:
         return HTTP
     if not sessions:
-        raise InvalidInput(
-            "The header {header} needs the toolset sessions, which is not offered; remove it.", asked.decode().title()
-        )
+        header = user_headers[0].decode().title()
+        raise InvalidInput("The header {header} needs the toolset sessions, which is not offered; remove it.", header)
     return RequestInfo(sessions_from(headers.items()), lasts=False)
 
 
 def named_in(headers: Headers, header: str, most: int = MAX_ID_CHARS) -> str | None:
     """The conversation, session, folder or project that a header names, percent-encoded UTF-8 of at most so many
     characters; None: the header is not there. Raises InvalidInput: it cannot be used."""
-    given = headers.getlist(header)
-    if len(given) > 1:
+    values = headers.getlist(header)
+    if len(values) > 1:
         raise InvalidInput("The header {header} is there more than once; send it once.", header)
-    if not given:
+    if not values:
         return None
     try:
-        return conversation_id_of(unquote_to_bytes(given[0]).decode(), f"header {header}", most)
+        name = unquote_to_bytes(values[0]).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput("The header {header} is not percent-encoded UTF-8.", header) from error
+    return conversation_id_of(name, f"header {header}", most)
+
+
+def timezone_in(headers: Headers) -> str | None:
+    """The time zone that the header names. Raises InvalidInput: it cannot be used, or there is no such zone."""
+    name = named_in(headers, TIMEZONE)
+    if name is None:
+        return None
+    return zone_named(name).key

@@ -42,7 +42,9 @@ class HttpError(Exception):
 
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.status, self.kind, self._headers = status, kind, headers
+        self.status = status
+        self.kind = kind
+        self._headers = headers
 
     def response(self) -> JSONResponse:
         body = {"error": {"kind": self.kind, "message": str(self)}}
@@ -53,11 +55,13 @@ def refused_for(error: BaseException, sentence: str | None = None) -> HttpError:
     """The refusal that says what `error` is about: for the failure of a tool, what it was that failed."""
     if isinstance(error, HttpError):
         return error
-    message = str(error) if sentence is None else sentence
+    if sentence is None:
+        sentence = str(error)
     cause = error
     while isinstance(cause, ToolFailed) and cause.__cause__ is not None:
         cause = cause.__cause__
-    for kind, status, name in _STATUS:
-        if isinstance(cause, kind):
-            return HttpError(status, name, message, _BUSY if status == 503 else None)
-    return HttpError(500, "server", message)
+    for error_type, status, kind in _STATUS:
+        if isinstance(cause, error_type):
+            headers = _BUSY if status == 503 else None
+            return HttpError(status, kind, sentence, headers)
+    return HttpError(500, "server", sentence)

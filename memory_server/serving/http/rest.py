@@ -20,14 +20,16 @@ from starlette.types import Receive, Scope, Send
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
-from memory_server.serving.http.principals import CONVERSATION, SESSION, WRITE, caller_of
+from memory_server.serving.http.principals import CONVERSATION, SESSION, TIMEZONE, WRITE, caller_of
 from memory_server.serving.http.refusals import HttpError, refused_for
 from memory_server.serving.http.tenants import Tenants
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Tool, ToolFailed, call
 from memory_server.version import __version__
 
-OPENAPI, ME, COMMANDS = "/v1/openapi.json", "/v1/me", "/v1/commands"
+OPENAPI = "/v1/openapi.json"
+ME = "/v1/me"
+COMMANDS = "/v1/commands"
 _JSON = "application/json"
 _ERROR = {
     "type": "object",
@@ -106,18 +108,12 @@ class _Called:
     read_only: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, caller = Request(scope, receive), caller_of(scope)
+        request = Request(scope, receive)
+        caller = caller_of(scope)
         name = request.path_params["tool"]
         tool = self.tools.get(name)
-        if tool is None and self.read_only and name in TOOLS and not TOOLS[name].only_reads:
-            raise HttpError(403, "scope", f"This server only reads, and {name} changes something.")
-        if tool is None and name in TOOLS:
-            refusal = (
-                f"This server does not offer {name}: its operator can start it with `--tools {name}`. GET {OPENAPI}"
-            )
-            raise HttpError(404, "not found", f"{refusal} describes the tools that it offers.")
         if tool is None:
-            raise HttpError(404, "not found", f"There is no such tool; GET {OPENAPI} describes those that are offered.")
+            raise self._not_offered(name)
         if not tool.only_reads and WRITE not in caller.scopes:
             raise HttpError(403, "scope", f"This token only reads, and {name} changes something.")
         arguments = _arguments(request, await request.body())
@@ -128,6 +124,19 @@ class _Called:
                 raise refused_for(failure, str(failure)) from failure
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
 
+    def _not_offered(self, name: str) -> HttpError:
+        """The refusal of a call of a tool that is not offered, or that is none."""
+        if name not in TOOLS:
+            sentence = f"There is no such tool; GET {OPENAPI} describes those that are offered."
+            return HttpError(404, "not found", sentence)
+        if self.read_only and not TOOLS[name].only_reads:
+            return HttpError(403, "scope", f"This server only reads, and {name} changes something.")
+        sentence = (
+            f"This server does not offer {name}: its operator can start it with `--tools {name}`. "
+            f"GET {OPENAPI} describes the tools that it offers."
+        )
+        return HttpError(404, "not found", sentence)
+
 
 @dataclass(frozen=True, slots=True)
 class _Commands:
@@ -137,32 +146,36 @@ class _Commands:
     tenants: Tenants
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, caller = Request(scope, receive), caller_of(scope)
-        given = _arguments(request, await request.body())
+        request = Request(scope, receive)
+        caller = caller_of(scope)
+        arguments = _arguments(request, await request.body())
         async with self.tenants.used(caller) as tenant:
             try:
-                said = await tenant.run(caller, request.path_params["name"], given)
+                result = await tenant.run(caller, request.path_params["name"], arguments)
             except (MemoryServerError, ValidationError) as error:
-                about = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-                raise refused_for(error, tenant.call(caller).memories.for_callers(about)) from error
-        await Response(orjson.dumps(said), media_type=_JSON)(scope, receive, send)
+                sentence = str(error)
+                if isinstance(error, ValidationError):
+                    sentence = error.errors()[0]["msg"]
+                raise refused_for(error, tenant.call(caller).memories.for_callers(sentence)) from error
+        await Response(orjson.dumps(result), media_type=_JSON)(scope, receive, send)
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+    """The arguments in a body. Raises HttpError: it is no JSON object, or has a name twice."""
+    content_type = request.headers.get("content-type", "").partition(";")[0]
+    if content_type.strip().lower() != _JSON:
         raise HttpError(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
     try:
-        given = orjson.loads(body)
+        arguments = orjson.loads(body)
         repeated = repeated_name(body)
     except ValueError as error:
         raise HttpError(400, "arguments", f"The body is not JSON: {error}.") from error
     if repeated is not None:
-        raise HttpError(
-            400, "arguments", f"The body has `{visible(shown(repeated))}` twice in one object; send it once."
-        )
-    if not isinstance(given, dict):
+        sentence = f"The body has `{visible(shown(repeated))}` twice in one object; send it once."
+        raise HttpError(400, "arguments", sentence)
+    if not isinstance(arguments, dict):
         raise HttpError(400, "arguments", "The body must be a JSON object with the arguments of the tool.")
-    return given
+    return arguments
 
 
 def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
@@ -171,16 +184,39 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
         "description": "Refused, or failed: one sentence says why; see Retry-After",
         "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
     }
-    usual = {CONVERSATION: "Conversation of calls that name none", SESSION: "Session; usually the name of the token"}
+    name_form = {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"}
+    zone_form = {"type": "string", "pattern": "^[A-Za-z0-9_+/-]{1,64}$", "examples": ["Asia/Shanghai"]}
     headers = [
-        {
-            "name": name,
-            "in": "header",
-            "description": f"{about}, percent-encoded UTF-8",
-            "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"},
-        }
-        for name, about in usual.items()
+        _header(CONVERSATION, "Conversation of calls that name none, percent-encoded UTF-8", name_form),
+        _header(SESSION, "Session; usually the name of the token, percent-encoded UTF-8", name_form),
+        _header(TIMEZONE, "Where the reader lives", zone_form),
     ]
+    paths: dict[str, Any] = {
+        ME: {
+            "get": {
+                "operationId": "me",
+                "summary": "Whom the token lets in, and which version answers",
+                "responses": {
+                    "200": {"description": "The result", "content": {_JSON: {"schema": _WHO}}},
+                    "default": refused,
+                },
+            }
+        }
+    }
+    for name, tool in tools.items():
+        paths[f"/v1/{name}"] = {
+            "post": {
+                "operationId": name,
+                "summary": tool.title.english,
+                "description": tool.description,
+                "parameters": headers,
+                "requestBody": {"required": True, "content": {_JSON: {"schema": tool.input_schema()}}},
+                "responses": {
+                    "200": {"description": "The result", "content": {_JSON: {"schema": tool.output_schema()}}},
+                    "default": refused,
+                },
+            }
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "memory-server", "version": __version__},
@@ -189,35 +225,10 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": {"Error": _ERROR},
         },
-        "paths": {
-            ME: {
-                "get": {
-                    "operationId": "me",
-                    "summary": "Whom the token lets in, and which version answers",
-                    "responses": {
-                        "200": {"description": "The result", "content": {_JSON: {"schema": _WHO}}},
-                        "default": refused,
-                    },
-                }
-            }
-        }
-        | {
-            f"/v1/{name}": {
-                "post": {
-                    "operationId": name,
-                    "summary": tool.title,
-                    "description": tool.description,
-                    "parameters": headers,
-                    "requestBody": {"required": True, "content": {_JSON: {"schema": tool.input_schema()}}},
-                    "responses": {
-                        "200": {
-                            "description": "The result",
-                            "content": {_JSON: {"schema": tool.output_schema()}},
-                        },
-                        "default": refused,
-                    },
-                }
-            }
-            for name, tool in tools.items()
-        },
+        "paths": paths,
     }
+
+
+def _header(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A header as OpenAPI describes it."""
+    return {"name": name, "in": "header", "description": description, "schema": schema}

@@ -29,16 +29,17 @@ END_SECONDS = 5.0
 """How long tenants have to close at the end."""
 GROWTH = 4
 """Bytes on disk that one byte of a request may become: in the journal, in a snapshot, and as words."""
-LOOK_SECONDS, LOOK_SHARE = 1.0, 0.1
-"""How often, at least, the size of a busy tenant is measured, because a short request such as for a backup may write
-much; and the share of the time that measuring may take."""
+LOOK_SECONDS = 1.0
+"""How often, at least, the size of a busy tenant is measured: a short request such as for a backup may write much."""
+LOOK_SHARE = 0.1
+"""The share of the time that measuring may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantMemories:
     """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
-    take, and lets nothing be added where there are none. `run` does a command or hook of a linked machine: its name,
-    what it is given, and the caller."""
+    take, and lets nothing be added where there are none. `run` does a command or hook of a linked machine; it takes its
+    name, its arguments and the caller."""
 
     memories: Memories
     make_server: MakeServer
@@ -59,7 +60,10 @@ class Tenant:
         self.subscriptions = Subscriptions(self._resolve)
         self.users = 0
         self.used = time.monotonic()
-        self._room, self._taken, self._next_look = inf, 0, 0.0
+        self._room = inf
+        self._taken = 0
+        """Bytes that requests since the last look may have taken."""
+        self._next_look = 0.0
 
     async def live(self, memories: AbstractAsyncContextManager[TenantMemories], idle_seconds: float) -> None:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
@@ -82,55 +86,72 @@ class Tenant:
     async def admit(self, size: int) -> None:
         """Before a request with a body of `size` bytes: measure again what is there, if it may be too much by now."""
         self._taken += size * GROWTH
-        if self._room < inf and (0 < self._room <= self._taken or time.monotonic() >= self._next_look):
+        if self._room == inf:
+            return
+        may_be_full = 0 < self._room <= self._taken
+        if may_be_full or time.monotonic() >= self._next_look:
             await self._measure()
 
     async def _measure(self) -> None:
         began = time.monotonic()
-        self._taken, self._next_look = 0, began + LOOK_SECONDS
+        self._taken = 0
+        self._next_look = began + LOOK_SECONDS
         self._room = await asyncio.to_thread(self._memories.room)
-        self._next_look = max(self._next_look, time.monotonic() + (time.monotonic() - began) / LOOK_SHARE)
+        ended = time.monotonic()
+        self._next_look = max(self._next_look, ended + (ended - began) / LOOK_SHARE)
 
-    async def run(self, caller: Principal, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What the command or hook `name` of a linked machine says."""
-        return await self._memories.run(name, given, caller)
+    async def run(self, caller: Principal, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of the command or hook `name` of a linked machine."""
+        return await self._memories.run(name, arguments, caller)
 
     def call(self, caller: Principal | None) -> Call:
         """The memories as this caller sees them; None: the request has no caller."""
         memories = self._memories.memories
         if caller is None:
             return Call(memories, memories.conversations)
-        usual = caller.usual
-        shown = memories.conversations if usual is None else memories.conversations.view(usual)
+        conversations = memories.conversations
+        if caller.usual is not None:
+            conversations = conversations.view(caller.usual)
+        project = None
+        if caller.project is not None:
+            project = Project(caller.project)
         asker = {"by": "REST", "cwd": caller.folder}
-        project = None if caller.project is None else Project(caller.project)
-        call = Call(memories, shown, caller.wire, asker, folder=caller.folder, project=project)
-        return call.in_session(caller.session)
+        call = Call(memories, conversations, caller.wire, asker, folder=caller.folder, project=project)
+        return call.in_session(caller.session).in_zone(caller.timezone)
 
     def _resolve(self, request: object) -> Call:
-        http = getattr(request, "request", None)
-        return self.call(caller_of(http.scope) if isinstance(http, Request) else None)
+        http_request = getattr(request, "request", None)
+        if not isinstance(http_request, Request):
+            return self.call(None)
+        return self.call(caller_of(http_request.scope))
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What a tenant is open for: its name (None: the data folder itself), and whether for changes too."""
+
+    name: str | None
+    can_change: bool
 
 
 class Tenants:
     """Opens tenants at their first request: at most `most` of them, each until it was idle for `idle_seconds`."""
 
     def __init__(self, opener: Opener, most: int, idle_seconds: float) -> None:
-        self._opener, self._most, self._idle_seconds = opener, most, idle_seconds
-        self._open: dict[tuple[str | None, bool], Tenant] = {}
+        self._opener = opener
+        self._most = most
+        self._idle_seconds = idle_seconds
+        self._open: dict[_Key, Tenant] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def used(self, caller: Principal) -> AsyncIterator[Tenant]:
         """The tenant of a caller, which stays open meanwhile. Raises HttpError: too many tenants are busy."""
-        key = caller.tenant, WRITE in caller.scopes
+        key = _Key(caller.tenant, can_change=WRITE in caller.scopes)
         tenant = self._open.get(key)
         if tenant is None or tenant.over.is_set():
             self._make_room()
-            tenant = self._open[key] = Tenant()
-            task = asyncio.create_task(self._live(key, tenant))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            tenant = self._begin(key)
         tenant.users += 1
         try:
             await asyncio.shield(tenant.ready)
@@ -140,20 +161,30 @@ class Tenants:
             tenant.users -= 1
             tenant.used = time.monotonic()
 
+    def _begin(self, key: _Key) -> Tenant:
+        """A new tenant, which a task of its own opens and closes."""
+        tenant = Tenant()
+        self._open[key] = tenant
+        task = asyncio.create_task(self._live(key, tenant))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return tenant
+
     def _make_room(self) -> None:
+        """Close the tenant that was idle for longest, if there is no room for one more. Raises HttpError: all are
+        busy."""
         if len(self._open) < self._most:
             return
-        idle = min(
-            (each for each in self._open.items() if not each[1].users), key=lambda each: each[1].used, default=None
-        )
-        if idle is None:
+        idle = {key: tenant for key, tenant in self._open.items() if not tenant.users}
+        if not idle:
             raise HttpError(503, "busy", "Too many tenants are busy; try again.", {"retry-after": "1"})
-        idle[1].over.set()
-        del self._open[idle[0]]
+        oldest = min(idle, key=lambda key: idle[key].used)
+        idle[oldest].over.set()
+        del self._open[oldest]
 
-    async def _live(self, key: tuple[str | None, bool], tenant: Tenant) -> None:
+    async def _live(self, key: _Key, tenant: Tenant) -> None:
         try:
-            await tenant.live(self._opener(*key), self._idle_seconds)
+            await tenant.live(self._opener(key.name, key.can_change), self._idle_seconds)
         except Exception as error:
             if tenant.ready.done():
                 log.exception("a tenant ended")

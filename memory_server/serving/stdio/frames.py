@@ -19,13 +19,12 @@ import orjson
 
 from memory_server.kernel.nesting import DEEPEST, MOST_VALUES, crowded, deeper
 
-PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one line at most. The longest valid call, 500 messages of many words, is far below."""
-_TOO_DEEP = (INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels.")
-_TOO_MANY = (INVALID_REQUEST, f"This message has more than {MOST_VALUES:,} values; send fewer at a time.")
-_NO_OBJECT = (INVALID_PARAMS, "`params` must be an object, with the parameters by name.")
 
 Message = dict[str, Any]
 """A request (with `id` and `method`), a notification (without `id`) or an answer of the client (without `method`), of
@@ -42,7 +41,22 @@ class Refusal:
 Frame = Message | Refusal
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is wrong with a line: the code of JSON-RPC and a sentence for whoever wrote the client."""
+
+    code: int
+    sentence: str
+
+
+_TOO_DEEP = _Fault(INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels.")
+_TOO_MANY = _Fault(INVALID_REQUEST, f"This message has more than {MOST_VALUES:,} values; send fewer at a time.")
+_NO_OBJECT = _Fault(INVALID_PARAMS, "`params` must be an object, with the parameters by name.")
+
+
 class Frames:
+    """Takes bytes in pieces of any size, and gives the frames of the lines that end in them."""
+
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._rest = bytearray()
@@ -62,13 +76,17 @@ class Frames:
 
     def end(self) -> list[Frame]:
         """The frame of a last line without a line end."""
-        line, size = bytes(self._rest), self._size
-        self._rest, self._size = bytearray(), 0
+        line = bytes(self._rest)
+        size = self._size
+        self._rest = bytearray()
+        self._size = 0
         if size > self._longest:
-            why = f"This line has {size:,} bytes; send at most {self._longest:,} in one message."
-            return [Refusal(error_line(INVALID_REQUEST, why))]
+            sentence = f"This line has {size:,} bytes; send at most {self._longest:,} in one message."
+            return [Refusal(error_line(INVALID_REQUEST, sentence))]
         frame = frame_of(line)
-        return [] if frame is None else [frame]
+        if frame is None:
+            return []
+        return [frame]
 
     def _take(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -84,16 +102,23 @@ def frame_of(line: bytes) -> Frame | None:
     if not line:
         return None
     value, fault = _read(line)
-    fields = value if isinstance(value, dict) else {}
+    fields: Message = {}
+    if isinstance(value, dict):
+        fields = value
     id_ = fields.get("id")
-    if fault is None and "method" not in fields and ("result" in fields or "error" in fields):
-        return fields if _is_id(id_) else None
-    fault = fault or _fault(value)
+    if fault is None and _is_answer(fields):
+        if not _is_id(id_):
+            return None
+        return fields
+    if fault is None:
+        fault = _fault_of(value)
     if fault is None:
         return fields
-    if fault == _NO_OBJECT and "id" not in fields:
+    if fault is _NO_OBJECT and "id" not in fields:
         return None
-    return Refusal(error_line(*fault, id_ if _is_id(id_) or isinstance(id_, float) else None))
+    if not _is_id(id_) and not isinstance(id_, float):
+        id_ = None
+    return Refusal(error_line(fault.code, fault.sentence, id_))
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
@@ -107,42 +132,55 @@ def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
     return json.dumps(error).encode() + b"\n"
 
 
-def _read(line: bytes) -> tuple[Any, tuple[int, str] | None]:
+def _read(line: bytes) -> tuple[Any, _Fault | None]:
     """The value of a line, and what is wrong with the line as JSON."""
     try:
         value = orjson.loads(line)
-        return value, _TOO_DEEP if deeper(value) else _TOO_MANY if crowded(line) else None
     except orjson.JSONDecodeError as problem:
-        if "depth" in str(problem):
-            return None, _TOO_DEEP
-        try:
-            # It may be JSON that cannot be used, such as half of a character: then its id is known.
-            value = json.loads(line.decode(), parse_constant=_refuse_constant)
-        except ValueError:
-            return None, (PARSE_ERROR, f"This line is not JSON in UTF-8: {problem}.")
-        return value, (
-            INVALID_PARAMS,
-            f"This line cannot be used: {problem}; send whole characters and finite numbers.",
-        )
+        return _read_leniently(line, problem)
+    if deeper(value):
+        return value, _TOO_DEEP
+    if crowded(line):
+        return value, _TOO_MANY
+    return value, None
+
+
+def _read_leniently(line: bytes, problem: orjson.JSONDecodeError) -> tuple[Any, _Fault]:
+    """The value of a line that orjson refused because of `problem`, and the fault to answer with. The line may be JSON
+    that cannot be used, such as half of a character: then the value has the id for the answer."""
+    if "depth" in str(problem):
+        return None, _TOO_DEEP
+    try:
+        value = json.loads(line.decode(), parse_constant=_refuse_constant)
+    except ValueError:
+        return None, _Fault(PARSE_ERROR, f"This line is not JSON in UTF-8: {problem}.")
+    sentence = f"This line cannot be used: {problem}; send whole characters and finite numbers."
+    return value, _Fault(INVALID_PARAMS, sentence)
 
 
 def _refuse_constant(constant: str) -> Any:
     raise ValueError(constant)  # NaN and Infinity are not JSON
 
 
-def _fault(value: Any) -> tuple[int, str] | None:
-    """What is wrong with a value as a request or notification: a code and a sentence; None if nothing is."""
+def _is_answer(fields: Message) -> bool:
+    return "method" not in fields and ("result" in fields or "error" in fields)
+
+
+def _fault_of(value: Any) -> _Fault | None:
+    """What is wrong with a value as a request or notification; None if nothing is."""
     if isinstance(value, list):
-        return INVALID_REQUEST, "Batches are not part of MCP; send one message per line."
+        return _Fault(INVALID_REQUEST, "Batches are not part of MCP; send one message per line.")
     if not isinstance(value, dict):
-        return INVALID_REQUEST, "This message is not a JSON object; send one object per line."
+        return _Fault(INVALID_REQUEST, "This message is not a JSON object; send one object per line.")
     if value.get("jsonrpc") != "2.0":
-        return INVALID_REQUEST, '`jsonrpc` must be "2.0".'
+        return _Fault(INVALID_REQUEST, '`jsonrpc` must be "2.0".')
     if not isinstance(value.get("method"), str):
-        return INVALID_REQUEST, "`method` must be text, the name of a method."
+        return _Fault(INVALID_REQUEST, "`method` must be text, the name of a method.")
     if "id" in value and not _is_id(value["id"]):
-        return INVALID_REQUEST, "`id` must be text or a whole number."
-    return None if isinstance(value.get("params"), dict | None) else _NO_OBJECT
+        return _Fault(INVALID_REQUEST, "`id` must be text or a whole number.")
+    if not isinstance(value.get("params"), dict | None):
+        return _NO_OBJECT
+    return None
 
 
 def _is_id(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Two threads between file descriptors and the SDK's session: one reads lines, one writes them.
+"""Lines between a client and the SDK's session, over two file descriptors or over a stream of bytes.
 
 Unreadable lines are answered here (frames.py), so the session gets only messages. No more is read while the session has
 not taken what was read before, or while `MOST_IN_FLIGHT` requests have no answer that the client has read.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from queue import SimpleQueue
-from socket import SHUT_RD, socket
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import anyio
 import mcp_types as types
@@ -32,8 +32,6 @@ _UNTAKEN = 16
 """Messages that wait for the session, at most."""
 _AT_ONCE = 32
 """Lines written at once, if so many wait."""
-_WAIT_MS = 200
-"""Milliseconds between two looks whether somebody still waits for the output."""
 _PIECE = 64 * 1024
 """Bytes read at once: what a pipe holds on Linux."""
 
@@ -41,47 +39,60 @@ Key = Hashable
 """What an answer belongs to: the id of a request, or the refusal of a line."""
 
 
-class Lines:
-    """The connection to one client over two file descriptors: `incoming` is the read side for the SDK's session, and
-    this object the write side.
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A line for the client, and what it answers; None: it answers nothing."""
 
-    `control` is a socket that can be read when the input must end; with it, the threads end with the connection.
-    In the event loop, `ended` is called when the input ends, `broken` when the client reads no more output, and `first`
-    when the first answer was written.
-    """
+    line: bytes
+    answered: Key
 
-    def __init__(
-        self,
-        reading: int,
-        writing: int,
-        *,
-        ended: Callable[[], None],
-        broken: Callable[[], None],
-        first: Callable[[], None],
-        control: socket | None = None,
-    ) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What is called in the event loop: `ended` when the input ends, `broken` when the client reads no more output, and
+    `first` when the first answer was written."""
+
+    ended: Callable[[], None]
+    broken: Callable[[], None]
+    first: Callable[[], None]
+
+
+class ByteStream(Protocol):
+    """Input and output of a client in another process."""
+
+    async def read(self) -> bytes:
+        """The next bytes of the input; empty: it has ended."""
+
+    async def write(self, data: bytes) -> None:
+        """Write to the output, as fast as the client reads it. Raises OSError: nobody reads it any more."""
+
+
+class Lines(ABC):
+    """The connection to one client: `incoming` is the read side for the SDK's session, and this object the write
+    side."""
+
+    def __init__(self, events: Events) -> None:
         self._deliver, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](_UNTAKEN)
-        self._reading, self._writing = reading, writing
-        self._ended, self._broken, self._first = ended, broken, first
-        self._control = control
-        self._threads: list[threading.Thread] = []
-        self._abandoned = False
-        self._loop = asyncio.get_running_loop()
+        self._events = events
         self._unanswered: Counter[Key] = Counter()
         """Requests in flight; a client may use an id twice."""
         self._slots = asyncio.Semaphore(MOST_IN_FLIGHT)
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._stopped = self._wrote = False
-        self._queue: SimpleQueue[tuple[bytes, Key] | None] = SimpleQueue()
-        self._drained = threading.Event()
+        self._stopped = False
+        self._wrote = False
 
+    @abstractmethod
     def start(self) -> None:
-        # Daemon threads: a read cannot be interrupted on every system, and must not keep the process alive.
-        for work, name in ((self._reader, "stdin"), (self._writer, "stdout")):
-            thread = threading.Thread(target=work, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        """Begin to read and to write."""
+
+    @abstractmethod
+    async def drain(self, seconds: float) -> None:
+        """Wait until all answers have been written, at most `seconds`. Nothing is written after that."""
+
+    @abstractmethod
+    def _put(self, output: _Output) -> None:
+        """Queue a line for the client."""
 
     def stop(self) -> None:
         self._stopped = True
@@ -94,18 +105,6 @@ class Lines:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._quiet.wait(), seconds)
 
-    async def drain(self, seconds: float) -> None:
-        """Wait until all answers have been written, at most `seconds`. Nothing is written after that."""
-        self._queue.put(None)
-        await asyncio.to_thread(self._drained.wait, seconds)
-        self._abandoned = True
-        self.stop()
-        self._slots.release()  # the reader may wait for a place among the requests in flight
-        if self._control is not None:
-            self._control.shutdown(SHUT_RD)  # this ends the reader
-            for thread in self._threads:
-                await asyncio.to_thread(thread.join, seconds)
-
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message of the session."""
         match item.message:
@@ -114,14 +113,16 @@ class Lines:
                 plain: dict[str, Any] = {"jsonrpc": "2.0", "id": id_, "result": result}
             case message:
                 plain = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        answered = None if "method" in plain else plain.get("id")
+        answered = None
+        if "method" not in plain:
+            answered = plain.get("id")
         try:
             line = encoded(plain)
         except TypeError as error:
             line = error_line(types.INTERNAL_ERROR, f"The answer cannot be written as JSON: {error}.", answered)
-        self._queue.put((line, answered))
+        self._put(_Output(line, answered))
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: B027 - the SDK wants it
         """What was sent is still written; `drain` waits for it."""
 
     async def __aenter__(self) -> Self:
@@ -138,11 +139,13 @@ class Lines:
                     return
                 if isinstance(frame, Refusal):
                     await self._enter(frame)
-                    self._queue.put((frame.line, frame))
+                    self._put(_Output(frame.line, answered=frame))
                     continue
-                if "id" in frame and "method" in frame and frame["method"] not in LASTING:
+                is_request = "id" in frame and "method" in frame
+                if is_request and frame["method"] not in LASTING:
                     await self._enter(frame["id"])
-                if (message := self._session_message(frame)) is not None:
+                message = self._session_message(frame)
+                if message is not None:
                     await self._deliver.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.stop()  # the session has ended
@@ -154,13 +157,14 @@ class Lines:
 
     def _leave(self, key: Key) -> None:
         """A request was answered, or never will be."""
-        if key in self._unanswered:
-            self._unanswered[key] -= 1
-            if not self._unanswered[key]:
-                del self._unanswered[key]
-            self._slots.release()
-            if not self._unanswered:
-                self._quiet.set()
+        if key not in self._unanswered:
+            return
+        self._unanswered[key] -= 1
+        if not self._unanswered[key]:
+            del self._unanswered[key]
+        self._slots.release()
+        if not self._unanswered:
+            self._quiet.set()
 
     def _session_message(self, fields: Message) -> SessionMessage | None:
         # Requests and notifications without validation: frames.py has checked everything that the models would check.
@@ -168,28 +172,56 @@ class Lines:
             with contextlib.suppress(ValueError):
                 return SessionMessage(types.jsonrpc_message_adapter.validate_python(fields, by_name=False))
             return None
-        said: dict[str, Any] = {"jsonrpc": "2.0", "method": fields["method"], "params": fields.get("params")}
+        content: dict[str, Any] = {"jsonrpc": "2.0", "method": fields["method"], "params": fields.get("params")}
         if "id" not in fields:
-            return SessionMessage(types.JSONRPCNotification.model_construct(**said))
+            return SessionMessage(types.JSONRPCNotification.model_construct(**content))
 
         async def leave() -> None:
             self._leave(fields["id"])
 
-        request = types.JSONRPCRequest.model_construct(id=fields["id"], **said)
+        request = types.JSONRPCRequest.model_construct(id=fields["id"], **content)
         return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=leave))
 
-    def _written(self, answered: list[Key]) -> None:
+    def _note_written(self, answered: list[Key]) -> None:
+        """Note that lines were written. `answered`: what each of them answers."""
         for key in answered:
             self._leave(key)
         if answered and not self._wrote:
             self._wrote = True
-            self._first()
+            self._events.first()
 
-    def _lost(self) -> None:
+    def _note_lost(self) -> None:
+        """Note that nobody reads the output any more."""
         self.stop()
-        self._broken()
+        self._events.broken()
 
-    # --- the two threads -----------------------------------------------------------------------------------
+
+class DescriptorLines(Lines):
+    """Lines over two file descriptors, with a thread that reads and one that writes: a descriptor may be of any kind,
+    and not every system can wait for it in an event loop."""
+
+    def __init__(self, reading: int, writing: int, events: Events) -> None:
+        super().__init__(events)
+        self._reading = reading
+        self._writing = writing
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[_Output | None] = SimpleQueue()
+        """Lines to write; None is the last."""
+        self._drained = threading.Event()
+
+    def start(self) -> None:
+        # Daemon threads: a read cannot be interrupted on every system, and must not keep the process alive.
+        for work, name in ((self._reader, "stdin"), (self._writer, "stdout")):
+            threading.Thread(target=work, name=name, daemon=True).start()
+
+    async def drain(self, seconds: float) -> None:
+        self._queue.put(None)
+        await asyncio.to_thread(self._drained.wait, seconds)
+        self.stop()
+        self._slots.release()  # the reader may wait for a place among the requests in flight
+
+    def _put(self, output: _Output) -> None:
+        self._queue.put(output)
 
     def _tell(self, call: Callable[..., object], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop was closed
@@ -199,31 +231,13 @@ class Lines:
         frames = Frames()
         # An OSError is the same as the end.
         with contextlib.suppress(OSError):
-            while not self._stopped and (data := self._read()):
+            while not self._stopped:
+                data = os.read(self._reading, _PIECE)
+                if not data:
+                    break
                 self._hand_over(frames.feed(data))
             self._hand_over(frames.end())
-        self._tell(self._ended)
-
-    def _read(self) -> bytes:
-        if self._control is not None:
-            poll = select.poll()
-            poll.register(self._reading, select.POLLIN)
-            poll.register(self._control, select.POLLIN)
-            if any(number == self._control.fileno() for number, _ in poll.poll()):
-                return b""
-        return os.read(self._reading, _PIECE)
-
-    def _write(self, data: memoryview) -> int:
-        """Write some of `data`; with a control descriptor without waiting for a client that does not read."""
-        if self._control is None:
-            return os.write(self._writing, data)
-        poll = select.poll()
-        poll.register(self._writing, select.POLLOUT)
-        while not poll.poll(_WAIT_MS) and not self._abandoned:
-            pass
-        if self._abandoned:  # the number may soon be that of another client's file
-            raise BrokenPipeError
-        return os.write(self._writing, data[: select.PIPE_BUF])
+        self._tell(self._events.ended)
 
     def _hand_over(self, frames: list[Frame]) -> None:
         """Give the frames to the event loop, and wait until it has taken them."""
@@ -237,18 +251,73 @@ class Lines:
             self.stop()
 
     def _writer(self) -> None:
+        """Write the lines of the queue until None comes, some at once."""
+        is_last_batch = False
         try:
-            batch: list[tuple[bytes, Key] | None] = []
-            while None not in batch:
+            while not is_last_batch:
                 batch = [self._queue.get()]
                 while len(batch) < _AT_ONCE and not self._queue.empty():
                     batch.append(self._queue.get())
-                lines = [item for item in batch if item is not None]
-                rest = memoryview(b"".join(line for line, _ in lines))
+                is_last_batch = None in batch
+                outputs = [output for output in batch if output is not None]
+                rest = memoryview(b"".join([output.line for output in outputs]))
                 while rest:
-                    rest = rest[self._write(rest) :]
-                self._tell(self._written, [answered for _, answered in lines])
+                    written_bytes = os.write(self._writing, rest)
+                    rest = rest[written_bytes:]
+                self._tell(self._note_written, [output.answered for output in outputs])
         except OSError:
-            self._tell(self._lost)
+            self._tell(self._note_lost)
         finally:
             self._drained.set()
+
+
+class StreamLines(Lines):
+    """Lines over a stream of bytes, in the event loop."""
+
+    def __init__(self, stream: ByteStream, events: Events) -> None:
+        super().__init__(events)
+        self._stream = stream
+        self._queue: asyncio.Queue[_Output | None] = asyncio.Queue()
+        """Lines to write; None is the last."""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._write_lines())]
+
+    async def drain(self, seconds: float) -> None:
+        self._queue.put_nowait(None)
+        _reading, writing = self._tasks
+        await asyncio.wait([writing], timeout=seconds)
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _put(self, output: _Output) -> None:
+        self._queue.put_nowait(output)
+
+    async def _read_lines(self) -> None:
+        frames = Frames()
+        while not self._stopped:
+            data = await self._stream.read()
+            if not data:
+                break
+            await self._take(frames.feed(data))
+        await self._take(frames.end())
+        self._events.ended()
+
+    async def _write_lines(self) -> None:
+        """Write the lines of the queue until None comes, some at once."""
+        is_last_batch = False
+        while not is_last_batch:
+            batch = [await self._queue.get()]
+            while len(batch) < _AT_ONCE and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            is_last_batch = None in batch
+            outputs = [output for output in batch if output is not None]
+            try:
+                await self._stream.write(b"".join([output.line for output in outputs]))
+            except OSError:
+                self._note_lost()
+                return
+            self._note_written([output.answered for output in outputs])

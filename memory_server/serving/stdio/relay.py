@@ -31,8 +31,8 @@ _UNAVAILABLE = -32000
 
 @dataclass(slots=True)
 class Relay:
-    """Takes the place of the SDK's server in `runner.session`; `headers` are those of the window. `version`: what the
-    handshake agreed on."""
+    """Takes the place of the SDK's server in `runner.session`; `headers` are those of the window. `version` is the
+    version of the protocol that the handshake agreed on."""
 
     remote: Remote
     headers: Mapping[str, str]
@@ -43,39 +43,50 @@ class Relay:
 
     async def run(self, incoming: Any, outgoing: Any, _options: object) -> None:
         """Carry messages until `incoming` ends."""
-        http, transport = self.remote.http, _Sentences(self.remote)
-        headers = [*http.headers.items(), *self.headers.items()]
+        http = self.remote.http
+        client = httpx2.AsyncClient(
+            base_url=http.base_url,
+            headers=[*http.headers.items(), *self.headers.items()],
+            transport=_Sentences(self.remote),
+            timeout=http.timeout,
+        )
         async with (
-            httpx2.AsyncClient(
-                base_url=http.base_url, headers=headers, transport=transport, timeout=http.timeout
-            ) as carried,
-            streamable_http_client("/mcp", http_client=carried, max_sse_event_size=None) as (answers, asked),
+            client,
+            streamable_http_client("/mcp", http_client=client, max_sse_event_size=None) as (answers, requests),
             anyio.create_task_group() as group,
         ):
-
-            async def back() -> None:
-                async for item in answers:
-                    if isinstance(item, SessionMessage):
-                        message = item.message
-                        if isinstance(message, types.JSONRPCResponse) and "protocolVersion" in message.result:
-                            self.version = str(message.result["protocolVersion"])
-                        await outgoing.send(item)
-
-            group.start_soon(back)
+            group.start_soon(self._carry_back, answers, outgoing)
             async for item in incoming:
                 if isinstance(item, SessionMessage):
-                    about = ClientMessageMetadata(headers=self._repeated(item.message))
-                    await asked.send(SessionMessage(item.message, about))
+                    metadata = ClientMessageMetadata(headers=self._repeated(item.message))
+                    await requests.send(SessionMessage(item.message, metadata))
             group.cancel_scope.cancel()
 
+    async def _carry_back(self, answers: Any, outgoing: Any) -> None:
+        """Give the messages of the server to the window, and note the version that it answers `initialize` with."""
+        async for item in answers:
+            if not isinstance(item, SessionMessage):
+                continue
+            message = item.message
+            if isinstance(message, types.JSONRPCResponse) and "protocolVersion" in message.result:
+                self.version = str(message.result["protocolVersion"])
+            await outgoing.send(item)
+
     def _repeated(self, message: Any) -> dict[str, str]:
-        """What HTTP repeats of a message."""
-        params, method = getattr(message, "params", None) or {}, getattr(message, "method", "")
+        """The headers that repeat what a message says, as the protocol wants it over HTTP."""
+        method = getattr(message, "method", "")
+        if method == "initialize":
+            return {}
+        params = getattr(message, "params", None) or {}
         version = (params.get("_meta") or {}).get(_VERSION)
-        if method == "initialize" or version is None:
-            return {MCP_PROTOCOL_VERSION_HEADER: self.version} if self.version and method != "initialize" else {}
+        if version is None:  # the message is of the handshake era
+            if not self.version:
+                return {}
+            return {MCP_PROTOCOL_VERSION_HEADER: self.version}
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
-        if (name := params.get(NAME_BEARING_METHODS.get(method, ""))) is not None:
+        name_field = NAME_BEARING_METHODS.get(method, "")
+        name = params.get(name_field)
+        if name is not None:
             headers[MCP_NAME_HEADER] = encode_header_value(str(name))
         return headers
 
@@ -92,22 +103,28 @@ class _Sentences(httpx2.AsyncBaseTransport):
             answer = await self.remote.http.send(request, stream=True)
         except (httpx2.HTTPError, OSError) as error:
             return _refusal(self.remote.reason_of(error))
-        if answer.headers.get("content-type", "").startswith("text/event-stream") and answer.is_success:
+        is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+        if is_stream and answer.is_success:
             return httpx2.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
         try:
             answer = await self.remote.whole(answer)
-        except (NotReached, httpx2.HTTPError, OSError) as error:
-            return _refusal(str(error) if isinstance(error, NotReached) else self.remote.reason_of(error))
-        if (said := self.remote.trouble_of(answer)) is not None:
-            return _refusal(said)
-        if b'"jsonrpc"' in answer.content or (answer.status_code < 400 and not _is_asked(request)):
+        except NotReached as error:
+            return _refusal(str(error))
+        except (httpx2.HTTPError, OSError) as error:
+            return _refusal(self.remote.reason_of(error))
+        trouble = self.remote.trouble_of(answer)
+        if trouble is not None:
+            return _refusal(trouble)
+        if b'"jsonrpc"' in answer.content:
             return answer
-        if answer.status_code < 400:  # the client would wait for ever
+        if answer.status_code >= 400:
+            return _refusal(str(self.remote.refusal_of(answer)))
+        if _needs_answer(request):  # the client would wait for ever
             return _refusal(str(self.remote.not_ours()))
-        return _refusal(str(self.remote.refusal_of(answer)))
+        return answer
 
 
-def _is_asked(request: httpx2.Request) -> bool:
+def _needs_answer(request: httpx2.Request) -> bool:
     """Whether this is a request of the protocol, which needs an answer; a notification and an answer need none."""
     try:
         message = json.loads(request.content)
@@ -116,6 +133,6 @@ def _is_asked(request: httpx2.Request) -> bool:
     return isinstance(message, dict) and "method" in message and "id" in message
 
 
-def _refusal(said: str) -> httpx2.Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": _UNAVAILABLE, "message": said}}
-    return httpx2.Response(503, json=error)
+def _refusal(sentence: str) -> httpx2.Response:
+    error = {"code": _UNAVAILABLE, "message": sentence}
+    return httpx2.Response(503, json={"jsonrpc": "2.0", "id": None, "error": error})

@@ -9,12 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from socket import socket
+from functools import partial
 from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from memory_server.serving.stdio.lines import Lines
+from memory_server.serving.stdio.lines import DescriptorLines, Events, Lines
 
 log = logging.getLogger(__name__)
 
@@ -43,27 +43,28 @@ async def serve(
         await until_parent_is_gone()
         stopped.set()
 
-    with _standard() if descriptors is None else contextlib.nullcontext(descriptors) as places:
+    with contextlib.ExitStack() as stack:
+        if descriptors is None:
+            descriptors = stack.enter_context(_standard())
         on_signals(stopped.set)
         async with _beside(watch_parent()):
-            await session(server, settle, places, stopped)
+            await session(server, settle, partial(DescriptorLines, *descriptors), stopped)
 
 
 async def session(
     server: Server[Any],
     settle: Callable[[], Coroutine[Any, Any, object]],
-    descriptors: tuple[int, int],
+    lines_to_client: Callable[[Events], Lines],
     stopped: asyncio.Event,
-    control: socket | None = None,
 ) -> None:
-    """Serve the client of `descriptors` (to read, to write) until its input ends, it reads no more output, or `stopped`
-    is set.
+    """Serve one client until its input ends, it reads no more output, or `stopped` is set.
 
     `settle` starts after the first answer, so that it does not delay the connection, and is cancelled at the end.
-    `control`: a socket that can be read when the session must end; then no thread stays behind.
+    `lines_to_client` makes the connection to the client, with what is to be called.
     """
-    input_ended, answered = asyncio.Event(), asyncio.Event()
-    lines = Lines(*descriptors, ended=input_ended.set, broken=stopped.set, first=answered.set, control=control)
+    input_ended = asyncio.Event()
+    answered = asyncio.Event()
+    lines = lines_to_client(Events(ended=input_ended.set, broken=stopped.set, first=answered.set))
 
     async def settle_later() -> None:
         await answered.wait()
@@ -86,16 +87,16 @@ async def session(
         await lines.drain(_DRAIN_SECONDS)
 
 
-async def _first_of(session: asyncio.Task[None], *others: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the first of them; the others, except the session, are cancelled."""
-    async with _beside(*others) as tasks:
+async def _first_of(session: asyncio.Task[None], *events: Coroutine[Any, Any, Any]) -> None:
+    """Wait until the session or one of the events ends; the other events are cancelled, the session is not."""
+    async with _beside(*events) as tasks:
         await asyncio.wait({session, *tasks}, return_when=asyncio.FIRST_COMPLETED)
 
 
 @contextlib.asynccontextmanager
 async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
     """Run `work` meanwhile and cancel it at the end."""
-    tasks = [asyncio.create_task(each) for each in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:
         yield tasks
     finally:
@@ -108,7 +109,8 @@ async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
 def _standard() -> Iterator[tuple[int, int]]:
     """Standard input and output under other numbers. Meanwhile 0 is empty and 1 is standard error, so that prints and
     child processes cannot write to the client. They are not closed: a thread may still wait on them."""
-    reading, writing = os.dup(0), os.dup(1)
+    reading = os.dup(0)
+    writing = os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     _put_in_place(empty, 0)
     os.close(empty)
@@ -139,18 +141,18 @@ def on_signals(end: Callable[[], None]) -> None:
     It does nothing outside of the main thread, where Python does not handle signals.
     """
     loop = asyncio.get_running_loop()
-    wanted = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    signals = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
     # A signal that is ignored on purpose, as by nohup, stays ignored.
-    wanted = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
+    handled = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
 
     def first() -> None:
-        for number in wanted:
+        for number in handled:
             with contextlib.suppress(NotImplementedError):
                 loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
         end()
 
-    for number in wanted:
+    for number in handled:
         try:
             loop.add_signal_handler(number, first)
         except NotImplementedError:  # Windows

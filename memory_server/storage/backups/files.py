@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from io import BufferedReader
 from itertools import count
 from pathlib import Path
-from typing import Any
 
+from languages import Sentence, _
 from memory_server.conversations import record_lines
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import files as folders
@@ -33,23 +33,15 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.files import FileLock, advice_on
 from memory_server.kernel.readers import way
 from memory_server.kernel.text import visible
-from sandbox.locale import _
+from memory_server.storage.backups.reading import FORMAT, VERSION, conversations_in, facts_in
 
 ENDING = ".backup.gz"
-FORMAT = "memory-server backup"
-VERSION = 1
 LEVEL = 6
-"""gzip's usual level: 9 takes twice the time for 1 % less."""
-MAX_FACTS_BYTES = 64 * 1024
-"""Most bytes of the line of facts; it has about 250."""
-MOST_UNPACKED = 200
-"""Bytes to which one byte of a backup may unpack: memories have 4 to 30, and gzip's maximum is 1,030."""
-LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
-"""Bytes to which any backup may unpack, some 40,000 memories: too few to need another bound."""
+"""The usual level of gzip: 9 takes twice the time for 1 % less."""
 _BLOCK = 1024 * 1024
 _LEFT = re.compile(r"\.[0-9a-f]{16}\.next(-journal)?|\..+\.body")
 _LEFT_SECONDS = 86_400
-"""Such a file of a backup that is older was left by a process that was killed."""
+"""The age of such a file of a backup from which it was left by a process that was killed."""
 
 
 KNOWLEDGE_ENDING = ".knowledge.sqlite3"
@@ -68,10 +60,14 @@ class BackupFolder:
         if os.path.lexists(path) and not numbered:
             raise _taken(name)
         with contextlib.suppress(OSError):
-            for left in filter(_LEFT.fullmatch, os.listdir(self.folder)):
-                if time.time() - (self.folder / left).lstat().st_mtime > _LEFT_SECONDS:
-                    folders.remove_file(self.folder / left)
-        return BackupFileWriter(self, name, created_ms, numbered)
+            self._remove_leftovers()
+        return BackupFileWriter(self, name, created_ms=created_ms, numbered=numbered)
+
+    def _remove_leftovers(self) -> None:
+        for name in filter(_LEFT.fullmatch, os.listdir(self.folder)):
+            path = self.folder / name
+            if time.time() - path.lstat().st_mtime > _LEFT_SECONDS:
+                folders.remove_file(path)
 
     def try_hold(self, name: str) -> Callable[[], None] | None:
         """Let nobody delete or restore the backup called `name` before what this gives is called; None: another process
@@ -79,7 +75,8 @@ class BackupFolder:
         path = self.folder.with_name(f"{self.folder.name}.{backup_name(name)}.lock")
         if not self.folder.is_dir():
             return lambda: None  # there is no backup
-        if (lock := _try_lock(path)) is None:
+        lock = _try_lock(path)
+        if lock is None:
             return None
 
         def release() -> None:
@@ -92,14 +89,23 @@ class BackupFolder:
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[None]:
         """Let nobody else give a backup its name or delete one: for moments only. Raises LockTimeout."""
-        lock, tries = None, pauses()
-        while self.folder.is_dir() and (lock := _try_lock(self.folder.with_name(f"{self.folder.name}.lock"))) is None:
-            time.sleep(next(tries))
+        lock = self._lock()
         try:
             yield
         finally:
             if lock is not None:
                 lock.release()
+
+    def _lock(self) -> FileLock | None:
+        """The lock on the folder; None: there is no folder. Raises LockTimeout."""
+        path = self.folder.with_name(f"{self.folder.name}.lock")
+        tries = pauses()
+        while self.folder.is_dir():
+            lock = _try_lock(path)
+            if lock is not None:
+                return lock
+            time.sleep(next(tries))
+        return None
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
@@ -108,23 +114,23 @@ class BackupFolder:
         path = self._path(name)
         with self._opened(path, name) as file:
             try:
-                backup, fields = _facts(file, path, name)
+                backup, fields = facts_in(file, path, name)
                 start = file.tell()
                 if hashlib.file_digest(file, "sha256").hexdigest() != fields.get("sha256"):
                     raise json_text.NotARecord("its checksum does not match")
                 # Read once before anything is used: a wrong record may have a right checksum, if written by hand.
-                for _conversation in _conversations(file, start):
+                for _conversation in conversations_in(file, start):
                     pass
             except (json_text.NotARecord, OSError, EOFError, zlib.error) as error:
                 raise BackupBroken(
-                    _(
+                    Sentence(
                         "The backup {name} cannot be used: {reason}. Nothing was changed; choose another backup.",
                         name,
                         error,
                     ),
                     path,
                 ) from error
-            yield backup, _conversations(file, start)
+            yield backup, conversations_in(file, start)
 
     def rewrite(self, name: str, change: Callable[[Contents], Contents]) -> None:
         with self.open(name) as (backup, conversations):
@@ -137,21 +143,20 @@ class BackupFolder:
                 writer.discard()
 
     def knowledge_of(self, name: str) -> Path:
-        """Where the knowledge of that backup is, or would be: a file beside it."""
+        """The path of the knowledge of that backup, which may not be there: a file beside it."""
         return self.folder / f"{backup_name(name)}{KNOWLEDGE_ENDING}"
 
     def listed(self) -> list[Backup]:
         """All backups, newest first; one that cannot be read has a `problem`."""
         if not self.folder.is_dir():
             return []
-        found = [self._backup(path) for path in self.folder.iterdir() if path.name.endswith(ENDING)]
-        return sorted(found, key=lambda backup: (-backup.created_ms, backup.name))
+        backups = [self._backup(path) for path in self.folder.iterdir() if path.name.endswith(ENDING)]
+        return sorted(backups, key=lambda backup: (-backup.created_ms, backup.name))
 
     def delete(self, name: str) -> None:
         """Delete a backup. Raises BackupNotFound: no backup has that name."""
-        path, tries = self._path(name), pauses()
-        while (release := self.try_hold(name)) is None:
-            time.sleep(next(tries))
+        path = self._path(name)
+        release = self._hold(name)
         try:
             with self.exclusively():
                 folders.patiently(path.unlink)
@@ -160,11 +165,20 @@ class BackupFolder:
             raise self._missing(name) from error
         except OSError as error:
             raise StorageUnwritable(
-                _("The backup {name} was not deleted: {advice_on}.", name, advice_on(error)), path
+                Sentence("The backup {name} was not deleted: {advice_on}.", name, advice_on(error)), path
             ) from error
         finally:
             release()
         folders.sync_folder(self.folder)
+
+    def _hold(self, name: str) -> Callable[[], None]:
+        """As `try_hold`, but it waits. Raises LockTimeout."""
+        tries = pauses()
+        release = self.try_hold(name)
+        while release is None:
+            time.sleep(next(tries))
+            release = self.try_hold(name)
+        return release
 
     def _path(self, name: str) -> Path:
         return self.folder / (backup_name(name) + ENDING)
@@ -179,7 +193,7 @@ class BackupFolder:
             raise self._missing(name) from error
         except OSError as error:
             reason = _("it is a link") if error.errno == errno.ELOOP else error.strerror
-            raise BackupBroken(_("The backup {name} cannot be read: {reason}.", name, reason), path) from error
+            raise BackupBroken(Sentence("The backup {name} cannot be read: {reason}.", name, reason), path) from error
         with os.fdopen(descriptor, "rb") as file:
             yield file
 
@@ -188,20 +202,23 @@ class BackupFolder:
         try:
             backup_name(name)
             with self._opened(path, name) as file:
-                return _facts(file, path, name)[0]
+                backup, _fields = facts_in(file, path, name)
+                return backup
         except (json_text.NotARecord, BackupBroken, InvalidInput, OSError, EOFError, zlib.error) as error:
-            facts = path.lstat() if os.path.lexists(path) else None
-            size, made = (facts.st_size, facts.st_mtime_ns // 1_000_000) if facts else (0, 0)
-            return Backup(name, made, size, problem=visible(str(error)))
+            problem = visible(str(error))
+        if not os.path.lexists(path):
+            return Backup(name, 0, 0, problem=problem)
+        facts = path.lstat()
+        return Backup(name, facts.st_mtime_ns // 1_000_000, facts.st_size, problem=problem)
 
     def _missing(self, name: str) -> BackupNotFound:
         names = [backup.name for backup in self.listed()[:5]]
-        known = (
-            _("there are {names}", ", ".join(names))
-            if names
-            else _("there are none yet; make one with {how}", way("backup_memories", "memory-server backup"))
-        )
-        return BackupNotFound("There is no backup called `{name}`; {known}.", name, known)
+        if names:
+            advice = _("there are {names}", ", ".join(names))
+        else:
+            how = way("backup_memories", "memory-server backup")
+            advice = _("there are none yet; make one with {how}", how)
+        return BackupNotFound("There is no backup called `{name}`; {known}.", name, advice)
 
 
 class BackupFileWriter:
@@ -209,47 +226,37 @@ class BackupFileWriter:
     because the facts, which come first, need their hash."""
 
     def __init__(self, store: BackupFolder, name: str, created_ms: int, numbered: bool) -> None:
-        self._store, self._name, self._created_ms, self._numbered = store, name, created_ms, numbered
-        self._path = path = store.folder / f"{name}{ENDING}"
-        self._aside = path.with_name(f".{secrets.token_hex(8)}.next")
-        self._knowledge = path.with_name(f".{secrets.token_hex(8)}.next")
-        self._counts = [0, 0, 0]
-        with _storage_errors(path.parent):
-            folders.make_folder(path.parent)
-            self._file = tempfile.TemporaryFile(dir=path.parent, prefix=".", suffix=".body")  # noqa: SIM115 (discard closes it)
+        self._store = store
+        self._name = name
+        self._created_ms = created_ms
+        self._numbered = numbered
+        self._path = store.folder / f"{name}{ENDING}"
+        self._aside = self._path.with_name(f".{secrets.token_hex(8)}.next")
+        self._knowledge = self._path.with_name(f".{secrets.token_hex(8)}.next")
+        self._conversations = 0
+        self._short_term = 0
+        self._long_term = 0
+        folder = store.folder
+        with _storage_errors(folder):
+            folders.make_folder(folder)
+            self._file = tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".body")  # noqa: SIM115 (discard closes it)
             self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0)
             self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
         with _storage_errors(self._path.parent):
             self._gzip.writelines(record_lines.conversation_lines(contents))
-        for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
-            self._counts[place] += more
+        self._conversations += 1
+        self._short_term += len(contents.short_term)
+        self._long_term += len(contents.long_term)
 
     def finish(self, *, anew: bool = False) -> Backup:
         """Make the backup durable and visible; `anew`: in place of the one of its name. Raises InvalidInput: another
         backup took the name meanwhile."""
-        conversations, short, long = self._counts
         with _storage_errors(self._path.parent):
-            self._gzip.write(record_lines.last_line(conversations))
+            self._gzip.write(record_lines.last_line(self._conversations))
             self._gzip.close()
-            self._file.seek(0)
-            facts = {
-                "format": FORMAT,
-                "version": VERSION,
-                "created": times.iso(self._created_ms),
-                "conversations": conversations,
-                "shortTerm": short,
-                "longTerm": long,
-                "sha256": hashlib.file_digest(self._file, "sha256").hexdigest(),
-            }
-            self._file.seek(0)
-            with folders.open_file(self._aside, "xb") as whole:
-                whole.write(gzip.compress(json_text.dumps(facts) + b"\n", mtime=0))
-                shutil.copyfileobj(self._file, whole, _BLOCK)
-                whole.flush()
-                folders.sync_file(whole.fileno())
-                size = whole.tell()
+            size = self._write_aside()
             with self._store.exclusively():
                 if anew:
                     folders.take_name(self._aside, self._path)
@@ -257,7 +264,34 @@ class BackupFileWriter:
                 else:
                     self._publish()
             self.discard()
-        return Backup(self._name, self._created_ms, size, conversations, short, long)
+        return Backup(
+            self._name,
+            self._created_ms,
+            size_bytes=size,
+            conversations=self._conversations,
+            short_term=self._short_term,
+            long_term=self._long_term,
+        )
+
+    def _write_aside(self) -> int:
+        """Write the facts and the conversations durably to a file that has no name yet; its bytes."""
+        self._file.seek(0)
+        facts = {
+            "format": FORMAT,
+            "version": VERSION,
+            "created": times.iso(self._created_ms),
+            "conversations": self._conversations,
+            "shortTerm": self._short_term,
+            "longTerm": self._long_term,
+            "sha256": hashlib.file_digest(self._file, "sha256").hexdigest(),
+        }
+        self._file.seek(0)
+        with folders.open_file(self._aside, "xb") as backup:
+            backup.write(gzip.compress(json_text.dumps(facts) + b"\n", mtime=0))
+            shutil.copyfileobj(self._file, backup, _BLOCK)
+            backup.flush()
+            folders.sync_file(backup.fileno())
+            return backup.tell()
 
     def beside(self) -> Path:
         """A path for a copy of the knowledge, which gets its name with the backup."""
@@ -276,11 +310,11 @@ class BackupFileWriter:
     def _publish(self) -> None:
         """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other. The
         copy of the knowledge is there before it: a backup that can be seen is whole."""
-        others = map(f"{self._name}-{{}}".format, count(2))
+        further_names = map(f"{self._name}-{{}}".format, count(2))
         while os.path.lexists(self._path):
             if not self._numbered:
                 raise _taken(self._name)
-            self._name = next(others)
+            self._name = next(further_names)
             self._path = self._path.with_name(self._name + ENDING)
         if self._knowledge.exists():
             beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
@@ -296,48 +330,6 @@ class BackupFileWriter:
         folders.sync_folder(self._path.parent)
 
 
-def _facts(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[str, Any]]:
-    """The facts of a backup; `file` stands after them. Raises NotARecord, zlib.error."""
-    unpacked = zlib.decompressobj(wbits=31)
-    packed = file.read(MAX_FACTS_BYTES)
-    try:
-        line = unpacked.decompress(packed, MAX_FACTS_BYTES)
-    except zlib.error as error:
-        raise json_text.NotARecord("it is not a backup of memory-server, or its first part is damaged") from error
-    if not unpacked.eof:
-        raise json_text.NotARecord("its first part is damaged")
-    file.seek(len(packed) - len(unpacked.unused_data))
-    try:
-        fields = json_text.loads(line)
-        if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-            raise json_text.NotARecord("it is not a backup of memory-server")
-        if fields["version"] > VERSION:
-            raise json_text.NotARecord("it is of a newer memory-server; update this one to use it")
-        created = json_text.milliseconds(fields["created"])
-        counts = (int(fields["conversations"]), int(fields["shortTerm"]), int(fields["longTerm"]))
-    except json_text.NotARecord:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise json_text.NotARecord("its first part is damaged") from error
-    return Backup(name, created, path.stat().st_size, *counts), fields
-
-
-def _conversations(file: BufferedReader, start: int) -> Iterator[Contents]:
-    packed = file.seek(0, os.SEEK_END) - start
-    file.seek(start)
-    with gzip.GzipFile(fileobj=file, mode="rb") as body:
-        yield from record_lines.parse(_lines(body, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED)))
-
-
-def _lines(body: gzip.GzipFile, most: int) -> Iterator[bytes]:
-    """The lines of a file that unpacks to at most `most` bytes. Raises zlib.error before more is unpacked."""
-    while line := body.readline(record_lines.LONGEST_LINE + 1):
-        most -= len(line)
-        if most < 0 or len(line) > record_lines.LONGEST_LINE:
-            raise zlib.error(_("it unpacks to far more than memories do"))
-        yield line
-
-
 def _taken(name: str) -> InvalidInput:
     return InvalidInput(
         "There is a backup called `{name}` already; choose another name, or delete that one first.", name
@@ -348,7 +340,9 @@ def _try_lock(path: Path) -> FileLock | None:
     try:
         return folders.try_lock(path)
     except OSError as error:
-        raise StorageUnwritable(_("{place} cannot be written: {advice_on}.", path, advice_on(error)), path) from error
+        raise StorageUnwritable(
+            Sentence("{place} cannot be written: {advice_on}.", path, advice_on(error)), path
+        ) from error
 
 
 @contextlib.contextmanager
@@ -357,5 +351,5 @@ def _storage_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageUnwritable(
-            _("The backup was not made in {folder}: {advice_on}.", folder, advice_on(error)), folder
+            Sentence("The backup was not made in {folder}: {advice_on}.", folder, advice_on(error)), folder
         ) from error

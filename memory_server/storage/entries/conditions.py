@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from memory_server.knowledge.entry import Filter, Order
@@ -32,21 +33,43 @@ ORDERS: Mapping[Order, str] = {
 
 def condition_of(where: Filter, view: Dialect) -> tuple[str, list[Any]]:
     """The conditions of a filter in the SQL of this view, with their values."""
-    expired = "coalesce(e.expires_ms > ?, TRUE)"
-    each: list[tuple[Any, ...]] = [
-        (where.kinds, f"e.kind {view.AMONG}", view.listed(where.kinds)),
-        (where.projects is not None, f"e.project {view.AMONG}", view.listed(where.projects or ())),
-        (where.reasons, f"e.reason {view.AMONG}", view.listed(where.reasons)),
-        (where.tags, view.TAGGED, view.listed(list(map(index_form, where.tags)))),
-        (where.agent_id is not None, "e.agent_id = ?", where.agent_id),
-        (where.run_id is not None, "e.run_id = ?", where.run_id),
-        (where.archived is not None, f"e.archived_ms IS {'NOT NULL' if where.archived else 'NULL'}"),
-        (where.unexpired_at_ms is not None, expired, where.unexpired_at_ms),
-        (where.expired_by_ms is not None, "e.expires_ms <= ?", where.expired_by_ms),
-        (where.archived_by_ms is not None, "e.archived_ms <= ?", where.archived_by_ms),
-        (where.text, view.HOLDS, where.text),
-        (where.untitled, "e.title = ''"),
-        (where.ref_prefix, "substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix),
-    ]
-    chosen = [(sql, values) for is_given, sql, *values in each if is_given]
-    return " AND ".join(["TRUE", *(sql for sql, _ in chosen)]), [value for _, values in chosen for value in values]
+    conditions = _Conditions()
+    if where.kinds:
+        conditions.add(f"e.kind {view.AMONG}", view.listed(where.kinds))
+    if where.projects is not None:
+        conditions.add(f"e.project {view.AMONG}", view.listed(where.projects))
+    if where.reasons:
+        conditions.add(f"e.reason {view.AMONG}", view.listed(where.reasons))
+    if where.tags:
+        conditions.add(view.TAGGED, view.listed(list(map(index_form, where.tags))))
+    if where.agent_id is not None:
+        conditions.add("e.agent_id = ?", where.agent_id)
+    if where.run_id is not None:
+        conditions.add("e.run_id = ?", where.run_id)
+    if where.archived is not None:
+        conditions.add("e.archived_ms IS NOT NULL" if where.archived else "e.archived_ms IS NULL")
+    if where.unexpired_at_ms is not None:
+        conditions.add("coalesce(e.expires_ms > ?, TRUE)", where.unexpired_at_ms)
+    if where.expired_by_ms is not None:
+        conditions.add("e.expires_ms <= ?", where.expired_by_ms)
+    if where.archived_by_ms is not None:
+        conditions.add("e.archived_ms <= ?", where.archived_by_ms)
+    if where.text:
+        conditions.add(view.HOLDS, where.text)
+    if where.untitled:
+        conditions.add("e.title = ''")
+    if where.ref_prefix:
+        conditions.add("substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix)
+    return " AND ".join(conditions.statements), conditions.values
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    """Conditions in SQL, and the values of their parameters."""
+
+    statements: list[str] = field(default_factory=lambda: ["TRUE"])
+    values: list[Any] = field(default_factory=list)
+
+    def add(self, statement: str, *values: Any) -> None:
+        self.statements.append(statement)
+        self.values.extend(values)

@@ -17,9 +17,9 @@ from memory_server.storage.entries import schema
 
 SIGNATURE = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
-"""Of one table."""
+"""The most rows of one table."""
 MOST_BYTES = 1024**3
-"""Of all texts, as of a file that is read whole."""
+"""The most bytes of all texts, as of a file that is read whole."""
 MOST_SECONDS = 60.0
 _MOST_VALUE_BYTES = 16 * 1024 * 1024
 _STEPS = 100_000
@@ -41,18 +41,16 @@ def tables_of(path: Path) -> dict[str, Table]:
             raise _refusal(path, error) from error
 
 
-def rows_of(path: Path, wanted: Mapping[str, Collection[str]]) -> dict[str, list[Mapping[str, Any]]]:
+def rows_of(path: Path, columns: Mapping[str, Collection[str]]) -> dict[str, list[Mapping[str, Any]]]:
     """The rows of the tables that are there, with those of the columns that are there. Raises InvalidInput: the
     database cannot be read, or has too much."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    rows_by_table: dict[str, list[Mapping[str, Any]]] = {}
     room = MOST_BYTES
     with closing(_opened(path)) as connection:
         try:
-            for name in _names(connection) & wanted.keys():
-                there = _columns(connection, name)
-                columns = ", ".join(_quoted(each) for each in wanted[name] if each in there)
-                rows = found.setdefault(name, [])
-                for row in connection.execute(f"SELECT {columns or 'NULL'} FROM {_quoted(name)} LIMIT {MOST_ROWS + 1}"):
+            for name in _names(connection) & columns.keys():
+                rows = rows_by_table.setdefault(name, [])
+                for row in connection.execute(_selection(connection, name, columns[name])):
                     room -= sum(len(value) for value in row if isinstance(value, str | bytes))
                     if room < 0 or len(rows) == MOST_ROWS:
                         raise InvalidInput(
@@ -64,21 +62,27 @@ def rows_of(path: Path, wanted: Mapping[str, Collection[str]]) -> dict[str, list
                     rows.append(dict(zip(row.keys(), row, strict=True)))
         except sqlite3.Error as error:
             raise _refusal(path, error) from error
-    return found
+    return rows_by_table
+
+
+def _selection(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> str:
+    """The statement for those of the columns that a table has."""
+    stored = _columns(connection, table)
+    selected = ", ".join(_quoted(column) for column in columns if column in stored)
+    return f"SELECT {selected or 'NULL'} FROM {_quoted(table)} LIMIT {MOST_ROWS + 1}"
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Beside a journal that another program has left or writes, the file alone is not whole: SQLite then reads both."""
-    beside = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
-    mode = "ro" if any(each.exists() and each.stat().st_size for each in beside) else "immutable"
+    """A connection that reads only, within bounds. Raises InvalidInput: it cannot be opened."""
+    mode = "ro" if _has_journal(path) else "immutable"
     try:
         connection = schema.connect(path, mode, 1.0)
     except sqlite3.Error as error:
         raise _refusal(path, error) from error
     connection.text_factory = lambda text: text.decode(errors="replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
-    end = time.monotonic() + MOST_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    deadline = time.monotonic() + MOST_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
         for pragma in ("query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
             connection.execute(f"PRAGMA {pragma}")
@@ -86,6 +90,16 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection.close()
         raise _refusal(path, error) from error
     return connection
+
+
+def _has_journal(path: Path) -> bool:
+    """Whether another program has left or writes a journal: beside one, the file alone is not whole, and SQLite reads
+    both."""
+    for ending in ("-wal", "-journal"):
+        journal = path.with_name(path.name + ending)
+        if journal.exists() and journal.stat().st_size:
+            return True
+    return False
 
 
 def _names(connection: sqlite3.Connection) -> set[str]:
@@ -99,7 +113,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
 
 
 def _columns(connection: sqlite3.Connection, name: str) -> frozenset[str]:
-    """Those that are stored as they were given: `table_info` leaves out what is computed."""
+    """The columns that are stored as they were given: `table_info` leaves out what is computed."""
     return frozenset(str(row[1]) for row in connection.execute(f"PRAGMA table_info({_quoted(name)})"))
 
 

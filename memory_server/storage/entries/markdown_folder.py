@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
 import stat
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,48 +20,58 @@ from datetime import tzinfo
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
+from languages import Sentence, _, counted, n_
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.files import FileLock, try_lock
-from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name, is_reserved
-from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
-from memory_server.knowledge import front_matter
-from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, archived, difference
+from memory_server.knowledge.entry import Archive, Change, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
 from memory_server.storage.entries import schema
-from memory_server.storage.entries.entry_files import ARCHIVE, ENDING, EntryFile, name_of, numbered, unusable
+from memory_server.storage.entries.entry_files import (
+    ARCHIVE,
+    ENDING,
+    EntryFile,
+    ListedFile,
+    changed_file,
+    entries_that_count,
+    is_plain,
+    listed_files,
+    name_of,
+    new_file,
+    numbered,
+    read_entry,
+    unusable,
+)
 from memory_server.storage.entries.rows import ScopeRows
 from memory_server.storage.entries.sqlite_rows import Connection
 from memory_server.storage.entries.sqlite_work import run_in_thread
-from memory_server.storage.projects import is_link, owners_in, refuse_foreign
-from sandbox.locale import _, counted, n_
+from memory_server.storage.projects import owners_in, refuse_foreign
 
 MAX_BYTES = 10_000_000
-"""Bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
+"""The most bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
 _LEAST_BYTES = 1_000
-"""As which a smaller file counts, so that there are 10,000 files at most."""
+"""The bytes as which a smaller file counts, so that there are 10,000 files at most."""
 _MOST_NAMED = 50
-"""Files that cannot be read and are named; of more, their number."""
-_LEFT_OUT = _("of a layer and of its archive, the newest files are read, up to {bytes:,} bytes", MAX_BYTES)
-_PLAIN, _NAME_BYTES = re.compile(r"\w[\w.-]*"), 80
+"""The most files that cannot be read and are named; of more, their number."""
+_LEFT_OUT = Sentence("of a layer and of its archive, the newest files are read, up to {bytes:,} bytes", MAX_BYTES)
 _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
 _PAUSE_SECONDS = 0.005
-"""Before a waiter tries again: a write takes about a millisecond."""
-_TIMES = {"created_at": "created_ms", "updated_at": "updated_ms", "archived_at": "archived_ms"}
+"""The time before a waiter tries again: a write takes about a millisecond."""
 
 
 @dataclass(eq=False)
 class MarkdownFolder:
-    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: of the entries; `project`: the folder
-    above `place` that may come from others; `zone`: of times in files that name none. Looks and changes have a thread
-    each, so that a look does not wait for the lock, and a caller who gives up leaves no half of a change."""
+    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: that of the entries; `project`: the
+    folder above `place` that may come from others; `zone`: that of times in files that name none. Looks and changes
+    have a thread each, so that a look does not wait for the lock, and a caller who gives up leaves no half of a
+    change."""
 
     place: Path
     _: KW_ONLY
@@ -78,11 +86,12 @@ class MarkdownFolder:
     def __post_init__(self) -> None:
         self.archive = self.place / ARCHIVE
         self._files: dict[str, EntryFile] = {}
-        self._shown: dict[str, Entry] = {}
+        self._indexed: dict[str, Entry] = {}
         self._moved: dict[str, str] = {}
         self._alone = threading.Lock()
         self._closed = False
-        self._looks, self._writes = (ThreadPoolExecutor(1, f"layers-{name}") for name in ("look", "write"))
+        self._looks = ThreadPoolExecutor(1, "layers-look")
+        self._writes = ThreadPoolExecutor(1, "layers-write")
 
     @cached_property
     def _index(self) -> Connection:
@@ -92,7 +101,7 @@ class MarkdownFolder:
         """As in `ports.Entries`. All changes are checked before the first file is written; a disk that then fails may
         have some of them, each file whole."""
         if self.read_only:
-            raise StorageUnwritable(_("Nothing can be changed, because `read_only` is set."), self.place)
+            raise StorageUnwritable(Sentence("Nothing can be changed, because `read_only` is set."), self.place)
 
         def work() -> Committed[T]:
             lock = self._locked()
@@ -112,37 +121,46 @@ class MarkdownFolder:
         return await run_in_thread(self._looks, work, self.place)
 
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
-        def read(_held: ScopeView) -> dict[str, str]:
-            troubles = {visible(name): file.trouble for name, file in sorted(self._files.items()) if file.trouble}
-            here = [(name, said) for name, said in troubles.items() if name.startswith(ARCHIVE) == archive]
-            named = [(name, said) for name, said in here if said != _LEFT_OUT][:_MOST_NAMED]
-            if len(named) == len(here):
-                return dict(named)
-            more = [said for _, said in here if said == _LEFT_OUT] or [_("they are broken too")]
-            return {**dict(named), counted(len(here) - len(named), "more file"): more[0]}
+        def read(_view: ScopeView) -> dict[str, str]:
+            troubles: dict[str, str] = {}
+            for name, file in sorted(self._files.items()):
+                if file.trouble and name.startswith(ARCHIVE) == archive:
+                    troubles[visible(name)] = str(file.trouble)
+            left_out = str(_LEFT_OUT)
+            broken = [name for name, trouble in troubles.items() if trouble != left_out]
+            named = {name: troubles[name] for name in broken[:_MOST_NAMED]}
+            unnamed = len(troubles) - len(named)
+            if unnamed == 0:
+                return named
+            reason = left_out if left_out in troubles.values() else _("they are broken too")
+            return {**named, counted(unnamed, "more file"): reason}
 
         return await self.read(self.scope, read)
 
     async def examine(self) -> list[Finding]:
-        def said(_held: ScopeView) -> list[str]:
-            return [
-                visible(_("{path}: {what}.", self.place / name, file.trouble))
-                if file.trouble
-                else _(
+        try:
+            sentences = await self.read(self.scope, lambda _view: list(self._trouble_sentences()))
+        except StorageError as error:
+            return [Finding("error", _("layers"), str(error))]
+        if sentences:
+            return [Finding("warning", _("layers"), sentence) for sentence in sentences]
+        if not self._indexed:
+            return []
+        count = n_("{count:,} entry in {place}", "{count:,} entries in {place}", len(self._indexed), self.place)
+        return [Finding("ok", _("layers"), count)]
+
+    def _trouble_sentences(self) -> Iterator[str]:
+        """What is wrong with files: first those that cannot be read, then those whose key another one has."""
+        in_order = sorted(self._files.items())
+        for name, file in in_order:
+            if file.trouble:
+                yield visible(_("{path}: {what}.", self.place / name, file.trouble))
+        for name, file in in_order:
+            if not file.trouble and file.entry is not None and name not in self._indexed:
+                yield _(
                     "{place} has the key of a newer file, which counts; rename or delete one of them.",
                     self.place / name,
                 )
-                for name, file in sorted(self._files.items(), key=lambda each: (each[1].trouble is None, each[0]))
-                if file.trouble or (file.entry is not None and name not in self._shown)
-            ]
-
-        try:
-            found = [Finding("warning", _("layers"), each) for each in await self.read(self.scope, said)]
-        except StorageError as error:
-            return [Finding("error", _("layers"), str(error))]
-        count = n_("{count:,} entry in {place}", "{count:,} entries in {place}", len(self._shown), self.place)
-        whole = [Finding("ok", _("layers"), count)] if self._shown else []
-        return found or whole
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._writes.shutdown)
@@ -151,54 +169,73 @@ class MarkdownFolder:
         self._index.close()
 
     def _decide_and_write(self, decide: Decide[T]) -> Committed[T]:
-        held = self._refreshed()
-        given, result = decide(held)
-        self._refuse_impossible(held, given)
+        view = self._refreshed()
+        changes, result = decide(view)
+        self._refuse_impossible(view, changes)
         names: list[str] = []
         self._moved = {}
         try:
-            for change in given:
-                before = held.get(id=change.id) if change.id else None
-                if isinstance(change, Archive) and before is not None:
-                    change = archived(before, change.reason, change.at_ms)
-                if isinstance(change, Entry):
-                    names.append(self._write(change, before))
-                elif before is not None:
-                    self._remove(self._path(before))
+            for change in changes:
+                name = self._store(view, change)
+                if name is not None:
+                    names.append(name)
         except OSError as error:
-            said = _("{place} cannot be written: {advice_on}.", self.place, folders.advice_on(error))
-            raise StorageUnwritable(said, self.place) from error
+            raise StorageUnwritable(
+                Sentence("{place} cannot be written: {advice_on}.", self.place, folders.advice_on(error)), self.place
+            ) from error
         finally:
-            held = self._refreshed()
-        self.meter.count("layers", "commits", int(bool(given)))
-        return Committed(result, tuple(filter(None, (held.get(ref=name) for name in names))), None)
+            view = self._refreshed()
+        self.meter.count("layers", "commits", int(bool(changes)))
+        stored = [view.get(ref=name) for name in names]
+        return Committed(result, tuple(filter(None, stored)), None)
 
-    def _refuse_impossible(self, held: ScopeRows, changes: Sequence[Entry | Archive | Purge]) -> None:
+    def _store(self, view: ScopeRows, change: Change) -> str | None:
+        """Write or remove the file of a change; the name of the file that was written."""
+        before = view.get(id=change.id) if change.id else None
+        if isinstance(change, Archive) and before is not None:
+            change = archived(before, change.reason, change.at_ms)
+        if isinstance(change, Entry):
+            return self._write(change, before)
+        if before is not None:
+            self._remove(self._path(before))
+        return None
+
+    def _refuse_impossible(self, view: ScopeRows, changes: Sequence[Change]) -> None:
         """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
         cannot be read has the name of a change. StorageUnwritable: the archive is not a folder."""
         for change in changes:
-            archives = isinstance(change, Archive) or (isinstance(change, Entry) and change.archived_ms is not None)
-            if archives and os.path.lexists(self.archive) and not self.archive.is_dir():
-                said = _("{archive} is not a folder; move it away and try again. Nothing was changed.", self.archive)
-                raise StorageUnwritable(said, self.archive)
+            if isinstance(change, Archive):
+                self._refuse_without_archive()
             if isinstance(change, Entry):
-                before = held.get(id=change.id) if change.id else None
+                if change.archived_ms is not None:
+                    self._refuse_without_archive()
+                before = view.get(id=change.id) if change.id else None
                 if before is None or before.archived_ms != change.archived_ms:
                     self._refuse_unreadable(change)
         self._index.execute("SAVEPOINT trial")
         try:
             for change in changes:
-                held.apply(change, mirror=True)
+                view.apply(change, mirror=True)
         finally:
             self._index.execute("ROLLBACK TO trial")
             self._index.execute("RELEASE trial")
 
+    def _refuse_without_archive(self) -> None:
+        """Raises StorageUnwritable: something else is where the archive should be."""
+        if os.path.lexists(self.archive) and not self.archive.is_dir():
+            raise StorageUnwritable(
+                Sentence("{archive} is not a folder; move it away and try again. Nothing was changed.", self.archive),
+                self.archive,
+            )
+
     def _refuse_unreadable(self, entry: Entry) -> None:
+        """Raises InvalidInput: a file that cannot be read has a name of the entry."""
         for stem in (entry.key or "", hashed_name(entry.key or "")):
             name = name_of(entry, stem)
-            if (file := self._files.get(name)) is not None and file.trouble is not None:
+            file = self._files.get(name)
+            if file is not None and file.trouble is not None:
                 raise InvalidInput(
-                    "{place} cannot be read, because {trouble}; mend it or move it away. Nothing was changed.",
+                    "{place} cannot be read, because {trouble}; repair it or move it away. Nothing was changed.",
                     self.place / name,
                     file.trouble,
                 )
@@ -209,141 +246,90 @@ class MarkdownFolder:
             self._files = self._read_all()
         except OSError as error:
             raise StorageError(
-                _("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)), self.place
+                Sentence("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)), self.place
             ) from error
-        held, shown = self._index.view(self.scope, make=True), self._counting()
-        if shown != self._shown:
-            self._index.execute("BEGIN")
-            with self._index:
-                for name in [name for name, entry in self._shown.items() if shown.get(name) != entry]:
-                    if (gone := held.get(ref=name)) is not None:
-                        held.apply(Purge(gone.id), mirror=True)
-                for entry in [entry for name, entry in shown.items() if self._shown.get(name) != entry]:
-                    self._refuse_closed()
-                    held.apply(entry, mirror=True)
-            self._shown = shown
-        return held
+        view = self._index.view(self.scope, make=True)
+        entries = entries_that_count(self._files)
+        if entries == self._indexed:
+            return view
+        outdated = [name for name, entry in self._indexed.items() if entries.get(name) != entry]
+        changed = [entry for name, entry in entries.items() if self._indexed.get(name) != entry]
+        self._index.execute("BEGIN")
+        with self._index:
+            for name in outdated:
+                indexed = view.get(ref=name)
+                if indexed is not None:
+                    view.apply(Purge(indexed.id), mirror=True)
+            for entry in changed:
+                self._refuse_closed()
+                view.apply(entry, mirror=True)
+        self._indexed = entries
+        return view
 
     def _read_all(self) -> dict[str, EntryFile]:
-        files, now_ns = {}, time.time_ns()
+        """The files of the folder and of its archive. Of each, the newest are read as far as there is room."""
+        files: dict[str, EntryFile] = {}
+        now_ns = time.time_ns()
         owners = None if self.project is None else owners_in(self.project)
         for prefix in ("", ARCHIVE):
+            if self.project is not None:
+                refuse_foreign(self.project, self.place / prefix)
             room = MAX_BYTES
-            for name, found in self._listed(prefix):
+            for file in listed_files(self.place, prefix):
                 self._refuse_closed()
-                seen = (found.st_size, found.st_mtime_ns, found.st_ino)
-                known, trouble = self._files.get(name), unusable(found, owners)
-                room -= 0 if trouble else max(found.st_size, _LEAST_BYTES)
-                if trouble is not None or room < 0:
-                    files[name] = EntryFile(seen, False, None, trouble or _LEFT_OUT)
-                elif known is not None and known.settled and known.seen == seen:
-                    files[name] = known
-                else:
-                    with suppress(FileNotFoundError):
-                        entry, trouble = self._read(name, found)
-                        files[name] = EntryFile(seen, now_ns - found.st_mtime_ns > _SETTLED_NS, entry, trouble)
+                trouble = unusable(file.facts, owners)
+                if trouble is None:
+                    room -= max(file.facts.st_size, _LEAST_BYTES)
+                    if room < 0:
+                        trouble = _LEFT_OUT
+                with suppress(FileNotFoundError):
+                    files[file.name] = self._looked_at(file, trouble, now_ns)
         return files
+
+    def _looked_at(self, file: ListedFile, trouble: Sentence | None, now_ns: int) -> EntryFile:
+        """A file as it is now, read again only where it may have changed. Raises FileNotFoundError: it is there no
+        more."""
+        seen = (file.facts.st_size, file.facts.st_mtime_ns, file.facts.st_ino)
+        if trouble is not None:
+            return EntryFile(seen, False, entry=None, trouble=trouble)
+        former = self._files.get(file.name)
+        if former is not None and former.settled and former.seen == seen:
+            return former
+        settled = now_ns - file.facts.st_mtime_ns > _SETTLED_NS
+        content = read_entry(self.place, file, self.zone)
+        return EntryFile(seen, settled, entry=content.entry, trouble=content.trouble)
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StorageError(f"{self.place} is closed.", self.place)
 
-    def _counting(self) -> dict[str, Entry]:
-        """The entries by file; of two live files of one key the newer one counts."""
-        entries = {name: file.entry for name, file in sorted(self._files.items()) if file.entry is not None}
-        newest: dict[str | None, Entry] = {}
-        for entry in entries.values():
-            if entry.archived_ms is None:
-                there = newest.setdefault(entry.key, entry)
-                newest[entry.key] = entry if there.updated_ms < entry.updated_ms else there
-        return {
-            name: entry
-            for name, entry in entries.items()
-            if entry.archived_ms is not None or newest[entry.key] is entry
-        }
-
-    def _listed(self, prefix: str) -> list[tuple[str, os.stat_result]]:
-        """The files and links, changed last first."""
-        folder, listed = self.place / prefix, []
-        if self.project is not None:
-            refuse_foreign(self.project, folder)
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-            for each in entries:
-                if each.name.endswith(ENDING) and not each.name.startswith("."):
-                    with suppress(FileNotFoundError):
-                        found = each.stat(follow_symlinks=False)
-                        if stat.S_ISREG(found.st_mode) or is_link(found):
-                            listed.append((prefix + each.name, found))
-        return sorted(listed, key=lambda each: (-each[1].st_mtime_ns, each[0]))
-
-    def _read(self, name: str, found: os.stat_result) -> tuple[Entry | None, str | None]:
-        """The entry of a file, or why it cannot be read."""
-        if name != without_surrogates(name):
-            return None, _("its name is not UTF-8; rename it")
-        try:
-            page = front_matter.read(folders.read_file(self.place / name, links=False))
-        except FileNotFoundError:
-            raise
-        except (front_matter.Unreadable, OSError) as error:
-            return None, str(error)
-        return None if page is None else self._entry(name, page, found.st_mtime_ns // 1_000_000), None
-
-    def _entry(self, name: str, page: front_matter.Page, changed_ms: int) -> Entry:
-        given, tags = page.fields, page.fields.get("tags")
-        written, metadata = given.get("key"), given.get("metadata")
-        stem = name.removeprefix(ARCHIVE).removesuffix(ENDING)
-        key = unicodedata.normalize("NFC", (written.strip() if isinstance(written, str) else "") or stem)
-        listed = tags if isinstance(tags, list) else tags.split(",") if isinstance(tags, str) else []
-        created_ms = front_matter.moment_ms(given.get("created_at"), self.zone)
-        updated_ms = front_matter.moment_ms(given.get("updated_at"), self.zone) or created_ms or changed_ms
-        archived_ms = front_matter.moment_ms(given.get("archived_at"), self.zone) or changed_ms
-        return Entry(
-            page.body,
-            ref=name,
-            key=key,
-            title=key,
-            tags=tuple(dict.fromkeys(tag for each in listed if isinstance(each, str) and (tag := each.strip()))),
-            metadata=metadata if isinstance(metadata, dict) else {},
-            created_ms=created_ms or updated_ms,
-            updated_ms=updated_ms,
-            archived_ms=archived_ms if name.startswith(ARCHIVE) else None,
-        )
-
     def _write(self, entry: Entry, before: Entry | None) -> str:
         """Write the file of an entry; its name."""
-        if before is not None and not difference(before, entry):
+        if before is None:
+            name = self._free_name(entry)
+            self._replace_file(self.place / name, new_file(self.place / name, entry, self.zone), None)
+            return name
+        if not difference(before, entry):
             return before.ref
-        stays = before is not None and name_of(before, before.key or "") == name_of(entry, entry.key or "")
-        name = before.ref if before is not None and stays else self._free_name(entry)
-        path, old = self.place / name, None if before is None else self._path(before)
-        there = b"" if old is None else folders.read_file(old, links=False)
-        former = None if old is None else front_matter.read(there)
-        fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
-        for said, attribute in _TIMES.items():
-            time_ms = getattr(entry, attribute)
-            # A time that stays may be written in another form, such as with a zone: so its line stays.
-            if former is None or said not in former.fields or getattr(before, attribute) != time_ms:
-                fields[said] = front_matter.moment(time_ms, self.zone)
-        if before is None and entry.metadata:
-            fields["metadata"] = dict(entry.metadata)
-        try:
-            data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
-        except front_matter.Unreadable as error:
-            if old is None or entry.archived_ms is None:
-                said = _(
-                    "{path} was not written, because {reason}; give a plainer key, or leave some tags out.", path, error
-                )
-                raise InvalidInput(said) from error
-            # Only the time of the move does not fit, and that of the file says it too: it must make room for others.
-            data = there
-        folders.make_folder(path.parent)
+        name = before.ref
+        if name_of(before, before.key or "") != name_of(entry, entry.key or ""):
+            name = self._free_name(entry)
+        path = self.place / name
+        former_path = self._path(before)
+        data = changed_file(
+            path, entry, before=before, former_data=folders.read_file(former_path, links=False), zone=self.zone
+        )
         # Its rights stay, but not that everybody may write it.
-        mode = None if old is None else stat.S_IMODE(old.lstat().st_mode) & ~stat.S_IWOTH
-        folders.replace_file(path, data, mode)
-        if old is not None and old != path:
+        mode = stat.S_IMODE(former_path.lstat().st_mode) & ~stat.S_IWOTH
+        self._replace_file(path, data, mode)
+        if former_path != path:
             # The copy is there: a crash now leaves both, and the live one counts.
-            self._remove(old)
+            self._remove(former_path)
         return name
+
+    def _replace_file(self, path: Path, data: bytes, mode: int | None) -> None:
+        folders.make_folder(path.parent)
+        folders.replace_file(path, data, mode)
 
     def _path(self, entry: Entry) -> Path:
         """Where the file of an entry is, also if a change of this commit made room there."""
@@ -356,41 +342,58 @@ class MarkdownFolder:
     def _free_name(self, entry: Entry) -> str:
         """A name that no other file has, on any file system."""
         key = entry.key or ""
-        fits = len(key.encode(errors="surrogateescape")) <= _NAME_BYTES and not key.endswith(".")
-        plain = fits and _PLAIN.fullmatch(key) and not is_reserved(key)
-        usual = [*([key] if plain else []), hashed_name(key)]
-        for name in (name_of(entry, stem) for stem in usual if entry.archived_ms is not None):
-            if (there := self._files.get(name)) is not None and there.entry is not None and there.entry.key == key:
-                # An older one of the key makes room, unless it is the copy of a move that was broken off.
-                if difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
-                    room = self._first_free(entry, numbered(key, there.entry.archived_ms or 0))
-                    (self.place / name).replace(self.place / room)
-                    self._files[room], self._moved[name] = self._files.pop(name), room
-                return name
-        return self._first_free(entry, chain(usual, numbered(key, 2)))
+        stems = [hashed_name(key)]
+        if is_plain(key):
+            stems.insert(0, key)
+        if entry.archived_ms is not None:
+            for stem in stems:
+                name = name_of(entry, stem)
+                file = self._files.get(name)
+                if file is not None and file.entry is not None and file.entry.key == key:
+                    self._make_room(name, file.entry, entry)
+                    return name
+        return self._first_free(entry, chain(stems, numbered(key, 2)))
+
+    def _make_room(self, name: str, older: Entry, entry: Entry) -> None:
+        """Move an older archived file of the key, unless it is the copy of a move that was broken off."""
+        if difference(older, entry).keys() <= {"archived_ms", "ref", "reason"}:
+            return
+        new_name = self._first_free(entry, numbered(older.key or "", older.archived_ms or 0))
+        (self.place / name).replace(self.place / new_name)
+        self._files[new_name] = self._files.pop(name)
+        self._moved[name] = new_name
 
     def _first_free(self, entry: Entry, stems: Iterator[str]) -> str:
-        there = set[str]()
+        taken: set[str] = set()
+        folder = (self.place / name_of(entry, "")).parent
         with suppress(FileNotFoundError, NotADirectoryError):
-            there = set(map(as_seen_carelessly, os.listdir((self.place / name_of(entry, "")).parent)))
-        return name_of(entry, next(stem for stem in stems if as_seen_carelessly(stem + ENDING) not in there))
+            taken = set(map(as_seen_carelessly, os.listdir(folder)))
+        stem = next(stem for stem in stems if as_seen_carelessly(stem + ENDING) not in taken)
+        return name_of(entry, stem)
 
     def _locked(self) -> FileLock:
         """Raises LockTimeout: another process held the folder for too long."""
-        name = hashlib.sha256(os.path.realpath(self.place).encode(errors="surrogateescape")).hexdigest()[:32]
-        folder, waited = self.locks / name, 0
+        place_bytes = os.path.realpath(self.place).encode(errors="surrogateescape")
+        folder = self.locks / hashlib.sha256(place_bytes).hexdigest()[:32]
         deadline = time.monotonic() + self.wait_seconds
+        waited = 0
         try:
             folders.make_folder(folder)
-            while (lock := try_lock(folder / "lock")) is None:
+            lock = try_lock(folder / "lock")
+            while lock is None:
                 if time.monotonic() > deadline:
-                    said = _("Another process holds {place} for too long; nothing was changed, try again.", self.place)
-                    raise LockTimeout(said, self.place)
+                    raise LockTimeout(
+                        Sentence(
+                            "Another process holds {place} for too long; nothing was changed, try again.", self.place
+                        ),
+                        self.place,
+                    )
                 time.sleep(_PAUSE_SECONDS)
                 waited = 1
+                lock = try_lock(folder / "lock")
         except OSError as error:
             raise StorageUnwritable(
-                _("{place} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
+                Sentence("{place} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
             ) from error
         self.meter.count("layers", "waits", waited)
         return lock

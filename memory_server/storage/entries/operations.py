@@ -4,7 +4,7 @@ time and repairs do to all of it."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -17,8 +17,9 @@ from memory_server.storage.entries.database import Database
 
 T = TypeVar("T")
 _TEXTS = ("title", "body", "tags", "examples", "metadata", "source", "key")
-"""The columns of an entry with what people said, and those of them that hold JSON."""
+"""The columns of an entry with what people said."""
 _JSON = ("tags", "examples", "metadata")
+"""Those of them that hold JSON."""
 _CHANGED = "INSERT INTO changes(operation, entry, before, after_version) VALUES(?, ?, ?, ?)"
 _VECTOR_MS = 86_400_000
 """A vector that no live entry has, such as that of a query, is kept for a day."""
@@ -37,14 +38,14 @@ def commit(
     and what is archived is searched too."""
     began = time.perf_counter()
     changes, result = decide(connection.view(scope, embeds))
-    held = connection.view(scope, embeds, make=bool(changes))
-    done = [held.apply(change, mirror=mirror) for change in changes]
-    formers = [former for _, former in done if former is not None]
-    stored = tuple(after for after, _ in done if after is not None)
+    view = connection.view(scope, embeds, make=bool(changes))
+    applied_changes = [view.apply(change, mirror=mirror) for change in changes]
+    formers = [applied.former for applied in applied_changes if applied.former is not None]
+    stored = tuple(applied.entry for applied in applied_changes if applied.entry is not None)
     if not formers or mirror:
         return Committed(result, stored, None)
     took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
-    seq = held.log_operation(replace(operation, took_ms=took_ms), [former[0] for former in formers])
+    seq = view.log_operation(replace(operation, took_ms=took_ms), [former.entry_id for former in formers])
     connection.executemany(_CHANGED, [(seq, *former) for former in formers])
     return Committed(result, stored, seq)
 
@@ -53,33 +54,39 @@ def operations(
     connection: Database, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
 ) -> list[tuple[Scope, Operation]]:
     """A page of what was done, newest first."""
-    chosen, read = scope or Scope("notes"), connection.json_of
     of_caller = "".join(f" AND {connection.field('o.caller', name)} = :{name}" for name in caller)
-    rows = connection.execute(
+    statement = (
         "SELECT s.space, s.owner, o.op, o.by, o.at_ms, o.caller, o.entries, o.error, o.took_ms, o.detail, o.seq "
         "FROM operations o JOIN scopes s ON s.id = o.scope "
         f"WHERE (:any OR (s.space = :space AND s.owner = :owner)) AND o.seq < :before{of_caller} "
-        "ORDER BY o.seq DESC LIMIT :limit",
-        {"any": scope is None, "space": chosen.space, "owner": chosen.owner, "before": before or 2**62, "limit": limit}
-        | dict(caller),
+        "ORDER BY o.seq DESC LIMIT :limit"
     )
-    return [
-        (
-            Scope(space, owner),
-            Operation(
-                op,
-                by,
-                at_ms,
-                read(caller, {}),
-                tuple(read(entries, [])),
-                error,
-                took_ms,
-                read(detail, {}),
-                seq,
-            ),
-        )
-        for space, owner, op, by, at_ms, caller, entries, error, took_ms, detail, seq in rows
-    ]
+    searched_scope = scope or Scope("notes")
+    values = {
+        "any": scope is None,
+        "space": searched_scope.space,
+        "owner": searched_scope.owner,
+        "before": before or 2**62,
+        "limit": limit,
+        **caller,
+    }
+    return [_operation_of(connection, row) for row in connection.execute(statement, values)]
+
+
+def _operation_of(connection: Database, row: Sequence[Any]) -> tuple[Scope, Operation]:
+    space, owner, op, by, at_ms, caller, entries, error, took_ms, detail, seq = row
+    operation = Operation(
+        op,
+        by,
+        at_ms=at_ms,
+        caller=connection.json_of(caller, {}),
+        entries=tuple(connection.json_of(entries, [])),
+        error=error,
+        took_ms=took_ms,
+        detail=connection.json_of(detail, {}),
+        seq=seq,
+    )
+    return Scope(space, owner), operation
 
 
 def scopes(connection: Database, space: Space | None = None) -> list[Scope]:
@@ -93,52 +100,73 @@ def rebuild(connection: Database) -> int:
     connection.empty_index()
     count = 0
     for scope in scopes(connection):
-        held = connection.view(scope)
-        for entry in held.rows("e.archived_ms IS NULL", []):
-            held.index(entry)
+        view = connection.view(scope)
+        for entry in view.rows("e.archived_ms IS NULL", []):
+            view.index(entry)
             count += 1
     return count
 
 
 def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None:
-    """Delete what is erased from all tables. Of the `past`, such as a former copy, also entries that hold a text of it:
-    nobody could see and name those."""
-    execute, read = connection.execute, connection.json_of
-    columns = ", ".join(f"e.{name}" for name in _TEXTS)
-    rows = execute(
-        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {columns} FROM entries e JOIN scopes s ON s.id = e.scope"
-    )
-    entries: dict[int, dict[str, Any]] = {}
-    for number, ref, vector, space, owner, *values in rows.fetchall():
-        place = "/".join(filter(None, (space, owner)))
-        entry = dict(zip(_TEXTS, values, strict=True))
-        entry |= {name: read(entry[name], []) for name in _JSON}
-        if {ref, str(number)} & erasure.in_place(place) or (past and erasure.held_in(entry)):
-            execute("DELETE FROM vectors WHERE key = ?", (vector,))
-            connection.view(Scope(space, owner)).unindex(number)
-            execute("DELETE FROM entries WHERE id = ?", (number,))
-            execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (number,))
-        else:
-            entries[number] = entry
+    """Delete what is erased from all tables. `past`: this is a former copy, of which entries that hold a text of it go
+    too, because nobody could see and name those."""
+    entries = _erase_entries(connection, erasure, past=past)
     for item in erasure.items:
         if item.family == "memories":
             key = vector_key("", Scope("conversations", item.place), item.text)[4:]
-            execute("DELETE FROM vectors WHERE substr(key, 5) = ?", (key,))
+            connection.execute("DELETE FROM vectors WHERE substr(key, 5) = ?", (key,))
     _erase_changes(connection, erasure, entries)
-    for seq, caller, detail, error in execute("SELECT seq, caller, detail, error FROM operations").fetchall():
-        if erasure.held_in([read(caller, {}), read(detail, {}), error]):
-            execute("UPDATE operations SET caller = '{}', detail = '{}', error = NULL WHERE seq = ?", (seq,))
-    for place, key in execute("SELECT place, key FROM uses").fetchall():
+    _erase_operations(connection, erasure)
+    for place, key in connection.execute("SELECT place, key FROM uses").fetchall():
         if erasure.held_in(key):
-            execute("DELETE FROM uses WHERE place = ? AND key = ?", (place, key))
+            connection.execute("DELETE FROM uses WHERE place = ? AND key = ?", (place, key))
     if erasure.user is not None:
-        of_user = "(SELECT id FROM scopes WHERE space = 'sessions' AND owner = ?)"
-        execute(
-            f"DELETE FROM changes WHERE operation IN (SELECT seq FROM operations WHERE scope IN {of_user})",
-            (erasure.user,),
-        )
-        execute(f"DELETE FROM operations WHERE scope IN {of_user}", (erasure.user,))
-        execute(f"DELETE FROM scopes WHERE id IN {of_user} AND id NOT IN (SELECT scope FROM entries)", (erasure.user,))
+        _erase_user(connection, erasure.user)
+
+
+def _erase_entries(connection: Database, erasure: Erasure, *, past: bool) -> dict[int, dict[str, Any]]:
+    """Delete the entries that are erased; the texts of the others, by id."""
+    columns = ", ".join(f"e.{name}" for name in _TEXTS)
+    rows = connection.execute(
+        f"SELECT e.id, e.ref, e.vector_key, s.space, s.owner, {columns} FROM entries e JOIN scopes s ON s.id = e.scope"
+    )
+    entries: dict[int, dict[str, Any]] = {}
+    for entry_id, ref, vector, space, owner, *values in rows.fetchall():
+        place = "/".join(filter(None, (space, owner)))
+        texts = dict(zip(_TEXTS, values, strict=True))
+        for name in _JSON:
+            texts[name] = connection.json_of(texts[name], [])
+        is_named = bool({ref, str(entry_id)} & erasure.in_place(place))
+        if not is_named and not (past and erasure.held_in(texts)):
+            entries[entry_id] = texts
+            continue
+        connection.execute("DELETE FROM vectors WHERE key = ?", (vector,))
+        connection.view(Scope(space, owner)).unindex(entry_id)
+        connection.execute("DELETE FROM entries WHERE id = ?", (entry_id,))
+        connection.execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (entry_id,))
+    return entries
+
+
+def _erase_operations(connection: Database, erasure: Erasure) -> None:
+    """Take what is erased out of what operations say of their callers, details and errors."""
+    blank = "UPDATE operations SET caller = '{}', detail = '{}', error = NULL WHERE seq = ?"
+    for seq, caller, detail, error in connection.execute(
+        "SELECT seq, caller, detail, error FROM operations"
+    ).fetchall():
+        values = [connection.json_of(caller, {}), connection.json_of(detail, {}), error]
+        if erasure.held_in(values):
+            connection.execute(blank, (seq,))
+
+
+def _erase_user(connection: Database, user: str) -> None:
+    """Delete the past of a user, and the scope unless it still has entries."""
+    scopes_of_user = "(SELECT id FROM scopes WHERE space = 'sessions' AND owner = ?)"
+    for statement in (
+        f"DELETE FROM changes WHERE operation IN (SELECT seq FROM operations WHERE scope IN {scopes_of_user})",
+        f"DELETE FROM operations WHERE scope IN {scopes_of_user}",
+        f"DELETE FROM scopes WHERE id IN {scopes_of_user} AND id NOT IN (SELECT scope FROM entries)",
+    ):
+        connection.execute(statement, (user,))
 
 
 def _erase_changes(connection: Database, erasure: Erasure, entries: dict[int, dict[str, Any]]) -> None:
@@ -147,13 +175,13 @@ def _erase_changes(connection: Database, erasure: Erasure, entries: dict[int, di
     rows = connection.execute(
         "SELECT rowid, entry, before FROM changes WHERE before NOTNULL ORDER BY operation DESC, rowid DESC"
     )
-    for number, entry, before in rows.fetchall():
+    for row_id, entry_id, before in rows.fetchall():
         replaced = connection.json_of(before, {})
-        former = {"body": "", **entries.get(entry, {}), **replaced}
-        entries[entry] = former
+        former = {"body": "", **entries.get(entry_id, {}), **replaced}
+        entries[entry_id] = former
         has_texts = not replaced.keys().isdisjoint(_TEXTS)
         if erasure.held_in(replaced) or (has_texts and erasure.held_in(former)):
-            connection.execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (number,))
+            connection.execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (row_id,))
 
 
 def complete(
@@ -162,10 +190,12 @@ def complete(
     """Make a copy ready to take the place of the store that is `present`: with the note of `operation`, whose number is
     returned, and with what `later` brings over of each scope."""
     number = source.view(scope, make=True).log_operation(operation, ())
-    if present is not None and later is not None:
-        kept = replace(operation, op="keep", detail={})
-        for each in dict.fromkeys((*scopes(present), *scopes(source))):
-            commit(source, each, partial(later, present.view(each, embeds)), kept, embeds)
+    if present is None or later is None:
+        return number
+    keep = replace(operation, op="keep", detail={})
+    for own_scope in dict.fromkeys((*scopes(present), *scopes(source))):
+        decide = partial(later, present.view(own_scope, embeds))
+        commit(source, own_scope, decide=decide, operation=keep, embeds=embeds)
     return number
 
 
@@ -173,12 +203,15 @@ def tidy(connection: Database, texts_before_ms: int, operations_before_ms: int, 
     """Forget former texts and operations that are older than these times, vectors of no live entry, and scopes of which
     nothing is left, and merge the pieces of the index."""
     unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
-    older = f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}"
-    connection.execute(older, (KEY_BYTES["sessions"], now_ms - _VECTOR_MS))
-    older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
-    blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
-    connection.execute(blank, (texts_before_ms,))
-    connection.execute(f"DELETE FROM changes WHERE {older}", (operations_before_ms,))
+    connection.execute(
+        f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}",
+        (KEY_BYTES["sessions"], now_ms - _VECTOR_MS),
+    )
+    of_older_operation = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
+    connection.execute(
+        f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {of_older_operation}", (texts_before_ms,)
+    )
+    connection.execute(f"DELETE FROM changes WHERE {of_older_operation}", (operations_before_ms,))
     for table in ("operations", "model_calls"):
         connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
     connection.execute(

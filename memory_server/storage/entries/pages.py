@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from languages import Sentence
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.projects import refuse_foreign
-from sandbox.locale import _
 
 FOLDER = "memory-docs"
-"""Where pages are written if no other folder is named."""
+"""The folder in which pages are written if no other one is named."""
 
 
 def pages_in(*folders_of_pages: Path) -> list[Path]:
     """The files in these folders that `write_pages` made; a folder need not be there."""
-    pages: list[Path] = []
+    paths: list[Path] = []
     for folder in dict.fromkeys(folders_of_pages):
         for path in sorted(folder.glob("*.md")):
             with suppress(OSError):
                 if folders.read_file(path, links=False).startswith(MARK.encode()):
-                    pages.append(path)
-    return pages
+                    paths.append(path)
+    return paths
 
 
 def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
@@ -41,20 +41,25 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
         for project in folder.parents:
             if os.path.lexists(project / ".git"):  # also of another user, who may have made a link for us
                 refuse_foreign(project, folder)
-        there = {path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)}
-        own = [path for path, data in there.items() if not data.startswith(MARK.encode()) and data.strip()]
-        if own and not force:
+        present = {path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)}
+        own_paths = [path for path, data in present.items() if _is_own(data)]
+        if own_paths and not force:
             raise InvalidInput(
                 "{own} was not made by `knowledge document`; move it away, choose another --output, or add "
                 "--force. No page was written.",
-                own[0],
+                own_paths[0],
             )
         for path, data in files.items():
-            if there.get(path) != data:
+            if present.get(path) != data:
                 folders.make_folder(folder)
                 folders.replace_file(path, data)
     except OSError as error:
         raise StorageUnwritable(
-            _("The pages in {folder} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
+            Sentence("The pages in {folder} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
         ) from error
     return list(files)
+
+
+def _is_own(data: bytes) -> bool:
+    """Whether a file is somebody's own, and not empty."""
+    return bool(data.strip()) and not data.startswith(MARK.encode())

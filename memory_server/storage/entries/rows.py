@@ -24,7 +24,6 @@ from memory_server.knowledge.entry import (
     Entry,
     Figures,
     Filter,
-    Former,
     Hit,
     Hits,
     Operation,
@@ -32,55 +31,46 @@ from memory_server.knowledge.entry import (
     Purge,
     Query,
     Share,
-    change_id,
-    changed_by_json,
     difference,
     json_of,
-    seq_of,
 )
 from memory_server.knowledge.word_ranking import Match, Ranked, ranking_of
 from memory_server.storage.entries.conditions import ORDERS, condition_of
+from memory_server.storage.entries.past_rows import INDEXED_FIELDS, AppliedChange, FormerRow, PastRows
 from nlp.index_terms import IndexTerm, other_terms, sought_in
 
 T = TypeVar("T")
-Done = tuple[Entry | None, tuple[int, str | None, int] | None]
-"""An entry as it is stored, and the row that tells what it was before; None where nothing is different."""
+
 COLUMNS = ", ".join(f"e.{name}" for name in FIELDS)
 INDEXED = {"title": 10, "tags": 4, "body": 1}
 """The fields of the index, with their weights in BM25."""
 _LEAST_BEGINNING = 3
 """Characters of a term that may be the beginning of another one: `con` of `configuration`."""
 _EVERY_ROW = 2**62
-_GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
-"""A text that is alike shares some group of this many neighbouring terms. Of the best candidates, so many times the
-wanted ones are filtered."""
-_TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
-"""Fields that the index depends on."""
+_VECTORS_AT_ONCE = 1000
+_GROUPS = 6
+"""The number of groups of neighbouring terms into which a text is taken apart: a text that is alike shares some."""
+_LEAST_TOGETHER = 2
+"""The fewest terms of a group."""
+_MOST_TOGETHER = 8
+"""The most terms of a group."""
+_CANDIDATES_FACTOR = 10
+"""So many times the wanted entries are filtered, of the best candidates."""
 
 
-class ScopeRows:
+class ScopeRows(PastRows):
     """`ports.ScopeView` on a connection; a scope that does not exist holds nothing, and gets a number with `make`.
     `embeds`: the model of the vectors, "" for none."""
 
     FOUND: ClassVar[str] = ""
     """How `WITH` says that the hits are found once, before anything is joined to them."""
-    AMONG: ClassVar[str]
-    """SQL after a column: it has one of the values that `listed` makes one value of."""
     TAGGED: ClassVar[str]
     HOLDS: ClassVar[str]
     BYTES: ClassVar[str]
 
     def __init__(self, connection: Any, scope: Scope, embeds: str = "", *, make: bool = False) -> None:
-        self._connection, self._scope, self._embeds = connection, scope, embeds
-        named = (scope.space, scope.owner)
-        if make:
-            connection.execute("INSERT INTO scopes(space, owner) VALUES(?, ?) ON CONFLICT DO NOTHING", named)
-        found = connection.execute("SELECT id FROM scopes WHERE space = ? AND owner = ?", named).fetchone()
-        self._number: int | None = None if found is None else found[0]
-
-    @abstractmethod
-    def listed(self, values: Sequence[Any]) -> Any:
-        """What `AMONG` takes."""
+        super().__init__(connection, scope, make=make)
+        self._embeds = embeds
 
     @abstractmethod
     def index(self, entry: Entry) -> None:
@@ -89,19 +79,19 @@ class ScopeRows:
     @abstractmethod
     def unindex(self, id: int) -> None: ...
     @abstractmethod
-    def _scored(self, sought: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
+    def _scored(self, terms: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
         """SQL of the ids that hold a term, each with its score, which is lower where it is better."""
 
     @abstractmethod
-    def _matched(self, ids: Sequence[int], sought: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+    def _matched(self, ids: Sequence[int], terms: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
         """The words that each field of these entries holds."""
 
     @abstractmethod
-    def _holding(self, sought: Sequence[IndexTerm]) -> list[int]:
+    def _holding(self, terms: Sequence[IndexTerm]) -> list[int]:
         """The ids of the entries that hold all these terms, in order."""
 
     @abstractmethod
-    def _fields_with(self, sought: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
+    def _fields_with(self, terms: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
         """Each id, number of a field and number of a term that it holds."""
 
     def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
@@ -116,13 +106,17 @@ class ScopeRows:
     ) -> list[Entry]:
         condition, values = self._condition(where)
         ordered = f"{condition} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?"
-        return list(self.rows(ordered, [*values, _EVERY_ROW if limit is None else limit, offset]))
+        most = _EVERY_ROW if limit is None else limit
+        return list(self.rows(ordered, [*values, most, offset]))
 
     def ids(self, where: Filter) -> list[int]:
-        return [row[0] for row in self._selected("e.id", *self._condition(where))]
+        condition, values = self._condition(where)
+        return [row[0] for row in self._selected("e.id", condition, values)]
 
     def count(self, where: Filter) -> int:
-        return int(self._selected("count(*)", *self._condition(where)).fetchone()[0])
+        condition, values = self._condition(where)
+        (count,) = self._selected("count(*)", condition, values).fetchone()
+        return int(count)
 
     def figures(self, where: Filter = EVERYTHING) -> Figures:
         columns = (
@@ -130,193 +124,193 @@ class ScopeRows:
             "CAST(coalesce(sum(length(body)) FILTER (WHERE archived_ms IS NULL), 0) AS BIGINT), "
             "min(created_ms) FILTER (WHERE archived_ms IS NULL), max(updated_ms) FILTER (WHERE archived_ms IS NULL)"
         )
-        return Figures(*self._selected(columns, *self._condition(where)).fetchone())
+        condition, values = self._condition(where)
+        return Figures(*self._selected(columns, condition, values).fetchone())
 
     def counted(self, by: Literal["agent_id", "run_id", "project"], where: Filter) -> dict[str, int]:
         condition, values = self._condition(where)
-        return dict(
-            self._selected(f"e.{by}, count(*)", f"{condition} AND e.{by} NOTNULL GROUP BY 1", values).fetchall()
-        )
+        grouped = f"{condition} AND e.{by} NOTNULL GROUP BY 1"
+        return dict(self._selected(f"e.{by}, count(*)", grouped, values).fetchall())
 
     def stored_bytes(self, where: Filter) -> int:
         condition, values = self._condition(where)
-        texts = " + ".join(self.BYTES.format(f"e.{name}") for name in ("body", "metadata"))
-        return int(self._selected(f"coalesce(sum({texts}), 0)", condition, values).fetchone()[0])
-
-    def changed_after(self, entry_id: int, seq: int) -> int | None:
-        rows = self._connection.execute(
-            "SELECT DISTINCT o.seq, o.op, o.detail FROM changes c JOIN operations o ON o.seq = c.operation "
-            "WHERE c.entry = ? AND o.seq > ? ORDER BY o.seq DESC",
-            (entry_id, seq),
-        )
-        taken_back: set[str] = set()
-        for number, op, detail in rows:
-            undone = self._connection.json_of(detail, {}).get("change", "") if op == "undo" else ""
-            if change_id(number) in taken_back:
-                continue
-            # Only two changes that are both later than `seq` leave the entry as it was.
-            if not undone or undone in taken_back or seq_of(undone) <= seq:
-                return int(number)
-            taken_back.add(undone)
-        return None
-
-    def changed_since(self, seq: int) -> tuple[list[Entry], list[str]]:
-        since = "SELECT entry FROM changes WHERE operation > ?"
-        gone = self._connection.execute(
-            "SELECT c.before FROM changes c JOIN operations o ON o.seq = c.operation "
-            f"WHERE o.scope = ? AND o.seq > ? AND c.after_version = 0 AND c.entry IN ({since} AND after_version > 0)",
-            (self._number, seq, seq),
-        )
-        refs = (self._connection.json_of(row[0], {}).get("ref") for row in gone.fetchall())
-        return list(self.rows(f"e.id IN ({since})", [seq])), [ref for ref in refs if ref is not None]
-
-    def former(self, seq: int) -> list[Former]:
-        rows = self._connection.execute(
-            "SELECT c.entry, c.before, c.after_version FROM changes c JOIN operations o ON o.seq = c.operation "
-            "WHERE o.seq = ? AND o.scope = ? ORDER BY c.rowid",
-            (seq, self._number),
-        )
-        return [Former(row[0], row[1] and self._connection.json_of(row[1], {}), row[2]) for row in rows]
-
-    def former_texts(self, ids: Sequence[int]) -> list[str]:
-        rows = self._connection.execute(
-            f"SELECT before FROM changes WHERE before NOTNULL AND entry {self.AMONG}", (self.listed(ids),)
-        )
-        values = [self._connection.json_of(row[0], {}) for row in rows]
-        return [each[name] for each in values for name in ("body", "title", "source") if each.get(name)]
-
-    def former_entries(self) -> list[Entry]:
-        rows = self._connection.execute(
-            "SELECT c.entry, c.before FROM changes c JOIN operations o ON o.seq = c.operation "
-            "WHERE o.scope = ? AND c.before NOTNULL ORDER BY c.operation DESC, c.rowid DESC",
-            (self._number,),
-        ).fetchall()
-        entries = {entry.id: entry for entry in self.rows("true", [])}
-        former: list[Entry] = []
-        for number, before in rows:
-            values = self._connection.json_of(before, {})
-            entries[number] = changed_by_json(entries.get(number, Entry("")), values)
-            if values.keys() & _TEXTS:
-                former.append(entries[number])
-        return former
+        texts = f"{self.BYTES.format('e.body')} + {self.BYTES.format('e.metadata')}"
+        (count,) = self._selected(f"coalesce(sum({texts}), 0)", condition, values).fetchone()
+        return int(count)
 
     def search(self, query: Query) -> Hits:
-        sought = sought_in(query.text)
-        others = other_terms(query.other_words, sought)
-        own = self._matches(query, sought)
-        other = self._matches(query, others)
-        if not own:
+        terms = sought_in(query.text)
+        other = other_terms(query.other_words, terms)
+        matches = self._matches(query, terms)
+        other_matches = self._matches(query, other)
+        if not matches:
             as_written = replace(query.where, text=query.text.strip())
-            if not other:
-                entries = self.entries(as_written, limit=query.limit)
-                hits = tuple(Hit(entry, 1.0, NOTHING, self._scope) for entry in entries)
-                return Hits(hits, self.count(as_written) if hits else 0)
+            if not other_matches:
+                return self._holding_text(as_written, query.limit)
             if as_written.text:
-                own = [Match(entry_id, 1.0) for entry_id in self._newest(as_written)]
-        ranking = ranking_of(own, other, query.least_share)
+                matches = [Match(entry_id, 1.0) for entry_id in self._newest(as_written)]
+        ranking = ranking_of(matches, other_matches, query.least_share)
         shown = ranking.entries[: query.limit]
-        hits = tuple(self._hits(shown, sought, others))
+        hits = tuple(self._hits(shown, terms, other))
         left_off = ranking.left_off + Counter(damaged=len(shown) - len(hits))
         return Hits(hits, len(ranking.entries), dict(left_off))
+
+    def _holding_text(self, where: Filter, limit: int) -> Hits:
+        """The entries that hold the text of a filter as it is written, newest first."""
+        entries = self.entries(where, limit=limit)
+        if not entries:
+            return Hits()
+        hits = tuple(Hit(entry, 1.0, matched=NOTHING, scope=self._scope) for entry in entries)
+        return Hits(hits, self.count(where))
 
     def _newest(self, where: Filter) -> list[int]:
         condition, values = self._condition(where)
         return [row[0] for row in self._selected("e.id", f"{condition} ORDER BY {ORDERS['newest']}", values)]
 
     def shares(self, query: Query) -> list[Share]:
-        held: dict[int, list[int]] = {}
-        own = sought_in(query.text)
-        sought = (*own, *other_terms(query.other_words, own))
-        longer = [replace(each, prefix=each.prefix or len(each.term) >= _LEAST_BEGINNING) for each in sought]
-        for entry_id, place, number in self._fields_with(longer):
-            held.setdefault(entry_id, [0, 0, 0])[place] |= 1 << number
-        rows = self._selected("e.id, e.created_ms, e.importance", *self._condition(query.where))
-        return [Share(*row, *held[row[0]]) for row in rows if row[0] in held]
+        terms = sought_in(query.text)
+        beginnings = [_as_beginning(term) for term in (*terms, *other_terms(query.other_words, terms))]
+        bits_by_entry: dict[int, list[int]] = {}
+        for entry_id, field_number, term_number in self._fields_with(beginnings):
+            bits = bits_by_entry.setdefault(entry_id, [0, 0, 0])
+            bits[field_number] |= 1 << term_number
+        condition, values = self._condition(query.where)
+        shares = []
+        for entry_id, created_ms, importance in self._selected("e.id, e.created_ms, e.importance", condition, values):
+            if entry_id in bits_by_entry:
+                title, tags, body = bits_by_entry[entry_id]
+                shares.append(Share(entry_id, created_ms, importance, title, tags, body))
+        return shares
 
     def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:
         import numpy as np
 
         condition, values = self._condition(where)
+        model_mark = vector_key(self._embeds)
         rows = self._connection.execute(
             "SELECT e.id, substr(e.vector_key, 1, 4) = ? AND length(v.vector) = ?, v.vector FROM entries e "
             f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE e.scope = ? AND {condition} "
             "AND NOT (coalesce(length(v.vector), -1) = 0 AND substr(e.vector_key, 1, 4) = ?)",
-            ((mark := vector_key(self._embeds)), len(vector), self._number, *values, mark),
+            (model_mark, len(vector), self._number, *values, model_mark),
         )
-        sought, found, missing = np.frombuffer(vector, np.float32), list[tuple[int, float]](), 0
-        while part := rows.fetchmany(1000):
-            fits = [(row[0], row[2]) for row in part if row[1]]
-            missing += len(part) - len(fits)
-            matrix = np.array([np.frombuffer(each, np.float32) for _, each in fits]).reshape(len(fits), len(sought))
-            found += zip((number for number, _ in fits), (matrix @ sought).tolist(), strict=True)
-        return sorted(found, key=lambda each: (-each[1], -each[0])), missing
+        query = np.frombuffer(vector, np.float32)
+        cosines: list[tuple[int, float]] = []
+        missing = 0
+        part = rows.fetchmany(_VECTORS_AT_ONCE)
+        while part:
+            comparable = [(entry_id, other) for entry_id, fits, other in part if fits]
+            missing += len(part) - len(comparable)
+            vectors = [np.frombuffer(other, np.float32) for _, other in comparable]
+            matrix = np.array(vectors).reshape(len(comparable), len(query))
+            entry_ids = [entry_id for entry_id, _ in comparable]
+            cosines += zip(entry_ids, (matrix @ query).tolist(), strict=True)
+            part = rows.fetchmany(_VECTORS_AT_ONCE)
+        best_first = sorted(cosines, key=lambda pair: (-pair[1], -pair[0]))
+        return best_first, missing
 
     def vectors(self, where: Filter) -> int:
         condition, values = self._condition(where)
-        made = "substr(e.vector_key, 1, 4) = ? AND e.vector_key IN (SELECT key FROM vectors WHERE length(vector) > 0)"
-        return int(
-            self._selected("count(*)", f"{made} AND {condition}", [vector_key(self._embeds), *values]).fetchone()[0]
+        has_vector = (
+            "substr(e.vector_key, 1, 4) = ? AND e.vector_key IN (SELECT key FROM vectors WHERE length(vector) > 0)"
         )
+        values = [vector_key(self._embeds), *values]
+        (count,) = self._selected("count(*)", f"{has_vector} AND {condition}", values).fetchone()
+        return int(count)
 
     def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
-        sought = sought_in(text)
-        size = min(max(_LEAST_TOGETHER, len(sought) // _GROUPS), _MOST_TOGETHER)
-        votes: Counter[int] = Counter()
-        for start in range(0, max(1, len(sought) - size + 1), size):
-            if sought:
-                votes.update(self._holding(sought[start : start + size]))
+        candidates = self._sharing_groups(sought_in(text), limit * _CANDIDATES_FACTOR)
         condition, values = self._condition(where)
-        best = [entry_id for entry_id, _ in votes.most_common(limit * _LEFT_OFF)]
         among = f"e.id {self.AMONG}"
-        rows = self._selected("e.id", f"{among} AND {condition}", [self.listed(best), *values])
+        rows = self._selected("e.id", f"{among} AND {condition}", [self.listed(candidates), *values])
         meant = {row[0] for row in rows}
-        chosen = [each for each in best if each in meant][:limit]
+        chosen = [entry_id for entry_id in candidates if entry_id in meant][:limit]
         return list(self.rows(f"{among} ORDER BY e.id", [self.listed(chosen)]))
 
-    def apply(self, change: Change, *, mirror: bool) -> Done:
+    def _sharing_groups(self, terms: Sequence[IndexTerm], most: int) -> list[int]:
+        """The entries that hold most groups of neighbouring terms."""
+        size = min(max(_LEAST_TOGETHER, len(terms) // _GROUPS), _MOST_TOGETHER)
+        votes: Counter[int] = Counter()
+        for start in range(0, max(1, len(terms) - size + 1), size):
+            if terms:
+                votes.update(self._holding(terms[start : start + size]))
+        return [entry_id for entry_id, _ in votes.most_common(most)]
+
+    def apply(self, change: Change, *, mirror: bool) -> AppliedChange:
         """Store a change. Raises InvalidInput: its entry does not exist any more."""
         if isinstance(change, Entry):
             return self._put(change, mirror)
-        execute, here = self._connection.execute, (change.id, self._number)
-        found = execute("SELECT archived_ms, ref FROM entries WHERE id = ? AND scope = ?", here).fetchone()
-        if found is None or (isinstance(change, Archive) and found[0] is not None):
-            return None, None
-        self.unindex(change.id)
+        row = self._connection.execute(
+            "SELECT archived_ms, ref FROM entries WHERE id = ? AND scope = ?", (change.id, self._number)
+        ).fetchone()
+        if row is None:
+            return AppliedChange()
+        archived_ms, ref = row
         if isinstance(change, Purge):
-            execute("DELETE FROM entries WHERE id = ?", here[:1])
-            execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before IS NOT NULL", here[:1])
-            return None, (change.id, _text({"ref": found[1]}), 0)
-        into = "UPDATE entries SET archived_ms = ?, reason = ?, version = version + 1 WHERE id = ?"
-        execute(into, (change.at_ms, change.reason, change.id))
-        (version,) = execute("SELECT version FROM entries WHERE id = ?", here[:1]).fetchone()
-        return None, (change.id, _text({"archived_ms": None, "reason": None}), version)
+            return self._purge(change, ref)
+        if archived_ms is not None:
+            return AppliedChange()
+        return self._archive(change)
 
-    def _put(self, change: Entry, mirror: bool) -> Done:
-        before = self.get(id=change.id) if change.id else None
-        if before is None and change.id:
-            raise InvalidInput("An entry of that number does not exist any more; read it again.")
-        former = None if before is None else difference(before, change)
-        if before is not None and not former:
-            return before, None
-        values = json_of(change) | {"version": 1 if before is None else before.version + 1, "scope": self._number}
-        values |= {name: _text(values[name]) for name in (*LISTS, "metadata")} | {"ref": change.ref or str(uuid4())}
-        embedded = self._embeds and self._scope.space == "sessions"
-        values["vector_key"] = vector_key(self._embeds, self._scope, change.body) if embedded else None
-        del values["id"]
-        values |= self.more_of(change)
-        if before is None:
-            values["id"] = self._connection.insert("entries", values)
-        else:
-            into = ", ".join(f"{name} = :{name}" for name in values)
-            self._connection.execute(f"UPDATE entries SET {into} WHERE id = :id", values | {"id": change.id})
-            values["id"] = change.id
-        after = replace(change, id=values["id"], ref=values["ref"], version=values["version"])
-        if former is None or former.keys() & _TEXTS:
-            if before is not None:
-                self.unindex(after.id)
+    def _purge(self, change: Purge, ref: str) -> AppliedChange:
+        self.unindex(change.id)
+        self._connection.execute("DELETE FROM entries WHERE id = ?", (change.id,))
+        self._connection.execute(
+            "UPDATE changes SET before = '{}' WHERE entry = ? AND before IS NOT NULL", (change.id,)
+        )
+        return AppliedChange(former=FormerRow(change.id, _json({"ref": ref}), 0))
+
+    def _archive(self, change: Archive) -> AppliedChange:
+        self.unindex(change.id)
+        self._connection.execute(
+            "UPDATE entries SET archived_ms = ?, reason = ?, version = version + 1 WHERE id = ?",
+            (change.at_ms, change.reason, change.id),
+        )
+        (version,) = self._connection.execute("SELECT version FROM entries WHERE id = ?", (change.id,)).fetchone()
+        before = _json({"archived_ms": None, "reason": None})
+        return AppliedChange(former=FormerRow(change.id, before, version))
+
+    def _put(self, entry: Entry, mirror: bool) -> AppliedChange:
+        if not entry.id:
+            after = self._insert(entry)
             if mirror or after.archived_ms is None:
                 self.index(after)
-        return after, (after.id, None if former is None else _text(former), after.version)
+            return AppliedChange(after, FormerRow(after.id, None, after.version))
+        before = self.get(id=entry.id)
+        if before is None:
+            raise InvalidInput("An entry of that number does not exist any more; read it again.")
+        changed_fields = difference(before, entry)
+        if not changed_fields:
+            return AppliedChange(before)
+        after = self._replace(before, entry)
+        if changed_fields.keys() & INDEXED_FIELDS:
+            self.unindex(after.id)
+            if mirror or after.archived_ms is None:
+                self.index(after)
+        return AppliedChange(after, FormerRow(after.id, _json(changed_fields), after.version))
+
+    def _insert(self, entry: Entry) -> Entry:
+        stored = replace(entry, ref=entry.ref or str(uuid4()), version=1)
+        entry_id = self._connection.insert("entries", self._values_of(stored))
+        return replace(stored, id=entry_id)
+
+    def _replace(self, before: Entry, entry: Entry) -> Entry:
+        stored = replace(entry, ref=entry.ref or str(uuid4()), version=before.version + 1)
+        values = self._values_of(stored)
+        assignments = ", ".join(f"{name} = :{name}" for name in values)
+        self._connection.execute(f"UPDATE entries SET {assignments} WHERE id = :id", {**values, "id": stored.id})
+        return stored
+
+    def _values_of(self, entry: Entry) -> dict[str, Any]:
+        """The columns of the row of an entry, but for its id."""
+        values = json_of(entry)
+        del values["id"]
+        for name in (*LISTS, "metadata"):
+            values[name] = _json(values[name])
+        values["scope"] = self._number
+        values["vector_key"] = None
+        if self._embeds and self._scope.space == "sessions":
+            values["vector_key"] = vector_key(self._embeds, self._scope, entry.body)
+        return {**values, **self.more_of(entry)}
 
     def more_of(self, entry: Entry) -> dict[str, Any]:
         """Columns that only this database has."""
@@ -324,9 +318,17 @@ class ScopeRows:
 
     def log_operation(self, operation: Operation, entries: Sequence[int]) -> int:
         """Store an operation; its number."""
-        values = {name: getattr(operation, name) for name in ("op", "by", "at_ms", "error", "took_ms")}
-        values |= {name: _text(dict(getattr(operation, name))) for name in ("caller", "detail")}
-        values |= {"scope": self._number, "entries": _text(list(entries))}
+        values = {
+            "op": operation.op,
+            "by": operation.by,
+            "at_ms": operation.at_ms,
+            "error": operation.error,
+            "took_ms": operation.took_ms,
+            "caller": _json(dict(operation.caller)),
+            "detail": _json(dict(operation.detail)),
+            "scope": self._number,
+            "entries": _json(list(entries)),
+        }
         return int(self._connection.insert("operations", values))
 
     def _selected(self, columns: str, condition: str, values: Sequence[Any]) -> Any:
@@ -338,49 +340,58 @@ class ScopeRows:
 
     def entry(self, row: Sequence[Any]) -> Entry:
         """The entry of a row of `COLUMNS`."""
-        values, read = dict(zip(FIELDS, row, strict=True)), self._connection.json_of
-        values |= {name: tuple(read(values[name], [])) for name in LISTS}
-        return Entry(**values | {"metadata": read(values["metadata"], {})})
+        values = dict(zip(FIELDS, row, strict=True))
+        for name in LISTS:
+            values[name] = tuple(self._connection.json_of(values[name], []))
+        values["metadata"] = self._connection.json_of(values["metadata"], {})
+        return Entry(**values)
 
-    def _matches(self, query: Query, sought: Sequence[IndexTerm]) -> list[Match]:
+    def _matches(self, query: Query, terms: Sequence[IndexTerm]) -> list[Match]:
         """The entries that hold a term, best first, also those that are hidden."""
-        if not sought or self._number is None:
+        if not terms or self._number is None:
             return []
-        where, cases, given = query.where, "", []
-        hidden = {
-            "expired": Filter(archived=None, unexpired_at_ms=where.unexpired_at_ms),
-            "other project": Filter(archived=None, projects=where.projects),
-        }
-        for reason, shown in hidden.items():
-            met, needed = self._condition(shown)
-            cases += f" WHEN NOT ({met}) THEN '{reason}'"
-            given += needed
-        condition, values = self._condition(replace(where, projects=None, unexpired_at_ms=None))
-        scored, terms = self._scored(sought)
+        expired, expired_values = self._condition(Filter(archived=None, unexpired_at_ms=query.where.unexpired_at_ms))
+        elsewhere, elsewhere_values = self._condition(Filter(archived=None, projects=query.where.projects))
+        condition, values = self._condition(replace(query.where, projects=None, unexpired_at_ms=None))
+        scored, score_values = self._scored(terms)
         rows = self._connection.execute(
-            f"WITH found AS {self.FOUND}({scored}) SELECT e.id, found.score, CASE{cases} ELSE '' END FROM found "
-            f"JOIN entries e ON e.id = found.id WHERE e.scope = ? AND {condition} "
+            f"WITH found AS {self.FOUND}({scored}) SELECT e.id, found.score, "
+            f"CASE WHEN NOT ({expired}) THEN 'expired' WHEN NOT ({elsewhere}) THEN 'other project' ELSE '' END "
+            f"FROM found JOIN entries e ON e.id = found.id WHERE e.scope = ? AND {condition} "
             "ORDER BY found.score, e.updated_ms DESC, e.id DESC",
-            (*terms, *given, self._number, *values),
+            (*score_values, *expired_values, *elsewhere_values, self._number, *values),
         ).fetchall()
-        return [Match(row[0], -row[1], row[2]) for row in rows]
+        return [Match(entry_id, -score, reason) for entry_id, score, reason in rows]
 
-    def _hits(
-        self, ranked: Sequence[Ranked], sought: Sequence[IndexTerm], others: Sequence[IndexTerm]
-    ) -> Iterator[Hit]:
+    def _hits(self, ranked: Sequence[Ranked], terms: Sequence[IndexTerm], other: Sequence[IndexTerm]) -> Iterator[Hit]:
         """These entries, each with the words of the query and the other words that its fields hold."""
-        ids = [each.id for each in ranked]
-        by_id = {entry.id: entry for entry in self.rows(f"e.id {self.AMONG}", [self.listed(ids)])}
-        matched = self._matched(ids, sought)
-        other = self._matched(ids, others) if others else {}
-        for each in ranked:
-            if (entry := by_id.get(each.id)) is not None and each.id in matched:  # else it is damaged
-                hit = Hit(entry, each.relevance, matched[each.id], self._scope, by_other_words=each.by_other_words)
-                yield replace(hit, other_matched=other[each.id]) if other.get(each.id) else hit
+        ids = [candidate.id for candidate in ranked]
+        entries = {entry.id: entry for entry in self.rows(f"e.id {self.AMONG}", [self.listed(ids)])}
+        matched = self._matched(ids, terms)
+        other_matched: Mapping[int, Mapping[str, tuple[str, ...]]] = {}
+        if other:
+            other_matched = self._matched(ids, other)
+        for candidate in ranked:
+            entry = entries.get(candidate.id)
+            if entry is None or candidate.id not in matched:
+                continue  # it is damaged
+            yield Hit(
+                entry,
+                candidate.relevance,
+                matched=matched[candidate.id],
+                scope=self._scope,
+                other_matched=other_matched.get(candidate.id) or NOTHING,
+                by_other_words=candidate.by_other_words,
+            )
 
     def _condition(self, where: Filter) -> tuple[str, list[Any]]:
         return condition_of(where, self)
 
 
-def _text(value: Any) -> str:
+def _as_beginning(term: IndexTerm) -> IndexTerm:
+    """A term that also finds longer ones which begin so, if it is long enough."""
+    return replace(term, prefix=term.prefix or len(term.term) >= _LEAST_BEGINNING)
+
+
+def _json(value: Any) -> str:
     return orjson.dumps(value).decode()

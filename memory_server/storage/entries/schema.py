@@ -8,21 +8,23 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.storage.entries.sqlite_rows import TERMS, Connection, damaged
 from nlp.index_terms import index_form, signature
-from sandbox.locale import _
 
 VERSION = 1
 APPLICATION = 0x6D737276
 """`msrv`, which tells this file from other databases."""
 LEAST_SQLITE = (3, 34)
 _SECOND_LOOK_SECONDS = 0.05
-"""Another process may shorten the file between two looks, when it puts the database in order."""
+"""The time between two looks at a file: another process may shorten it meanwhile, when it puts the database in
+order."""
 
 # In `entries` the short columns come first: SQLite reads past a long text to what follows it, page by page.
 TABLES = f"""
@@ -56,28 +58,33 @@ CREATE TABLE uses(place TEXT, key TEXT, accessed_ms INTEGER NOT NULL, count INTE
   PRIMARY KEY(place, key)) WITHOUT ROWID;
 """
 
-KEPT = {"scopes": "id", "entries": "id", "operations": "seq", "changes": "rowid", "vectors": "key"}
-KEPT |= {"model_calls": "at_ms", "uses": "key"}
+KEPT = {
+    "scopes": "id",
+    "entries": "id",
+    "operations": "seq",
+    "changes": "rowid",
+    "vectors": "key",
+    "model_calls": "at_ms",
+    "uses": "key",
+}
 """The tables that a copy has, in the order in which they can be filled, and what orders their rows."""
 NUMBERED = ("entries", "operations")
 
 
-def connect(place: Path | None, mode: str, wait_seconds: float) -> Connection:
-    """A connection to the file at `place`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
+def connect(path: Path | None, mode: str, wait_seconds: float) -> Connection:
+    """A connection to the file at `path`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
     folder that cannot be written."""
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
         raise StorageError(
-            _(
+            Sentence(
                 "Knowledge needs SQLite 3.34 or newer, and this Python has {sqlite_version}; use a newer Python.",
                 sqlite3.sqlite_version,
             )
         )
-    if place is not None and mode == "rw" and place.is_symlink():
-        raise folders.FileRefused(place, _("is a link and not a file"))
-    flags = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
-    name = ":memory:" if place is None else f"file:{quote(place.as_posix())}?{flags}"
+    if path is not None and mode == "rw" and path.is_symlink():
+        raise folders.FileRefused(path, _("is a link and not a file"))
     connection = sqlite3.connect(
-        name,
+        _uri_of(path, mode),
         timeout=wait_seconds,
         uri=True,
         isolation_level=None,
@@ -90,7 +97,16 @@ def connect(place: Path | None, mode: str, wait_seconds: float) -> Connection:
     return connection
 
 
-def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: str, cache_mb: int) -> None:
+def _uri_of(path: Path | None, mode: str) -> str:
+    if path is None:
+        return ":memory:"
+    encoded_path = quote(path.as_posix())
+    if mode == "immutable":
+        return f"file:{encoded_path}?mode=ro&immutable=1"
+    return f"file:{encoded_path}?mode={mode}"
+
+
+def prepare(connection: sqlite3.Connection, path: Path | None, *, durability: str, cache_mb: int) -> None:
     """Make a writing connection ready: its tables, its journal and its durability. A database of an older version is
     brought to this one in one transaction.
 
@@ -101,15 +117,15 @@ def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: s
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute(f"PRAGMA cache_size = {-cache_mb * 1024}")
     connection.execute(f"PRAGMA synchronous = {durability}")
-    if version_of(connection, place) == VERSION:
+    if version_of(connection, path) == VERSION:
         return
-    if place is not None:
+    if path is not None:
         # Two processes may switch at once; SQLite then refuses one of them without waiting.
         with contextlib.suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if version_of(connection, place) == 0:
+        if version_of(connection, path) == 0:
             for statement in TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute("INSERT INTO meta VALUES('terms', ?)", (signature(),))
@@ -119,7 +135,7 @@ def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: s
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-    if place is not None:
+    if path is not None:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
@@ -130,7 +146,7 @@ def in_memory() -> Connection:
     return connection
 
 
-def version_of(connection: sqlite3.Connection, place: Path | None) -> int:
+def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
     """The version of the tables; 0 for a new file.
 
     Raises:
@@ -141,132 +157,164 @@ def version_of(connection: sqlite3.Connection, place: Path | None) -> int:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if tables and application != APPLICATION:
-        raise StorageError(_("{place} is a database of another program; move it away, and try again.", place), place)
+        raise StorageError(
+            Sentence("{place} is a database of another program; move it away, and try again.", path), path
+        )
     if version > VERSION:
         raise StorageUnwritable(
-            _("{place} was written by a newer memory-server; update this one, and nothing there was changed.", place),
-            place,
+            Sentence(
+                "{place} was written by a newer memory-server; update this one, and nothing there was changed.", path
+            ),
+            path,
         )
     return int(version)
 
 
-def check(connection: sqlite3.Connection, place: Path) -> None:
-    """Raises:
-    StorageError: the file cannot be used as knowledge.
-    """
-    found = version_of(connection, place) and connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises StorageError: the file cannot be used as knowledge."""
+    outcome = version_of(connection, path)
+    if outcome:
+        (outcome,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if outcome != "ok":
         raise StorageError(
-            _("{place} is not a usable copy of knowledge ({found}); nothing was changed.", place, found), place
+            Sentence("{place} is not a usable copy of knowledge ({found}); nothing was changed.", path, outcome), path
         )
 
 
 def last_operation(connection: sqlite3.Connection) -> int:
     """The number of the last operation, also of one that is forgotten; 0: there was none."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'operations'").fetchone()
-    return 0 if row is None else int(row[0])
+    if row is None:
+        return 0
+    return int(row[0])
 
 
 def number_after(connection: sqlite3.Connection, last: int) -> None:
-    """Number operations from here on after `last`: no change gets the id of another one."""
+    """From here on operations are numbered after `last`: no change gets the id of another one."""
     if last > last_operation(connection):
         connection.execute("DELETE FROM sqlite_sequence WHERE name = 'operations'")
         connection.execute("INSERT INTO sqlite_sequence VALUES('operations', ?)", (last,))
 
 
-def refuse_cut(place: Path) -> None:
+def refuse_cut(path: Path) -> None:
     """Refuse a file that is shorter than its database: SQLite takes what is missing for empty pages if there is a log,
     and makes such pages when it closes.
 
     Raises:
         sqlite3.DatabaseError: pages are in neither the file nor its log.
     """
-    if _is_cut(place):
+    if _is_cut(path):
         time.sleep(_SECOND_LOOK_SECONDS)
-        if _is_cut(place):
+        if _is_cut(path):
             raise damaged(_("pages are missing at its end"))
 
 
-def _is_cut(place: Path) -> bool:
+def _is_cut(path: Path) -> bool:
     """Whether pages are missing (https://www.sqlite.org/fileformat2.html, "WAL File Format").
 
     SQLite opens and closes the file itself: a descriptor of ours would, when it is closed, take away the locks that
     other connections of this process have (https://www.sqlite.org/howtocorrupt.html, section 2.2). The log has none.
     """
-    page_size, pages, logged = _logged(Path(f"{place}-wal"))  # before the file: what leaves the log is in the file then
-    if pages:
-        return any(page not in logged for page in range(place.stat().st_size // page_size + 1, pages + 1))
+    log = _logged(Path(f"{path}-wal"))  # before the file: what leaves the log is in the file then
+    if log.pages:
+        pages_in_file = path.stat().st_size // log.page_size
+        return any(page not in log.logged_pages for page in range(pages_in_file + 1, log.pages + 1))
     try:
-        with contextlib.closing(connect(place, "immutable", 0)) as connection:  # reads neither log nor locks
+        with contextlib.closing(connect(path, "immutable", 0)) as connection:  # reads neither log nor locks
             connection.execute("PRAGMA page_count").fetchone()
     except sqlite3.Error as error:
         return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_CORRUPT
     return False
 
 
-def _logged(log: Path) -> tuple[int, int, set[int]]:
-    """The bytes of a page, how many pages the database has after the last commit of a write-ahead log, and which of
-    them the log has; no pages without a commit."""
-    pages, page_size, logged = 0, 0, set[int]()
-    with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
-        header = file.read(32)
-        page_size = int.from_bytes(header[8:12], "big")
-        while len(frame := file.read(24)) == 24 and frame[8:16] == header[16:24]:
-            logged.add(int.from_bytes(frame[:4], "big"))
-            pages = int.from_bytes(frame[4:8], "big") or pages
-            file.seek(page_size, 1)
-    return page_size, pages, logged
+@dataclass(frozen=True, slots=True)
+class _WriteAheadLog:
+    """The facts of a write-ahead log: the bytes of a page, how many pages the database has after the last commit (0:
+    there is no commit), and which of them the log has."""
+
+    page_size: int = 0
+    pages: int = 0
+    logged_pages: frozenset[int] = frozenset()
+
+
+def _logged(path: Path) -> _WriteAheadLog:
+    """What a write-ahead log has; nothing where there is no log."""
+    pages = 0
+    logged_pages: set[int] = set()
+    try:
+        with path.open("rb") as file:
+            header = file.read(32)
+            page_size = int.from_bytes(header[8:12], "big")
+            frame = file.read(24)
+            while len(frame) == 24 and frame[8:16] == header[16:24]:
+                logged_pages.add(int.from_bytes(frame[:4], "big"))
+                pages = int.from_bytes(frame[4:8], "big") or pages
+                file.seek(page_size, 1)
+                frame = file.read(24)
+    except FileNotFoundError:
+        return _WriteAheadLog()
+    return _WriteAheadLog(page_size, pages, frozenset(logged_pages))
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    """The extended code of an error; 0: it has none."""
+    return getattr(error, "sqlite_errorcode", None) or 0
 
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Whether the file is damaged, or is not a database."""
-    code = getattr(error, "sqlite_errorcode", None) or 0
-    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_no_text(error)
+    primary_code = _code_of(error) & 0xFF
+    return primary_code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_no_text(error)
 
 
 def _is_no_text(error: sqlite3.Error) -> bool:
     return str(error).startswith("Could not decode to UTF-8")
 
 
-def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
-    """What went wrong, as a sentence that says what to do."""
-    code = getattr(error, "sqlite_errorcode", None) or 0
+def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
+    """The error of SQLite as one with a sentence that says what to do."""
+    code = _code_of(error)
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
-        said = _("The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again.", place)
-        return StorageError(said, place)
-    match sqlite3.SQLITE_CORRUPT if _is_no_text(error) else code & 0xFF:
+        return StorageError(
+            Sentence(
+                "The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again.", path
+            ),
+            path,
+        )
+    if is_damage(error):
+        sentence = _(
+            "{place} is damaged or is not a database ({reason}); `memory-server doctor` examines it, and ",
+            path,
+            error,
+        )
+        return StorageError(
+            Sentence(
+                "{what}`memory-server backup restore NAME --overwrite` brings a backup back. It was not touched.",
+                sentence,
+            ),
+            path,
+        )
+    match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LockTimeout(
-                _("Another process holds {place} for too long; nothing was changed, try again.", place), place
-            )
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            what = _(
-                "{place} is damaged or is not a database ({reason}); `memory-server doctor` examines it, and ",
-                place,
-                error,
-            )
-            return StorageError(
-                _(
-                    "{what}`memory-server backup restore NAME --overwrite` brings a backup back. It was not touched.",
-                    what,
-                ),
-                place,
+                Sentence("Another process holds {place} for too long; nothing was changed, try again.", path), path
             )
         case sqlite3.SQLITE_FULL:
-            said = _("{place} cannot grow, because the disk is full; make room and try again.", place)
-            return StorageUnwritable(said, place)
+            return StorageUnwritable(
+                Sentence("{place} cannot grow, because the disk is full; make room and try again.", path), path
+            )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            what = _("{place} cannot be opened for writing; check its owner and permissions", place)
-            return StorageUnwritable(_("{what}, or choose another --data-dir.", what), place)
+            sentence = _("{place} cannot be opened for writing; check its owner and permissions", path)
+            return StorageUnwritable(Sentence("{what}, or choose another --data-dir.", sentence), path)
         case _:
             return StorageError(
-                _("{place} cannot be used: {reason}; `memory-server doctor` examines it.", place, error), place
+                Sentence("{place} cannot be used: {reason}; `memory-server doctor` examines it.", path, error), path
             )
 
 
-def make_file(place: Path) -> None:
-    """An empty file at `place`, its owner's only, unless something is there; SQLite gives the files beside it the same
+def make_file(path: Path) -> None:
+    """An empty file at `path`, its owner's only, unless something is there; SQLite gives the files beside it the same
     mode. A file that is there is not opened: closing it would take away the locks that this process has on it."""
-    folders.make_folder(place.parent)
+    folders.make_folder(path.parent)
     with contextlib.suppress(FileExistsError):
-        folders.open_file(place, "xb").close()
+        folders.open_file(path, "xb").close()

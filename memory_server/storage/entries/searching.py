@@ -32,19 +32,20 @@ class NotSearched(Exception):
 
 
 def trace_in(data: bytes, erasure: Erasure, path: Path | None = None) -> Trace | None:
-    """Where bytes have all the words of an erasing; `path`: of the file that they are, of which a database may have a
-    log. Raises NotSearched: nothing was found, and not all of a database could be read."""
+    """The place where bytes have all the words of an erasing; `path`: of the file that they are, of which a database
+    may have a log. Raises NotSearched: nothing was found, and not all of a database could be read."""
     if not data.startswith(SIGNATURE):
         return _trace_in_text(data, erasure)
     try:
-        opened = _opened(data, path)
-        with closing(opened.connection) as connection:
+        database = _opened(data, path)
+        with closing(database.connection) as connection:
             trace = trace_among(_rows(connection), erasure)
     except sqlite3.Error as error:
-        if (trace := _trace_in_text(data, erasure)) is not None:
-            return trace
-        raise NotSearched(str(error)) from error
-    if trace is None and not opened.with_log:
+        trace = _trace_in_text(data, erasure)
+        if trace is None:
+            raise NotSearched(str(error)) from error
+        return trace
+    if trace is None and not database.with_log:
         raise NotSearched("its write-ahead log was not read")
     return trace
 
@@ -55,13 +56,14 @@ def _trace_in_text(data: bytes, erasure: Erasure) -> Trace | None:
 
 def trace_among(records: Iterable[Any], erasure: Erasure) -> Trace | None:
     """The trace in these records: a text of one of them counts more than a name of another."""
-    by_name = False
+    in_names = False
     for record in records:
         trace = erasure.trace_in(record)
         if trace == "text":
             return trace
-        by_name = by_name or trace == "name"
-    return "name" if by_name else None
+        if trace == "name":
+            in_names = True
+    return "name" if in_names else None
 
 
 def row_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,28 +86,31 @@ def _value(value: Any) -> Any:
     return value
 
 
-class Opened(NamedTuple):
+class SearchedDatabase(NamedTuple):
     """A database. `with_log`: whether what stands only in its write-ahead log is read too."""
 
     connection: Connection
     with_log: bool
 
 
-def _opened(data: bytes, path: Path | None) -> Opened:
-    has_log = path is not None and _is_filled(path.with_name(f"{path.name}-wal"))
-    for mode in ("ro", "immutable") if path is not None else ():
-        connection = schema.connect(path, mode, _WAIT_SECONDS)
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.OperationalError:  # such as a log that cannot be made in this folder
-            connection.close()
-        else:
-            return Opened(connection, mode == "ro" or not has_log)
+def _opened(data: bytes, path: Path | None) -> SearchedDatabase:
+    """The database of these bytes: with its log, or else without it, or else a copy in memory."""
+    has_log = False
+    if path is not None:
+        has_log = _is_filled(path.with_name(f"{path.name}-wal"))
+        for mode in ("ro", "immutable"):
+            connection = schema.connect(path, mode, _WAIT_SECONDS)
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.OperationalError:  # such as a log that cannot be made in this folder
+                connection.close()
+            else:
+                return SearchedDatabase(connection, with_log=mode == "ro" or not has_log)
     connection = schema.connect(None, "rw", 0)
     plain = bytearray(data)
     plain[_LOG_VERSIONS] = b"\x01\x01"
     connection.deserialize(bytes(plain))
-    return Opened(connection, not has_log)
+    return SearchedDatabase(connection, with_log=not has_log)
 
 
 def _is_filled(path: Path) -> bool:
@@ -118,9 +123,9 @@ def _is_filled(path: Path) -> bool:
 def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
     """The rows of the tables that a store keeps; of another program's database those of all its tables."""
     connection.read_leniently()
-    known = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    own = [table for table in schema.KEPT if table in known]
-    for table in own or known:
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    own_tables = [table for table in schema.KEPT if table in tables]
+    for table in own_tables or tables:
         quoted = table.replace('"', '""')
         for row in connection.execute(f'SELECT * FROM "{quoted}"'):
             yield row_of(dict(row))

@@ -8,16 +8,17 @@ from typing import Any
 
 import orjson
 
+from languages import _
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry
 from memory_server.storage.entries.rows import COLUMNS, INDEXED, ScopeRows
 from nlp.index_terms import IndexTerm, signature, terms_of
-from sandbox.locale import _
 
 TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
-"""Of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its scope:
-`7_披萨`. A query of one scope cannot match the entries of another, and the rarity of a term is that in its scope."""
-_FOUND = "SELECT rowid FROM terms WHERE terms MATCH ?"
+"""The index: of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its
+scope: `7_披萨`. A query of one scope cannot match the entries of another, and the rarity of a term is that in its
+scope."""
+_MATCHING = "SELECT rowid FROM terms WHERE terms MATCH ?"
 
 
 class Connection(sqlite3.Connection):
@@ -33,8 +34,10 @@ class Connection(sqlite3.Connection):
         self.text_factory = _lenient
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
-        statement = f"INSERT INTO {table}({', '.join(values)}) VALUES({', '.join(f':{name}' for name in values)})"
-        return self.execute(statement, values).lastrowid or 0
+        columns = ", ".join(values)
+        parameters = ", ".join(f":{name}" for name in values)
+        cursor = self.execute(f"INSERT INTO {table}({columns}) VALUES({parameters})", values)
+        return cursor.lastrowid or 0
 
     def view(self, scope: Scope, embeds: str = "", *, make: bool = False) -> SqliteRows:
         return SqliteRows(self, scope, embeds, make=make)
@@ -65,9 +68,9 @@ def _lenient(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def damaged(said: str) -> sqlite3.DatabaseError:
+def damaged(sentence: str) -> sqlite3.DatabaseError:
     """The error of a file that SQLite reads, and that is damaged all the same."""
-    error = sqlite3.DatabaseError(said)
+    error = sqlite3.DatabaseError(sentence)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
 
@@ -83,19 +86,30 @@ class SqliteRows(ScopeRows):
         return orjson.dumps(values).decode()
 
     def index(self, entry: Entry) -> None:
-        texts = (entry.title, "\n".join(entry.tags), "\n".join((entry.body, *entry.examples)))
-        terms = (" ".join(f"{self._number}_{term}" for term in terms_of(text)) for text in texts)
-        self._connection.execute("INSERT INTO terms(rowid, title, tags, body) VALUES(?, ?, ?, ?)", (entry.id, *terms))
+        title_terms = self._indexed_terms(entry.title)
+        tag_terms = self._indexed_terms("\n".join(entry.tags))
+        body_terms = self._indexed_terms("\n".join((entry.body, *entry.examples)))
+        self._connection.execute(
+            "INSERT INTO terms(rowid, title, tags, body) VALUES(?, ?, ?, ?)",
+            (entry.id, title_terms, tag_terms, body_terms),
+        )
+
+    def _indexed_terms(self, text: str) -> str:
+        return " ".join(f"{self._number}_{term}" for term in terms_of(text))
 
     def unindex(self, id: int) -> None:
         self._connection.execute("DELETE FROM terms WHERE rowid = ?", (id,))
 
     def rows(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
-        if not self._connection.lenient:
-            return super().rows(condition, values)
+        if self._connection.lenient:
+            return self._readable_entries(condition, values)
+        return super().rows(condition, values)
+
+    def _readable_entries(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
         ids = [row[0] for row in self._selected("e.id", condition, values).fetchall()]
         query = f"SELECT {COLUMNS} FROM entries e WHERE e.id {self.AMONG}"
-        return (self.entry(row) for each in ids for row in self._readable(query, [each]))
+        for entry_id in ids:
+            yield from map(self.entry, self._readable(query, [entry_id]))
 
     def _readable(self, query: str, ids: Sequence[int]) -> list[Any]:
         """The rows of these ids; where the file is damaged, only those that can be read."""
@@ -104,30 +118,50 @@ class SqliteRows(ScopeRows):
         except sqlite3.Error:
             if not self._connection.lenient:
                 raise
-            return [] if len(ids) == 1 else [row for each in ids for row in self._readable(query, [each])]
+        if len(ids) == 1:
+            return []
+        rows = []
+        for entry_id in ids:
+            rows += self._readable(query, [entry_id])
+        return rows
 
-    def _match(self, sought: Sequence[IndexTerm]) -> str:
-        return " OR ".join(f'"{self._number}_{each.term}"{" *" if each.prefix else ""}' for each in sought)
+    def _match(self, terms: Sequence[IndexTerm]) -> str:
+        """What FTS5 looks for: any of these terms."""
+        return " OR ".join(self._quoted(term) + (" *" if term.prefix else "") for term in terms)
 
-    def _scored(self, sought: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
-        score = f"bm25(terms, {', '.join(map(str, INDEXED.values()))})"
-        return f"SELECT rowid id, {score} score FROM terms WHERE terms MATCH ?", [self._match(sought)]
+    def _quoted(self, term: IndexTerm) -> str:
+        return f'"{self._number}_{term.term}"'
 
-    def _matched(self, ids: Sequence[int], sought: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+    def _scored(self, terms: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
+        weights = ", ".join(map(str, INDEXED.values()))
+        return f"SELECT rowid id, bm25(terms, {weights}) score FROM terms WHERE terms MATCH ?", [self._match(terms)]
+
+    def _matched(self, ids: Sequence[int], terms: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
         fields = ", ".join(f"' ' || {name} || ' '" for name in INDEXED)
-        terms = [(f" {self._number}_{each.term}{'' if each.prefix else ' '}", each.word) for each in sought]
-        found = {}
-        for number, *texts in self._readable(f"SELECT rowid, {fields} FROM terms WHERE rowid {self.AMONG}", ids):
-            words = (tuple(word for term, word in terms if term in text) for text in texts)
-            found[number] = {name: held for name, held in zip(INDEXED, words, strict=True) if held}
-        return found
+        rows = self._readable(f"SELECT rowid, {fields} FROM terms WHERE rowid {self.AMONG}", ids)
+        words_by_form = [(self._form_in_index(term), term.word) for term in terms]
+        matched: dict[int, dict[str, tuple[str, ...]]] = {}
+        for entry_id, *texts in rows:
+            words_by_field: dict[str, tuple[str, ...]] = {}
+            for name, text in zip(INDEXED, texts, strict=True):
+                words = tuple(word for form, word in words_by_form if form in text)
+                if words:
+                    words_by_field[name] = words
+            matched[entry_id] = words_by_field
+        return matched
 
-    def _holding(self, sought: Sequence[IndexTerm]) -> list[int]:
-        match = " AND ".join(f'"{self._number}_{each.term}"' for each in sought)
-        return [row[0] for row in self._connection.execute(_FOUND, (match,))]
+    def _form_in_index(self, term: IndexTerm) -> str:
+        """A term as it stands in a field of the index, between spaces."""
+        form = f" {self._number}_{term.term}"
+        return form if term.prefix else f"{form} "
 
-    def _fields_with(self, sought: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
-        for number, each in enumerate(sought):
-            for place, column in enumerate(INDEXED):
-                for (entry_id,) in self._connection.execute(_FOUND, (f"{column} : {self._match([each])}",)):
-                    yield entry_id, place, number
+    def _holding(self, terms: Sequence[IndexTerm]) -> list[int]:
+        match = " AND ".join(map(self._quoted, terms))
+        return [row[0] for row in self._connection.execute(_MATCHING, (match,))]
+
+    def _fields_with(self, terms: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
+        for term_number, term in enumerate(terms):
+            for field_number, column in enumerate(INDEXED):
+                match = f"{column} : {self._match([term])}"
+                for (entry_id,) in self._connection.execute(_MATCHING, (match,)):
+                    yield entry_id, field_number, term_number

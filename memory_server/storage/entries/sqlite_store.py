@@ -45,7 +45,8 @@ log = logging.getLogger(__name__)
 CHECKED_BYTES = 64 * 1024**2
 """A file of up to this size is examined before a process first writes to it: 0.3 s. A larger one only by `doctor`."""
 _AGAIN_SECONDS = 0.2
-"""After which an index can be read that another process was about to make: the making takes some milliseconds."""
+"""The time after which an index can be read that another process was about to make: the making takes some
+milliseconds."""
 _WAITED_SECONDS = 0.05
 """A write that begins later than this counts as one that waited, in the figures."""
 
@@ -88,11 +89,15 @@ class SqliteStore(DatabaseStore[Connection]):
             await super().forget_vectors(live, before_ms)
 
     async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
-        if self.place is None or copy is not None or self.place.exists():
-            others = [] if self.place is None else sorted((self.place.parent / "archive").glob("knowledge-*.sqlite3"))
-            for path in others if copy is None else [copy]:
-                await self._run(self._writer, partial(erase_copy, path, erasure, self.wait_seconds))
-        if copy is None and (self.place is None or self.place.exists()):
+        is_written = self.place is None or self.place.exists()
+        copies: list[Path] = []
+        if copy is not None:
+            copies = [copy]
+        elif self.place is not None and is_written:
+            copies = sorted((self.place.parent / "archive").glob("knowledge-*.sqlite3"))
+        for path in copies:
+            await self._run(self._writer, partial(erase_copy, path, erasure, self.wait_seconds))
+        if copy is None and is_written:
             await self._write(partial(_erase, erasure))
             await self._run(self._writer, lambda: empty_free_pages(self._connection("write"), self.wait_seconds))
 
@@ -110,15 +115,17 @@ class SqliteStore(DatabaseStore[Connection]):
             return None
         path = self._place_aside(self.place)
         copy_database(connection, path)
-        for old in path.parent.glob("knowledge-*.sqlite3*"):
+        kept_from_ms = self.clock() - self.keep_ms
+        for former_copy in path.parent.glob("knowledge-*.sqlite3*"):
             with suppress(FileNotFoundError):  # that of another process, which is made just now
-                if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
-                    folders.remove_file(old)
+                if former_copy.stat().st_mtime * 1000 < kept_from_ms:
+                    folders.remove_file(former_copy)
         return path
 
     def _place_aside(self, place: Path) -> Path:
         """A new empty file, named after the present moment or the first one after it that no other copy has."""
-        now_ms, aside = self.clock(), place.parent / "archive"
+        now_ms = self.clock()
+        aside = place.parent / "archive"
         folders.make_folder(aside)
         while True:
             path = aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
@@ -138,52 +145,9 @@ class SqliteStore(DatabaseStore[Connection]):
     async def replace_by(
         self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
     ) -> tuple[int, Path | None]:
-        former: Path | None = None
-        made: int | None = None
-        dated = self._dated(operation)
-
-        def complete(source: Connection, present: Connection | None) -> int:
-            nonlocal former
-            try:
-                former, last = (self._set_aside(present), schema.last_operation(present)) if present else (None, 0)
-            except sqlite3.Error as error:
-                if not schema.is_damage(error):
-                    raise
-                present, last = None, 0
-            source.execute("BEGIN")
-            with source:
-                schema.number_after(source, last)
-                noted = dated if former is None else replace(dated, detail={**dated.detail, REPLACED: str(former)})
-                return operations.complete(source, present, scope, noted, later, self.embeds)
-
-        def step(source: Connection, status: int, *_: int) -> None:
-            # From the first page to the last nobody else can write: so a write that was acknowledged is kept. SQLite
-            # copies also what changes in the source meanwhile: so all of it is there at once, or nothing.
-            nonlocal made
-            if made is None and status == sqlite3.SQLITE_OK:
-                made = complete(source, self._connection("read") if self.place else None)
-
-        def copy() -> tuple[int, Path | None]:
-            nonlocal made
-            place = None if self.place is None else self._place_aside(self.place)
-            try:
-                with closing(schema.connect(place, "rw", self.wait_seconds)) as source:
-                    fill(source, path, self.wait_seconds)
-                    try:
-                        source.backup(self._connection("write"), pages=1, progress=partial(step, source))
-                    except sqlite3.DatabaseError as error:
-                        if self.place is None or not schema.is_damage(error):
-                            raise
-                        self._move_away(self.place)
-                        made = complete(source, None) if made is None else made
-                        source.backup(self._connection("write"))
-            finally:
-                if place is not None:
-                    folders.remove_file(place)
-            return made or 0, former
-
         self._refuse_read_only()
-        return await self._run(self._writer, copy)
+        replacement = _Replacement(self, path, scope=scope, operation=self._dated(operation), later=later)
+        return await self._run(self._writer, replacement.run)
 
     def _move_away(self, place: Path) -> None:
         """Keep a file that cannot be opened, with those beside it, where a new one takes its place."""
@@ -211,26 +175,26 @@ class SqliteStore(DatabaseStore[Connection]):
             connection.close()
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
-        """What `read` gives. Where the file is damaged, it reads once more, and gets what can be read."""
+        """The result of `read`. Where the file is damaged, it reads once more, and gets what can be read."""
+        return await self._timed("reads", "read_us", self._run(self._readers, partial(self._read_now, read)))
 
-        def run() -> T:
-            connection = self._connection("read")
-            try:
+    def _read_now(self, read: Callable[[Connection], T]) -> T:
+        connection = self._connection("read")
+        try:
+            return read(connection)
+        except sqlite3.Error as error:
+            is_damage = schema.is_damage(error)
+            if "vtable constructor failed" in str(error) and not is_damage:
+                time.sleep(_AGAIN_SECONDS)  # another process is making the file
                 return read(connection)
-            except sqlite3.Error as error:
-                if "vtable constructor failed" in str(error) and not schema.is_damage(error):
-                    time.sleep(_AGAIN_SECONDS)  # another process is making the file
-                    return read(connection)
-                index_only = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
-                if connection.lenient or index_only or not schema.is_damage(error):
-                    raise
-                connection.read_leniently()
-                done = read(connection)
-                self._damaged = True
-                log.warning("only a part can be read: %s", schema.trouble(error, self.place))
-                return done
-
-        return await self._timed("reads", "read_us", self._run(self._readers, run))
+            index_only = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
+            if connection.lenient or index_only or not is_damage:
+                raise
+            connection.read_leniently()
+            result = read(connection)
+            self._damaged = True
+            log.warning("only a part can be read: %s", schema.trouble(error, self.place))
+            return result
 
     async def _timed(self, count: str, microseconds: str, work: Awaitable[T]) -> T:
         """`work`, counted with its time, also that in which it waits for a thread or another process."""
@@ -246,19 +210,19 @@ class SqliteStore(DatabaseStore[Connection]):
         if self.place is None or (connection is self._checked and not self._damaged):
             return
         if self._damaged or self.place.stat().st_size <= CHECKED_BYTES:
-            found = examination.damage(connection)
-            self._damaged = bool(found)
-            if found:
-                raise damaged(found)
+            damage = examination.damage(connection)
+            self._damaged = bool(damage)
+            if damage:
+                raise damaged(damage)
         self._checked = connection
 
     async def _write(self, write: Callable[[Connection], T], wait_seconds: float | None = None) -> T:
-        """`write` in a transaction that nobody else writes in."""
+        """The result of `write`, which runs in a transaction that nobody else writes in."""
+        timeout_seconds = self.wait_seconds if wait_seconds is None else wait_seconds
 
         def run() -> tuple[T, bool]:
             connection = self._connection("write")
-            wait_ms = round((self.wait_seconds if wait_seconds is None else wait_seconds) * 1000)
-            connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
+            connection.execute(f"PRAGMA busy_timeout = {round(timeout_seconds * 1000)}")
             self._refuse_damaged(connection)
             began = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
@@ -267,9 +231,9 @@ class SqliteStore(DatabaseStore[Connection]):
                 return write(connection), waited
 
         self._refuse_read_only()
-        done, waited = await self._timed("commits", "commit_us", self._run(self._writer, run))
+        result, waited = await self._timed("commits", "commit_us", self._run(self._writer, run))
         self.meter.count("knowledge", "waits", int(waited))
-        return done
+        return result
 
     async def _optional_statement(self, statement: str) -> None:
         """A statement that other processes may make impossible, and that can then be left for the next time."""
@@ -283,36 +247,37 @@ class SqliteStore(DatabaseStore[Connection]):
         """The connection of this thread; opened again where the file at that place is another one than it was."""
         if role == "write" and self.place is not None and not self.place.exists():
             schema.make_file(self.place)
-        number = 0
+        file_number = 0
         if self.place is not None:
             with suppress(FileNotFoundError):
-                number = self.place.stat().st_ino
-        name = f"{role if number else 'memory'} {number}"
-        known: Connection | None = getattr(self._threads, name, None)
-        if known is None:
-            known = self._open(role, self.place if number else None)
-            self._opened.append(known)
-            setattr(self._threads, name, known)
-        return known
+                file_number = self.place.stat().st_ino
+        name = f"{role} {file_number}" if file_number else "memory 0"
+        connection: Connection | None = getattr(self._threads, name, None)
+        if connection is None:
+            connection = self._open(role, self.place if file_number else None)
+            self._opened.append(connection)
+            setattr(self._threads, name, connection)
+        return connection
 
     def _open(self, role: str, place: Path | None) -> Connection:
         if place is not None:
             schema.refuse_cut(place)
         if place is None or role == "write":
-            return self._made(place)
+            return self._prepared(place)
         modes = ("ro", "immutable") if self.read_only else ("rw", "ro", "immutable")
         for mode in modes:
             try:
                 connection = schema.connect(place, mode, self.wait_seconds)
                 if schema.version_of(connection, place) == 0 and mode == "rw":
-                    self._made(place).close()  # another process has just begun to make it, or broke off
+                    self._prepared(place).close()  # another process has just begun to make it, or broke off
                 return connection
             except sqlite3.OperationalError:
                 if mode == modes[-1]:
                     raise
         raise AssertionError("no mode")
 
-    def _made(self, place: Path | None) -> Connection:
+    def _prepared(self, place: Path | None) -> Connection:
+        """A connection that can write."""
         connection = schema.connect(place, "rw", self.wait_seconds)
         try:
             schema.prepare(connection, place, durability=self.durability, cache_mb=self.cache_mb)
@@ -320,6 +285,77 @@ class SqliteStore(DatabaseStore[Connection]):
             connection.close()
             raise
         return connection
+
+
+@dataclass(eq=False)
+class _Replacement:
+    """The work of `replace_by`, in the thread that writes. From the first page to the last nobody else can write: so a
+    write that was acknowledged is kept. SQLite copies also what changes in the source meanwhile: so all of it is there
+    at once, or nothing."""
+
+    store: SqliteStore
+    path: Path
+    scope: Scope
+    operation: Operation
+    later: Later | None
+    seq: int | None = None
+    former: Path | None = None
+
+    def run(self) -> tuple[int, Path | None]:
+        """The number of the operation, and where a copy of what the store held until now is."""
+        place = self.store.place
+        source_place = None if place is None else self.store._place_aside(place)
+        try:
+            with closing(schema.connect(source_place, "rw", self.store.wait_seconds)) as source:
+                fill(source, self.path, self.store.wait_seconds)
+                self._copy(source)
+        finally:
+            if source_place is not None:
+                folders.remove_file(source_place)
+        return self.seq or 0, self.former
+
+    def _copy(self, source: Connection) -> None:
+        """Copy the source over the store; a damaged one is kept elsewhere."""
+        try:
+            source.backup(self.store._connection("write"), pages=1, progress=partial(self._complete_at_first, source))
+        except sqlite3.DatabaseError as error:
+            if self.store.place is None or not schema.is_damage(error):
+                raise
+            self.store._move_away(self.store.place)
+            if self.seq is None:
+                self._complete(source, None)
+            source.backup(self.store._connection("write"))
+
+    def _complete_at_first(self, source: Connection, status: int, *_: int) -> None:
+        """Complete the source after the first page, when nobody else can write any more."""
+        if self.seq is not None or status != sqlite3.SQLITE_OK:
+            return
+        present = None
+        if self.store.place:
+            present = self.store._connection("read")
+        self._complete(source, present)
+
+    def _complete(self, source: Connection, present: Connection | None) -> None:
+        """Set a copy of the present store aside, and bring over to the source what `later` says of it."""
+        last_seq = 0
+        try:
+            if present is not None:
+                former = self.store._set_aside(present)
+                last_seq = schema.last_operation(present)
+                self.former = former
+        except sqlite3.Error as error:
+            if not schema.is_damage(error):
+                raise
+            present = None
+        operation = self.operation
+        if self.former is not None:
+            operation = replace(operation, detail={**operation.detail, REPLACED: str(self.former)})
+        source.execute("BEGIN")
+        with source:
+            schema.number_after(source, last_seq)
+            self.seq = operations.complete(
+                source, present, scope=self.scope, operation=operation, later=self.later, embeds=self.store.embeds
+            )
 
 
 def _erase(erasure: Erasure, connection: Connection) -> None:

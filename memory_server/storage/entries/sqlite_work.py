@@ -11,13 +11,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from languages import Sentence, in_this_language
 from memory_server.kernel import files as folders
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.storage.entries import operations, schema
 from memory_server.storage.entries.sqlite_rows import Connection
 from memory_server.storage.entries.store import name_taken
-from sandbox.locale import _
 
 _PAUSE_SECONDS = 0.02
 
@@ -65,8 +65,14 @@ def empty_free_pages(connection: sqlite3.Connection, wait_seconds: float) -> Non
     """Write the database anew, and leave nothing in its log, which other processes may read for a while."""
     connection.execute("VACUUM")
     deadline = time.monotonic() + wait_seconds
-    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] and time.monotonic() < deadline:
+    while _log_is_used(connection) and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
+
+
+def _log_is_used(connection: sqlite3.Connection) -> bool:
+    """Whether another process still reads the log, so that it could not be emptied."""
+    (busy, *_pages) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return bool(busy)
 
 
 def erase_copy(path: Path, erasure: Erasure, wait_seconds: float) -> None:
@@ -85,25 +91,27 @@ T = TypeVar("T")
 
 
 @contextmanager
-def errors_named(place: Path | None) -> Iterator[None]:
-    """Errors of SQLite become errors that name `place`."""
+def errors_named(path: Path | None) -> Iterator[None]:
+    """Errors of SQLite become errors that name `path`."""
     try:
         yield
     except sqlite3.IntegrityError as error:
         raise name_taken() from error
     except sqlite3.Error as error:
-        raise schema.trouble(error, place) from error
+        raise schema.trouble(error, path) from error
     except OSError as error:
-        said = _("{path} cannot be written: {reason}; nothing was changed.", place, error.strerror or error)
-        raise StorageUnwritable(said, place) from error
+        reason = error.strerror or error
+        raise StorageUnwritable(
+            Sentence("{path} cannot be written: {reason}; nothing was changed.", path, reason), path
+        ) from error
 
 
-async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
+async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], path: Path | None) -> T:
     """Run `work` in a thread and return its result, with `errors_named`. It runs to its end, also where the caller
     gives up: so two calls never use one connection."""
 
     def run() -> T:
-        with errors_named(place):
+        with errors_named(path):
             return work()
 
-    return await asyncio.get_running_loop().run_in_executor(threads, run)
+    return await asyncio.get_running_loop().run_in_executor(threads, in_this_language(run))

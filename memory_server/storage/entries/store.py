@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from languages import Sentence, _
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
@@ -16,18 +17,25 @@ from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, ModelCall, ScopeView
 from memory_server.storage.entries import operations, vectors
 from memory_server.storage.entries.database import Database
-from sandbox.locale import _
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Database)
 _TOUCH_SECONDS = 1.0
-"""How long noting a use waits for other writers: a search must not wait for it."""
+"""How long noting a use or a search waits for other writers: a caller that only reads must not wait for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A statement, and the rows of values for which it is executed."""
+
+    sql: str
+    rows: Sequence[Sequence[object]]
 
 
 @dataclass(eq=False)
 class DatabaseStore(Generic[D]):
-    """`mirror`: of entries that are kept elsewhere, so without history, and what is archived is searched too. `embeds`:
-    the model of the vectors."""
+    """Entries in a database. `mirror`: of entries that are kept elsewhere, so without history, and what is archived is
+    searched too. `embeds`: the model of the vectors."""
 
     place: Path | None
     clock: Callable[[], int]
@@ -41,30 +49,44 @@ class DatabaseStore(Generic[D]):
 
     @abstractmethod
     async def _read(self, read: Callable[[D], T]) -> T:
-        """What `read` gives, in a thread and of one moment."""
+        """The result of `read`, which runs in a thread and sees one moment."""
 
     @abstractmethod
     async def _write(self, write: Callable[[D], T], wait_seconds: float | None = None) -> T:
-        """`write` in a transaction that nobody else writes in."""
+        """The result of `write`, which runs in a transaction that nobody else writes in. `wait_seconds`: how long it
+        waits for other writers; None: the `wait_seconds` of the store."""
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         dated = self._dated(operation)
-        return await self._write(lambda c: operations.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
+
+        def write(connection: D) -> Committed[T]:
+            return operations.commit(
+                connection, scope, decide=decide, operation=dated, embeds=self.embeds, mirror=self.mirror
+            )
+
+        return await self._write(write)
 
     async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
-        return await self._read(lambda c: read(c.view(scope, self.embeds)))
+        return await self._read(lambda connection: read(connection.view(scope, self.embeds)))
 
     async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
-        used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
-        await self._write_in_passing((used, [(at_ms, each) for each in ids]))
+        statement = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
+        rows = [(at_ms, entry_id) for entry_id in ids]
+        await self._write_in_passing(_Statement(statement, rows))
 
     async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
         if self.read_only:
             return 0
-        dated, wait_seconds = self._dated(operation), _TOUCH_SECONDS if passing else None
-        return await self._write(
-            lambda c: c.view(scope, make=True).log_operation(dated, operation.entries), wait_seconds
-        )
+        dated = self._dated(operation)
+        wait_seconds = None  # None: as long as for other writes
+        if passing:
+            wait_seconds = _TOUCH_SECONDS
+
+        def write(connection: D) -> int:
+            scope_view = connection.view(scope, make=True)
+            return scope_view.log_operation(dated, operation.entries)
+
+        return await self._write(write, wait_seconds)
 
     async def operations(
         self,
@@ -74,14 +96,22 @@ class DatabaseStore(Generic[D]):
         limit: int = 50,
         caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
-        return await self._read(lambda c: operations.operations(c, scope, before, limit, caller))
+        return await self._read(
+            lambda connection: operations.operations(connection, scope, before=before, limit=limit, caller=caller)
+        )
 
     async def note_call(self, call: ModelCall) -> None:
-        await self._write_in_passing(("INSERT INTO model_calls VALUES(?, ?, ?, ?, ?, ?, ?, ?)", [call]))
+        statement = "INSERT INTO model_calls VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+        await self._write_in_passing(_Statement(statement, [call]))
 
     async def tokens(self, since_ms: int, until_ms: int) -> int:
         query = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_calls WHERE at_ms BETWEEN ? AND ?"
-        return await self._read(lambda c: int(c.execute(query, (since_ms, until_ms)).fetchone()[0]))
+
+        def read(connection: D) -> int:
+            (tokens,) = connection.execute(query, (since_ms, until_ms)).fetchone()
+            return int(tokens)
+
+        return await self._read(read)
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
         return await self._read(lambda c: operations.scopes(c, space))
@@ -91,43 +121,61 @@ class DatabaseStore(Generic[D]):
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
         if await self.scopes():
-            await self._write(lambda c: operations.tidy(c, texts_before_ms, operations_before_ms, self.clock()))
+            await self._write(
+                lambda c: operations.tidy(
+                    c, texts_before_ms, operations_before_ms=operations_before_ms, now_ms=self.clock()
+                )
+            )
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:
         query = "SELECT key, accessed_ms, count FROM uses WHERE place = ?"
-        return await self._read(lambda c: {row[0]: (row[1], row[2]) for row in c.execute(query, (place,))})
+
+        def read(connection: D) -> dict[str, tuple[int, int]]:
+            return {key: (accessed_ms, count) for key, accessed_ms, count in connection.execute(query, (place,))}
+
+        return await self._read(read)
 
     async def mark_used(self, place: str, keys: Sequence[str], at_ms: int) -> None:
-        there = "INSERT INTO uses(place, key, accessed_ms, count) VALUES(?, ?, ?, 0) ON CONFLICT DO NOTHING"
+        first = "INSERT INTO uses(place, key, accessed_ms, count) VALUES(?, ?, ?, 0) ON CONFLICT DO NOTHING"
         latest = "CASE WHEN accessed_ms > ? THEN accessed_ms ELSE ? END"
-        used = f"UPDATE uses SET count = count + 1, accessed_ms = {latest} WHERE place = ? AND key = ?"
+        use = f"UPDATE uses SET count = count + 1, accessed_ms = {latest} WHERE place = ? AND key = ?"
         await self._write_in_passing(
-            (there, [(place, key, at_ms) for key in keys]), (used, [(at_ms, at_ms, place, key) for key in keys])
+            _Statement(first, [(place, key, at_ms) for key in keys]),
+            _Statement(use, [(at_ms, at_ms, place, key) for key in keys]),
         )
 
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope, texts))
+        return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope=scope, texts=texts))
 
-    async def keep_vectors(self, made: Mapping[tuple[Scope, str], bytes]) -> None:
+    async def keep_vectors(self, vectors: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
-        keyed = {vector_key(self.embeds, *named): vector for named, vector in made.items()}
-        values = [(key, vector, now_ms) for key, vector in keyed.items()]
-        former = "DELETE FROM vectors WHERE key = ?", [(key,) for key in keyed]
-        await self._write_in_passing(former, ("INSERT INTO vectors VALUES(?, ?, ?)", values))
+        vectors_by_key: dict[bytes, bytes] = {}
+        for (scope, text), vector in vectors.items():
+            vectors_by_key[vector_key(self.embeds, scope, text)] = vector
+        former_rows = [(key,) for key in vectors_by_key]
+        new_rows = [(key, vector, now_ms) for key, vector in vectors_by_key.items()]
+        await self._write_in_passing(
+            _Statement("DELETE FROM vectors WHERE key = ?", former_rows),
+            _Statement("INSERT INTO vectors VALUES(?, ?, ?)", new_rows),
+        )
 
     async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
-        return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit)) if await self.scopes() else []
+        if not await self.scopes():
+            return []
+        return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit))
 
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
-        await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live, before_ms))
+        await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live=live, before_ms=before_ms))
 
-    async def _write_in_passing(self, *statements: tuple[str, Sequence[Sequence[object]]]) -> None:
+    async def _write_in_passing(self, *statements: _Statement) -> None:
+        """Execute statements for their rows, without waiting long for other writers."""
+
         def write(connection: D) -> None:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
-            for statement, values in statements:
-                connection.executemany(statement, values)
+            for statement in statements:
+                connection.executemany(statement.sql, statement.rows)
 
-        if any(values for _, values in statements) and not self.read_only:
+        if any(statement.rows for statement in statements) and not self.read_only:
             await self._write(write, _TOUCH_SECONDS)
 
     def _dated(self, operation: Operation) -> Operation:
@@ -135,7 +183,7 @@ class DatabaseStore(Generic[D]):
 
     def _refuse_read_only(self) -> None:
         if self.read_only:
-            raise StorageUnwritable(_("Nothing can be changed, because `read_only` is set."), self.place)
+            raise StorageUnwritable(Sentence("Nothing can be changed, because `read_only` is set."), self.place)
 
 
 def name_taken() -> InvalidInput:

@@ -13,38 +13,43 @@ if TYPE_CHECKING:
 
 def known_vectors(connection: Database, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
     """The vectors of those texts that have one."""
-    known = "SELECT vector FROM vectors WHERE key = ?"
-    found = ((text, connection.execute(known, (vector_key(embeds, scope, text),)).fetchone()) for text in texts)
-    return {text: row[0] for text, row in found if row is not None}
+    query = "SELECT vector FROM vectors WHERE key = ?"
+    vectors: dict[str, bytes] = {}
+    for text in texts:
+        row = connection.execute(query, (vector_key(embeds, scope, text),)).fetchone()
+        if row is not None:
+            vectors[text] = row[0]
+    return vectors
 
 
 def without_vector(connection: Database, embeds: str, limit: int) -> list[tuple[Scope, str]]:
     """Texts of memories of users without a vector, newest first. Before, keys of another model, and those that a
     process without a model left out, are set, and vectors of another length than the newest are removed."""
     live = "e.archived_ms IS NULL AND s.space = 'sessions'"
-    other = (
+    of_other_model = (
         "SELECT e.id, s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
         f"WHERE {live} AND (e.vector_key IS NULL OR substr(e.vector_key, 1, 4) != ?)"
     )
-    mark = vector_key(embeds)
-    stale = connection.execute(other, (mark,)).fetchall()
-    keys = [(vector_key(embeds, Scope(row[1], row[2]), row[3]), row[0]) for row in stale]
+    model_mark = vector_key(embeds)
+    keys = []
+    for entry_id, space, owner, body in connection.execute(of_other_model, (model_mark,)).fetchall():
+        keys.append((vector_key(embeds, Scope(space, owner), body), entry_id))
     connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
-    _forget_other_lengths(connection, mark)
+    _forget_other_lengths(connection, model_mark)
     missing = (
         "SELECT s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
         "WHERE e.id IN (SELECT max(e.id) FROM entries e JOIN scopes s ON s.id = e.scope "
         f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL GROUP BY e.vector_key) "
         "ORDER BY e.id DESC LIMIT ?"
     )
-    return [(Scope(row[0], row[1]), row[2]) for row in connection.execute(missing, (limit,))]
+    return [(Scope(space, owner), body) for space, owner, body in connection.execute(missing, (limit,))]
 
 
 def _forget_other_lengths(connection: Database, mark: bytes) -> None:
     """Remove the vectors of a model that have another length than the newest."""
-    made = "substr(key, 1, 4) = :mark AND length(vector) > 0"
-    newest = f"SELECT length(vector) FROM vectors WHERE {made} ORDER BY used_ms DESC LIMIT 1"
-    connection.execute(f"DELETE FROM vectors WHERE {made} AND length(vector) != ({newest})", {"mark": mark})
+    of_model = "substr(key, 1, 4) = :mark AND length(vector) > 0"
+    newest = f"SELECT length(vector) FROM vectors WHERE {of_model} ORDER BY used_ms DESC LIMIT 1"
+    connection.execute(f"DELETE FROM vectors WHERE {of_model} AND length(vector) != ({newest})", {"mark": mark})
 
 
 def forget_vectors(connection: Database, embeds: str, live: Iterable[tuple[Scope, str]], before_ms: int) -> None:
@@ -52,6 +57,7 @@ def forget_vectors(connection: Database, embeds: str, live: Iterable[tuple[Scope
     another length than the newest."""
     _forget_other_lengths(connection, vector_key(embeds))
     older = "SELECT key FROM vectors WHERE length(key) = ? AND used_ms < ?"
-    old = {bytes(row[0]) for row in connection.execute(older, (KEY_BYTES["conversations"], before_ms)).fetchall()}
-    old -= {vector_key(embeds, *each) for each in live}
-    connection.executemany("DELETE FROM vectors WHERE key = ?", [(key,) for key in old])
+    rows = connection.execute(older, (KEY_BYTES["conversations"], before_ms)).fetchall()
+    old_keys = {bytes(row[0]) for row in rows}
+    live_keys = {vector_key(embeds, scope, text) for scope, text in live}
+    connection.executemany("DELETE FROM vectors WHERE key = ?", [(key,) for key in old_keys - live_keys])

@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from languages import Sentence, _
 from memory_server.conversations import change_forms
 from memory_server.conversations.changes import Commit, apply, replay
 from memory_server.conversations.model import ConversationState
@@ -27,58 +27,15 @@ from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.folder_names import folder_name, hashed_name
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
+from memory_server.storage.json_store.conversation_note import ConversationFacts, ConversationNote
 from memory_server.storage.json_store.history_files import Past, commits_in, line_of
+from memory_server.storage.json_store.position import Opened, Position
 from memory_server.storage.partition import journal
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
 READ_TRIES = 5
-"""How often a reader tries, because a compaction changed the files meanwhile."""
-
-
-@dataclass(slots=True)
-class Position:
-    """How far a process has read a conversation. `header` and `place` are None if there is not a journal yet, or if its
-    first line is broken."""
-
-    header: journal.Header | None
-    place: journal.Place | None
-    marks: Mapping[str, snapshots.Mark]
-    torn: bytes = b""
-    edit: snapshots.HandEdit | None = None
-    """What people changed in the snapshots and is not in the journal yet; the state holds it already."""
-    unsettled: bool = False
-    """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
-    damaged: bool = False
-    """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
-
-    @property
-    def newer(self) -> bool:
-        """Whether a newer memory-server wrote the journal: this one must not write."""
-        return self.header is not None and self.header.format > journal.FORMAT
-
-    @property
-    def pending(self) -> bool:
-        """Whether `absorb` has work to do."""
-        return self.edit is not None or self.damaged
-
-    @property
-    def journal_size(self) -> int:
-        """Bytes of the journal's lines that were read."""
-        return self.place.offset if self.place else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What opening a conversation found. `named`: whether `conversation.json` names the conversation, where it must."""
-
-    state: ConversationState
-    position: Position
-    tail: journal.Tail
-    commits: tuple[Commit, ...]
-    snapshots: Mapping[str, snapshots.Snapshot]
-    named: bool
+"""The number of tries of a reader, because a compaction may change the files meanwhile."""
 
 
 class ConversationFiles(Past):
@@ -90,7 +47,7 @@ class ConversationFiles(Past):
         self.folder = folder
         self.conversation_id = conversation_id
         self.lock_path = self._private / "lock"
-        self._facts_path = self._private / "conversation.json"
+        self.note = ConversationNote(self._private, conversation_id)
         self._snapshots = snapshots.Snapshots(folder, conversation_id, at_once=at_once)
 
     # --- reading, without the lock ---------------------------------------------------------------------
@@ -103,9 +60,10 @@ class ConversationFiles(Past):
         opened = self.open()
         self._warn(opened.tail)
         edit = opened.position.edit
-        for name, broken in {} if edit is None else edit.broken.items():
-            advice = _("`memory-server doctor` says more, and the next change mends it")
-            log.warning("%s", _("{path} is damaged: {reason}; {advice}", self.folder / name, broken.reason, advice))
+        if edit is not None:
+            for name, broken in edit.broken.items():
+                advice = _("`memory-server doctor` says more, and the next change repairs it")
+                log.warning("%s", _("{path} is damaged: {reason}; {advice}", self.folder / name, broken.reason, advice))
         return opened.state, opened.position
 
     def open(self) -> Opened:
@@ -118,29 +76,39 @@ class ConversationFiles(Past):
             # if the journal is newer, its generation has changed and the reader tries again.
             header, tail, place = self._read_journal()
             if header == before:
-                return self._assemble(tail, data, Position(header, place, marks, tail.torn))
-        raise StorageUnwritable(_("{folder} is being rewritten without pause; try again.", self.folder), self.folder)
+                return self._assemble(tail, data, Position(header, place, marks=marks, torn=tail.torn))
+        raise StorageUnwritable(
+            Sentence("{folder} is being rewritten without pause; try again.", self.folder), self.folder
+        )
 
     def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
         """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
         tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
+        if position.place is None:
+            return self._read_before_journal(position)
         try:
-            found = None if position.place is None else journal.follow(self._journal, position.place)
+            news = journal.follow(self._journal, position.place)
         except FileNotFoundError:
             return None
-        if self._snapshots.marks() != position.marks:
+        marks = position.marks
+        if self._snapshots.marks() != marks or news is None:
             return None
-        if position.place is None:
-            # A journal with a broken header is not a missing one: it must not be replaced by a new one.
-            return None if self._journal.exists() else ((), position)
-        if found is None or (position.unsettled and not self._snapshots.may_be_being_saved(*position.marks.values())):
+        if position.unsettled and not self._snapshots.may_be_being_saved(*marks.values()):
             return None
-        tail, place = found
+        tail, place = news
         if place is position.place and tail.torn == position.torn:
             return (), position
         self._warn(tail)
-        reached = replace(position, place=place, torn=tail.torn, damaged=position.damaged or bool(tail.bad))
-        return tuple(commits_in(tail.lines, self._journal)), reached
+        damaged = position.damaged or bool(tail.bad)
+        after = replace(position, place=place, torn=tail.torn, damaged=damaged)
+        return tuple(commits_in(tail.lines, self._journal)), after
+
+    def _read_before_journal(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
+        """The same for a position without a journal. One with a broken header is not a missing one: it must not be
+        replaced by a new one."""
+        if self._snapshots.marks() != position.marks or self._journal.exists():
+            return None
+        return (), position
 
     def unread(self, position: Position) -> int:
         """Bytes of the journal after `position`, which `read_since` reads."""
@@ -151,7 +119,7 @@ class ConversationFiles(Past):
 
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
-        return sum(piece.reason != past.UNFINISHED for piece in past.pieces(self._private))
+        return sum(piece.reason != past.UNFINISHED.english for piece in past.pieces(self._private))
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -175,27 +143,33 @@ class ConversationFiles(Past):
         if edit is None:
             return None, position
         for name, broken in edit.broken.items():
-            self._set_aside(name, broken, at_ms)
+            self._set_snapshot_aside(name, broken, at_ms)
         if position.place is None:
             position = self._begin_journal(position, state.version)
         if edit.hashes:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
-        commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
-        lines: list[Mapping[str, Any]] = [] if commit is None else [change_forms.commit_json(commit)]
+        commit = None
+        lines: list[Mapping[str, Any]] = []
+        if edit.changes:
+            commit = Commit(state.version + 1, at_ms, by="hand", changes=edit.changes)
+            lines.append(change_forms.commit_json(commit))
         if edit.hashes:
             lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         if lines:
             position = self._append(position, lines)
-        for name, content in self._snapshots.contents().items():
-            # From now on the next edit is compared with this.
-            if content is not None and snapshots.hash_of(content) == edit.hashes.get(name):
-                snapshots.write_copy(self._private, name, content)
+        self._copy_edited(edit)
         position = replace(position, edit=None)
         if edit.broken:
             # Its own value: only the event loop changes `state`.
             mended = state if commit is None else replace(state, version=commit.version)
             position = self.compact(mended, position, mend=True)
         return commit, position
+
+    def _copy_edited(self, edit: snapshots.HandEdit) -> None:
+        """Copy the edited snapshots, with which the next edit is compared."""
+        for name, content in self._snapshots.contents().items():
+            if content is not None and snapshots.hash_of(content) == edit.hashes.get(name):
+                snapshots.write_copy(self._private, name, content)
 
     def snapshot_size(self, position: Position) -> int:
         return sum(mark[0] for mark in position.marks.values() if mark)
@@ -216,31 +190,33 @@ class ConversationFiles(Past):
             return position
         # Noted before the renames: otherwise a crash between them would look like an edit by hand.
         hashes: dict[str, str | None] = {name: snapshots.hash_of(content) for name, content in data.items()}
-        noted = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
+        position_after = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
         folders.sync_folder(self.folder)
         for name, content in data.items():
             snapshots.write_copy(self._private, name, content)
-        self._write_facts(state.last_cleanup_ms)
+        self.note.write(ConversationFacts.of(state))
         self.fold()
-        if self.unread(noted):
+        if self.unread(position_after):
             # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
-            return replace(noted, marks=self._snapshots.marks())
-        log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
-        begun = Position(None, None, self._snapshots.marks())
-        return self._replace_journal(begun, journal.Header(header.generation + 1, state.version, hashes))
+            return replace(position_after, marks=self._snapshots.marks())
+        log.debug("compacted %s: %d bytes of journal", self.folder, position_after.journal_size)
+        without_journal = Position(None, None, self._snapshots.marks())
+        new_header = journal.Header(header.generation + 1, state.version, hashes)
+        return self._replace_journal(without_journal, new_header)
 
     def adopt(self, state: ConversationState, commits: Sequence[Commit]) -> None:
         """Begin with `state`, of its version, and with its past; the folder is not there yet."""
         folders.make_folder(self._private)
-        journal.keep(self._history, [(each.version, line_of(change_forms.commit_json(each))) for each in commits])
+        lines = [(commit.version, line_of(change_forms.commit_json(commit))) for commit in commits]
+        journal.keep(self._history, lines)
         hashes: dict[str, str | None] = {}
         for name, content in snapshots.contents_of(state).items():
             folders.replace_file(self.folder / name, content)
             snapshots.write_copy(self._private, name, content)
             hashes[name] = snapshots.hash_of(content)
-        self._write_facts(state.last_cleanup_ms)
+        self.note.write(ConversationFacts.of(state))
         header = journal.Header(1 + secrets.randbits(32), state.version, hashes)
         self._replace_journal(Position(None, None, self._snapshots.marks()), header)
 
@@ -249,15 +225,11 @@ class ConversationFiles(Past):
     def _mend(self, state: ConversationState, position: Position, at_ms: int) -> Position:
         """Write `conversation.json` and the journal again if they are damaged: lines that count stay, the others are
         set aside, and a copy of the damaged journal is kept."""
-        if not self._named():
-            self._write_facts(state.last_cleanup_ms)
-        header, tail, _ = self._read_journal()
+        if not self._is_named():
+            self.note.write(ConversationFacts.of(state))
+        header, tail, _place = self._read_journal()
         if tail.bad:
-            past.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
-            torn = [journal.BadLine(tail.end, tail.torn, past.UNFINISHED)] if tail.torn else []
-            for line in (*tail.bad, *torn):
-                past.set_aside(self._private, line.reason, line.data, line.offset)
-            log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
+            self._keep_bad_lines(tail, at_ms)
             lines = b"".join(map(line_of, tail.lines))
             if header is None:
                 version = self._base(header, tuple(commits_in(tail.lines, self._journal)))
@@ -267,23 +239,34 @@ class ConversationFiles(Past):
                 position = self._replace_journal(position, header, lines)
         return replace(position, damaged=False)
 
-    def _set_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
-        """Keep a broken snapshot whole, and note why it does not count."""
+    def _keep_bad_lines(self, tail: journal.Tail, at_ms: int) -> None:
+        """Keep a copy of the damaged journal, and set its lines aside that do not count."""
+        past.keep_broken(self._private, self._journal.name, data=folders.read_file(self._journal), now_ms=at_ms)
+        bad_lines = list(tail.bad)
+        if tail.torn:
+            bad_lines.append(journal.BadLine(tail.end, tail.torn, past.UNFINISHED))
+        for line in bad_lines:
+            past.set_aside(self._private, line.reason, data=line.data, offset=line.offset)
+        log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
+
+    def _set_snapshot_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
+        """Note why the snapshot in the file `name` does not count, and keep a copy of the file unless it is missing."""
         path = self.folder / name
         if broken.data is None:
-            past.set_aside(self._private, broken.reason, "", 0, file=name)
+            past.set_aside(self._private, broken.reason, file=name)
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        kept = past.keep_broken(self._private, name, broken.data, now_ms, only_copy=broken.only_copy)
-        past.set_aside(self._private, broken.reason, "", 0, file=name, kept=f"{past.BROKEN}/{kept.name}")
+        copy = past.keep_broken(self._private, name, data=broken.data, now_ms=now_ms, only_copy=broken.only_copy)
+        past.set_aside(self._private, broken.reason, file=name, kept=f"{past.BROKEN}/{copy.name}")
         advice = _("`memory-server doctor` says how to put it back")
-        log.warning("%s", _("{path} is set aside as {kept}: {reason}; {advice}.", path, kept, broken.reason, advice))
+        sentence = _("{path} is set aside as {kept}: {reason}; {advice}.", path, copy, broken.reason, advice)
+        log.warning("%s", sentence)
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
-            past.set_aside(self._private, past.UNFINISHED, position.torn, position.journal_size)
+            past.set_aside(self._private, past.UNFINISHED, data=position.torn, offset=position.journal_size)
         place = journal.append(self._journal, position.place, list(map(line_of, lines)))
         return replace(position, place=place, torn=b"", edit=None)
 
@@ -291,89 +274,86 @@ class ConversationFiles(Past):
         try:
             return journal.read(self._journal)
         except FileNotFoundError:
-            return None, journal.Tail((), (), 0, b""), None
+            return None, journal.Tail((), (), end=0, torn=b""), None
 
     def _assemble(self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position) -> Opened:
-        header, commits = position.header, tuple(commits_in(tail.lines, self._journal))
+        header = position.header
+        commits = tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
-        known: dict[str, snapshots.Known] | None = None
-        if header is not None:
-            notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
-            known = {
-                name: {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
-                for name in snapshots.SNAPSHOTS
-            }
-        found = self._snapshots.read(data, position.marks, known, lambda: self.folded(version))
+        known = None if header is None else _known_hashes(header, tail)
+        read_snapshots = self._snapshots.read(data, position.marks, known=known, lost=lambda: self.folded(version))
+        facts = self.note.facts()
         state = ConversationState(
             self.conversation_id,
             version,
-            short_term={m.id: m for m in found[snapshots.SHORT_TERM].base},
-            long_term={m.name: m for m in found[snapshots.LONG_TERM].base},
-            last_cleanup_ms=self._last_cleanup_ms(),
+            short_term={memory.id: memory for memory in read_snapshots[snapshots.SHORT_TERM].base},
+            long_term={memory.name: memory for memory in read_snapshots[snapshots.LONG_TERM].base},
+            last_cleanup_ms=facts.last_cleanup_ms,
+            chats=dict(facts.chats),
         )
         replay(state, commits)
-        named = self._named()
-        position.damaged = bool(tail.bad) or not named
-        position.unsettled = any(snapshot.unsettled for snapshot in found.values())
-        position.edit = snapshots.hand_edit(found, state)
+        is_named = self._is_named()
+        position.damaged = bool(tail.bad) or not is_named
+        position.unsettled = any(snapshot.unsettled for snapshot in read_snapshots.values())
+        position.edit = snapshots.hand_edit(read_snapshots, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
-        return Opened(state, position, tail, commits, found, named)
+        return Opened(state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named)
 
     def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
         """The version on which `commits`, those of the journal, build."""
         if header is not None:
             return header.base
+        if commits:
+            return commits[0].version - 1
         # If a journal was lost its versions go on: a new change must never get the id of an old one.
-        return commits[0].version - 1 if commits else journal.newest_version(self._history)
+        return journal.newest_version(self._history)
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:
             log.warning("line at byte %d of %s does not count: %s", line.offset, self._journal, line.reason)
 
-    def _facts(self) -> Mapping[str, Any]:
-        try:
-            return json_text.load_object(folders.read_file(self._facts_path))
-        except (FileNotFoundError, folders.FileRefused, json_text.NotARecord):
-            return {}
-
-    def _last_cleanup_ms(self) -> int | None:
-        return at_ms if isinstance(at_ms := self._facts().get("lastCleanup"), int) else None
-
-    def _named(self) -> bool:
+    def _is_named(self) -> bool:
         """Whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""
-        hashed = "~" in self.folder.name
-        needless = not (self._journal.exists() or (hashed and self._snapshots.exist()))
-        another = hashed and hashed_name(self.conversation_id) != self.folder.name
-        refused = folders.refusal_of(self._facts_path) is not None
-        return needless or another or refused or isinstance(self._facts().get("id"), str)
-
-    def _write_facts(self, last_cleanup_ms: int | None) -> None:
-        readable = folders.refusal_of(self._facts_path) is None
-        broken = folders.read_if_there(self._facts_path) if readable and "id" not in self._facts() else None
-        if broken:
-            past.keep_broken(self._private, self._facts_path.name, broken, time.time_ns() // 1_000_000)
-        facts = {"format": journal.FORMAT, "id": self.conversation_id, "lastCleanup": last_cleanup_ms}
-        folders.replace_file(self._facts_path, json_text.dumps(facts) + b"\n")
+        is_hashed = "~" in self.folder.name
+        if not self._journal.exists() and not (is_hashed and self._snapshots.exist()):
+            return True
+        if is_hashed and hashed_name(self.conversation_id) != self.folder.name:
+            return True  # it is another conversation
+        return not self.note.can_be_replaced or self.note.id is not None
 
     def _begin_journal(self, position: Position, version: int, lines: bytes = b"") -> Position:
         # The true id first: a folder with a journal always names its conversation.
-        self._write_facts(self._last_cleanup_ms())
+        self.note.write(self.note.facts())
         data = self._snapshots.contents()
-        broken = {} if position.edit is None else position.edit.broken
+        broken_names = set() if position.edit is None else set(position.edit.broken)
         for name, content in data.items():
-            if content is not None and name not in broken:
+            if name in broken_names:
+                # The journal builds on what counts in place of a broken one.
+                data[name] = snapshots.read_copy(self._private, name) or json_text.dump_array(())
+            elif content is not None:
                 snapshots.write_copy(self._private, name, content)
-        # The journal builds on what counts in place of a broken one.
-        data |= {name: snapshots.read_copy(self._private, name) or json_text.dump_array(()) for name in broken}
         hashes = {name: snapshots.hash_of(content) for name, content in data.items()}
         # Random, not 1: if a conversation is removed and another begins in its folder, a process that still has the
         # former one open must see the difference.
-        return self._replace_journal(position, journal.Header(1 + secrets.randbits(32), version, hashes), lines)
+        header = journal.Header(1 + secrets.randbits(32), version, hashes)
+        return self._replace_journal(position, header, lines)
 
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
-        return replace(position, header=header, place=journal.read(self._journal)[2], torn=b"")
+        _header, _tail, place = journal.read(self._journal)
+        return replace(position, header=header, place=place, torn=b"")
+
+
+def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snapshots.Known]:
+    """The hashes of each snapshot that a journal knows."""
+    known: dict[str, set[str | None]] = {name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS}
+    for line in tail.lines:
+        for kind in ("compacted", "edited"):
+            for name, snapshot_hash in line.get(kind, {}).items():
+                if name in known:
+                    known[name].add(snapshot_hash)
+    return {name: frozenset(hashes) for name, hashes in known.items()}
 
 
 def conversation_id_in(folder: Path) -> str | None:
@@ -382,9 +362,9 @@ def conversation_id_in(folder: Path) -> str | None:
     files = ConversationFiles(folder, folder.name)
     if not files.exists():
         return None
-    noted = files._facts().get("id")
-    if isinstance(noted, str):
-        return noted
+    noted_id = files.note.id
+    if noted_id is not None:
+        return noted_id
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
     if "~" in folder.name:
         with contextlib.suppress(OSError, ValueError):

@@ -7,27 +7,28 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from languages import Sentence
 from memory_server.conversations.model import Memory, excess
 from memory_server.kernel.json_text import Json, NotARecord
-from sandbox.locale import _
 
 _BETWEEN_RECORDS = re.compile(r"[\s,]*")
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def reason_with_line(data: bytes, error: ValueError, memory_of: Callable[[Json], Memory]) -> str:
+def reason_with_line(data: bytes, error: ValueError, memory_of: Callable[[Json], Memory]) -> Sentence:
     """Why `data`, which was refused with `error`, cannot be read, with the number of the line, counted from 1.
     `memory_of` makes a memory of a record, or raises NotARecord or RecursionError."""
     if isinstance(error, json.JSONDecodeError):
-        return _("it is not JSON: {reason}", error)  # which names line and column
+        return Sentence("it is not JSON: {reason}", str(error))  # which names line and column
     if isinstance(error, UnicodeDecodeError):
         if data.startswith(_UTF_16_MARKS):
-            return _("it was saved as UTF-16; save it as UTF-8")
-        return _("it is not UTF-8 (line {line})", 1 + data.count(b"\n", 0, error.start))
+            return Sentence("it was saved as UTF-16; save it as UTF-8")
+        return Sentence("it is not UTF-8 (line {line})", 1 + data.count(b"\n", 0, error.start))
     text = data.decode("utf-8-sig", "replace")
-    refused = (offset for offset, value in _records(text) if not _can_be_stored(value, memory_of))
-    offset = next(refused, None)
-    return str(error) if offset is None else _("{reason} (line {line})", error, 1 + text.count("\n", 0, offset))
+    for offset, value in _records(text):
+        if not _can_be_stored(value, memory_of):
+            return Sentence("{reason} (line {line})", error, 1 + text.count("\n", 0, offset))
+    return error.sentence if isinstance(error, NotARecord) else Sentence(str(error))
 
 
 def _can_be_stored(value: Any, memory_of: Callable[[Json], Memory]) -> bool:
@@ -40,8 +41,8 @@ def _can_be_stored(value: Any, memory_of: Callable[[Json], Memory]) -> bool:
 
 
 def _records(text: str) -> Iterator[tuple[int, Any]]:
-    """Offset in characters and value of each record of an array, or of the one value that a text without `[` has; the
-    last is the first one that is not JSON or too deep for the parser, with None for its value."""
+    """The offset in characters and the value of each record of an array, or of the one value that a text without `[`
+    has; the last is the first one that is not JSON or too deep for the parser, with None for its value."""
     decoder = json.JSONDecoder()
     offset = len(text) - len(text.lstrip())
     if text.startswith("[", offset):
@@ -58,4 +59,6 @@ def _records(text: str) -> Iterator[tuple[int, Any]]:
 
 def _next_offset(text: str, offset: int) -> int:
     between = _BETWEEN_RECORDS.match(text, offset)
-    return offset if between is None else between.end()
+    if between is None:
+        return offset
+    return between.end()

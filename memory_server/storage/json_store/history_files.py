@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from languages import N_, Sentence
 from memory_server.conversations.archive import Archived, Horizon, archived
 from memory_server.conversations.change_forms import commit_of
 from memory_server.conversations.changes import Commit, replay
@@ -28,11 +29,12 @@ from memory_server.kernel import json_text, times
 from memory_server.kernel.nesting import deeper
 from memory_server.storage.partition import journal
 from memory_server.storage.text_records import records_in
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search
 """Whether a line of the history can change the archive; most cannot, and parsing them would take ten times as long."""
+_TELLS_OF_REMOVAL = re.compile(rb'"type":"(?:forgotten|trigger_removed)').search
+"""Whether a line of the history may put something into the archive."""
 
 
 class Past:
@@ -51,22 +53,34 @@ class Past:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
         lines = journal.newest_first([self._journal, self._history])
         commits = commits_in(lines, self._private, most_changes)
-        return tuple(islice((commit for commit in commits if before is None or commit.version < before), limit))
+        if before is not None:
+            commits = (commit for commit in commits if commit.version < before)
+        return tuple(islice(commits, limit))
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
-        return archived(self._newest_first(_TELLS_OF_ARCHIVE), newest)
+        lines = journal.each_version_once(self._lines_about_archive())
+        return archived(commits_in(lines, self._private), newest)
+
+    def _lines_about_archive(self) -> Iterator[bytes]:
+        """The lines that can change the archive, newest first. What is older than every removal cannot: such a line may
+        be the import of a whole lorebook, and an answer reads the archive each time. One pass finds them, because the
+        history may be as long as all memories together."""
+        lines_since_removal: list[bytes] = []
+        for line in journal.lines_of([self._journal, self._history], _TELLS_OF_ARCHIVE):
+            lines_since_removal.append(line)
+            if _TELLS_OF_REMOVAL(line):
+                yield from lines_since_removal
+                lines_since_removal.clear()
 
     def folded(self, version: int) -> ConversationState:
         """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
-        newest_first = tuple(commits_in(journal.newest_first([self._history]), self._history))
-        replay(state, (commit for commit in reversed(newest_first) if commit.version <= version))
+        lines = journal.newest_first([self._history])
+        commits = list(commits_in(lines, self._history))
+        commits.reverse()
+        replay(state, (commit for commit in commits if commit.version <= version))
         return state
-
-    def _newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
-        """All commits that are kept, read as they are needed. `wanted`: whether to read a line."""
-        return commits_in(journal.newest_first([self._journal, self._history], wanted), self._private)
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -78,7 +92,7 @@ class Past:
         # Line by line: all of them parsed at once would take ten times the size of the file.
         for raw, line in journal.lines_in(data[start:], start):
             if isinstance(line, journal.BadLine):
-                set_aside(self._private, line.reason, line.data, line.offset)
+                set_aside(self._private, line.reason, data=line.data, offset=line.offset)
             elif "changes" in line:
                 commits.append((line["seq"], raw + b"\n"))
         journal.keep(self._history, commits)
@@ -92,23 +106,29 @@ class Past:
     def erase(self, erased: Callable[[Any], bool]) -> None:
         """Remove the changes that `erased` is true of, which may leave a commit without any; and likewise what was set
         aside. Each file is there as it was or as it will be."""
-
-        def kept(raw: bytes) -> bytes:
-            fields = journal.parse_line(raw)
-            if isinstance(fields, str):  # a line without a checksum, or a broken one
-                return b"" if erased(_piece(raw).fields) or erased(raw) else raw + b"\n"
-            if not erased(fields):
-                return raw + b"\n"
-            return line_of({**fields, "changes": [each for each in fields.get("changes", ()) if not erased(each)]})
-
         for name in (self._history.name, "archive.jsonl", SET_ASIDE):
-            before = folders.read_if_there(self._private / name) or b""
-            if (after := b"".join(map(kept, before.splitlines()))) != before:
-                folders.replace_file(self._private / name, after)
+            path = self._private / name
+            before = folders.read_if_there(path) or b""
+            after = b"".join(_line_without(line, erased) for line in before.splitlines())
+            if after != before:
+                folders.replace_file(path, after)
         for path, _time in broken_files(self._private):
             data = folders.read_file(path)
             if erased(data) or any(map(erased, records_in(data.decode(errors="replace")))):
                 folders.remove_file(path)
+
+
+def _line_without(raw: bytes, erased: Callable[[Any], bool]) -> bytes:
+    """A line with its newline, without the changes that are erased; empty: nothing of it stays."""
+    fields = journal.parse_line(raw)
+    if isinstance(fields, Sentence):  # a line without a checksum, or a broken one
+        if erased(_piece(raw).fields) or erased(raw):
+            return b""
+        return raw + b"\n"
+    if not erased(fields):
+        return raw + b"\n"
+    changes = [change for change in fields.get("changes", ()) if not erased(change)]
+    return line_of({**fields, "changes": changes})
 
 
 def line_of(fields: Mapping[str, Any]) -> bytes:
@@ -116,8 +136,10 @@ def line_of(fields: Mapping[str, Any]) -> bytes:
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:
+    if line is None:
+        return None
     try:
-        return None if line is None else json_text.milliseconds(line["at"])
+        return json_text.milliseconds(line["at"])
     except (json_text.NotARecord, KeyError):
         return None
 
@@ -138,32 +160,42 @@ def commits_in(lines: Iterable[Mapping[str, Any]], place: Path, most_changes: in
 SET_ASIDE = "set-aside.jsonl"
 BROKEN = "broken"
 ONLY_COPY = "only-copy"
-"""What the name of a broken file has if nothing else may have its memories. Only people remove it, and `erase`."""
+"""The part of the name of a broken file that says that nothing else may have its memories. Only people remove it, and
+`erase`."""
 _STAMP = "%Y%m%d-%H%M%S"
-UNFINISHED = _("the last line was not finished")
-UNREADABLE = _("a line that cannot be read")
+UNFINISHED = Sentence("the last line was not finished")
+UNREADABLE = N_("a line that cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedLine:
-    """One line of `set-aside.jsonl`. `since_ms`: when upkeep first found it, None before that."""
+    """A line of `set-aside.jsonl`. `since_ms`: when upkeep first met it; None before that."""
 
     fields: Mapping[str, Any]
     reason: str
     since_ms: int | None
 
+    def dated(self, since_ms: int) -> QuarantinedLine:
+        """The same line, with this time."""
+        return QuarantinedLine({**self.fields, "since": times.iso(since_ms)}, self.reason, since_ms)
 
-def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more: str) -> None:
-    """Keep what does not count, which stood at `offset`. A second call with the same does nothing."""
-    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
-    fields = {"offset": offset, "reason": reason, **more, "data": text}
-    if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
-        folders.append_durably(private / SET_ASIDE, json_text.dumps(fields) + b"\n")
+
+def set_aside(private: Path, reason: Sentence, *, data: bytes | str = b"", offset: int = 0, **more_fields: str) -> None:
+    """Add a line to `set-aside.jsonl` about something that does not count: `data` that stood at `offset` of the
+    journal, or a file that `more_fields` name. A second call with the same does nothing."""
+    text = data
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace")
+    fields = {"offset": offset, "reason": reason.english, **more_fields, "data": text}
+    if any(fields.items() <= piece.fields.items() for piece in pieces(private)):
+        return
+    folders.append_durably(private / SET_ASIDE, json_text.dumps(fields) + b"\n")
 
 
 def pieces(private: Path) -> list[QuarantinedLine]:
     """What was set aside, oldest first."""
-    return list(map(_piece, (folders.read_if_there(private / SET_ASIDE) or b"").splitlines()))
+    data = folders.read_if_there(private / SET_ASIDE) or b""
+    return list(map(_piece, data.splitlines()))
 
 
 def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int, *, only_copy: bool = False) -> Path:
@@ -173,23 +205,39 @@ def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int, *, only
         file_name = f"{ONLY_COPY}-{file_name}"
     folder = private / BROKEN
     folders.make_folder(folder)
-    for path, _reason in broken_files(private):
-        whole = not path.name.endswith(".next")  # one that a crash left is removed by a later write
-        if whole and file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
+    for path, _time in broken_files(private):
+        if file_name in path.name and _holds(path, data):
             return path
-    name, number = f"{times.moment_of(now_ms):{_STAMP}}-{file_name}", 1
-    while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):
-        number += 1
+    path = _free_path(folder, f"{times.moment_of(now_ms):{_STAMP}}-{file_name}")
     folders.replace_file(path, data)
+    return path
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether a file has just these bytes. One that a crash left is removed by a later write, and does not count."""
+    if path.name.endswith(".next"):
+        return False
+    return path.stat().st_size == len(data) and folders.read_file(path) == data
+
+
+def _free_path(folder: Path, name: str) -> Path:
+    """A path in a folder that nothing has: with this name, or with a number after it."""
+    path = folder / name
+    number = 1
+    while os.path.lexists(path):
+        number += 1
+        path = folder / f"{name}.{number}"
     return path
 
 
 def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
     """The files that repairs kept, each with its time in milliseconds since 1970, oldest first."""
     folder = private / BROKEN
-    if folder.is_dir():
-        there = (path for path in folder.iterdir() if not folders.NEXT.fullmatch(path.name))
-        yield from sorted(((path, _kept_at(path)) for path in there), key=lambda item: (item[1], item[0]))
+    if not folder.is_dir():
+        return
+    paths = [path for path in folder.iterdir() if not folders.NEXT.fullmatch(path.name)]
+    times_by_path = [(path, _kept_at(path)) for path in paths]
+    yield from sorted(times_by_path, key=lambda item: (item[1], item[0]))
 
 
 def may_be_only_copy(broken_file: Path) -> bool:
@@ -197,31 +245,36 @@ def may_be_only_copy(broken_file: Path) -> bool:
 
 
 def _tells_of_only_copy(private: Path, piece: QuarantinedLine) -> bool:
-    kept = private / str(piece.fields.get("kept", ""))
-    return may_be_only_copy(kept) and kept.exists()
+    broken_file = private / str(piece.fields.get("kept", ""))
+    return may_be_only_copy(broken_file) and broken_file.exists()
 
 
 def expire_leavings(private: Path, horizon: Horizon) -> None:
     """Remove what is there since before `horizon`, except for files that may be the only copy of memories, and why they
     are there."""
-    there = pieces(private)
+    _expire_pieces(private, horizon)
+    _expire_broken_files(private, horizon)
+
+
+def _expire_pieces(private: Path, horizon: Horizon) -> None:
+    present = pieces(private)
     # A piece has no time of its own: it counts from the first upkeep that finds it.
-    now = {"since": times.iso(horizon.now_ms)}
-    dated = [
-        piece if piece.since_ms is not None else QuarantinedLine({**piece.fields, **now}, piece.reason, horizon.now_ms)
-        for piece in there
-    ]
+    dated = [piece if piece.since_ms is not None else piece.dated(horizon.now_ms) for piece in present]
     expired = horizon.passed(piece.since_ms for piece in dated)
-    kept = [piece for piece in dated[:expired] if _tells_of_only_copy(private, piece)] + dated[expired:]
-    if kept != there:
-        lines = [json_text.dumps(dict(piece.fields)) + b"\n" for piece in kept]
+    needed = [piece for piece in dated[:expired] if _tells_of_only_copy(private, piece)]
+    remaining = needed + dated[expired:]
+    if remaining != present:
+        lines = [json_text.dumps(dict(piece.fields)) + b"\n" for piece in remaining]
         folders.replace_file(private / SET_ASIDE, b"".join(lines))
+
+
+def _expire_broken_files(private: Path, horizon: Horizon) -> None:
     files = list(broken_files(private))
-    expired_files = files[: horizon.passed(time_ms for _, time_ms in files)]
-    gone = [path for path, _time in expired_files if not may_be_only_copy(path)]
-    for path in gone:
+    expired = horizon.passed(time_ms for _path, time_ms in files)
+    removable = [path for path, _time in files[:expired] if not may_be_only_copy(path)]
+    for path in removable:
         folders.remove_file(path)
-    if gone:
+    if removable:
         folders.sync_folder(private / BROKEN)
 
 

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from languages import N_, Sentence, _, in_this_language
 from memory_server.conversations.archive import Horizon
 from memory_server.conversations.changes import Commit, change_id, replay
 from memory_server.conversations.model import ConversationState
@@ -28,23 +29,29 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.meter import Meter
-from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
+from memory_server.storage.json_store.conversation_files import ConversationFiles
+from memory_server.storage.json_store.position import Position
 from memory_server.storage.options import StoreParameters
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _READ_AT_ONCE = 32_768
-"""Bytes of a journal that are read without a thread: reading them (about 1 ms) is faster than handing them over."""
+"""The bytes of a journal that are read without a thread: reading them (about 1 ms) is faster than handing them over."""
 _TRY_AGAIN_SECONDS = 0.001
-"""How long a waiter sleeps before it tries the lock again: about as long as a commit holds it."""
+"""The time that a waiter sleeps before it tries the lock again: about as long as a commit holds it."""
 
 
-_Held = tuple[ConversationState, Position, Callable[[], None]]
-"""The latest state and its position, under the lock across processes, and a call that gives the lock back early, in any
-thread: then others write, and the state is not the latest."""
+@dataclass(frozen=True, slots=True)
+class LockedState:
+    """The latest state and its position, under the lock across processes. `release` gives the lock back early, in any
+    thread: then others write, and the state is not the latest."""
 
-BEHIND = _("Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet.")
+    state: ConversationState
+    position: Position
+    release: Callable[[], None]
+
+
+BEHIND = N_("Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet.")
 
 
 @dataclass(eq=False)
@@ -65,7 +72,7 @@ class OpenConversation:
     _commits_since_compaction: int = 0
     _idle: asyncio.TimerHandle | None = None
     used: float = 0.0
-    """When it was last asked for, by the monotonic clock."""
+    """The time when it was last asked for, by the monotonic clock."""
 
     @property
     def folder(self) -> Path:
@@ -79,11 +86,9 @@ class OpenConversation:
     @property
     def small_and_dirty(self) -> bool:
         position = self._position
-        return (
-            position is not None
-            and self._commits_since_compaction > 0
-            and self._files.snapshot_size(position) + position.journal_size <= self._parameters.small_bytes
-        )
+        if position is None or self._commits_since_compaction == 0:
+            return False
+        return self._files.snapshot_size(position) + position.journal_size <= self._parameters.small_bytes
 
     async def read(self) -> ConversationState:
         if self._latest and self._state is not None:
@@ -105,25 +110,24 @@ class OpenConversation:
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
                 return result, None
-        async with self._exclusively(wait_seconds) as (state, position, release):
-            changes, result = decide(state)
-            made = None
-            if changes:
-                commit = Commit(state.version + 1, at_ms, by, tuple(changes))
+        async with self._exclusively(wait_seconds) as locked:
+            changes, result = decide(locked.state)
+            if not changes:
+                return result, None
+            commit = Commit(locked.state.version + 1, at_ms, by=by, changes=tuple(changes))
+            position = await self._blocking(partial(self._append, locked, commit))
+            self._follow(locked.state, [commit], position)
+            self._commits_since_compaction += 1
+            self._meter.count("storage", "commits")
+            self._plan_compaction()
+            return result, change_id(self._files.conversation_id, commit.version)
 
-                def append() -> Position:
-                    try:
-                        return self._files.append(state, position, commit)
-                    finally:
-                        release()
-
-                reached = await self._blocking(append)
-                self._follow(state, [commit], reached)
-                made = change_id(self._files.conversation_id, commit.version)
-                self._commits_since_compaction += 1
-                self._meter.count("storage", "commits")
-                self._plan_compaction()
-            return result, made
+    def _append(self, locked: LockedState, commit: Commit) -> Position:
+        """Make a commit durable, and give the lock back; the position after it."""
+        try:
+            return self._files.append(locked.state, locked.position, commit)
+        finally:
+            locked.release()
 
     async def look(self, read: Callable[[ConversationFiles], T]) -> T:
         """The result of `read`, which does not change the files."""
@@ -133,23 +137,25 @@ class OpenConversation:
         self,
         wait_seconds: float,
         horizon: Horizon | None = None,
-        still: Callable[[Position], bool] | None = None,
+        is_needed: Callable[[Position], bool] | None = None,
         erased: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Fold the journal, and remove what is beyond `horizon`, and of the past what is `erased`. `still`: whether it
-        is still needed, asked under the lock, because several processes may begin at once."""
+        """Fold the journal, and remove what is beyond `horizon`, and of the past what is `erased`. `is_needed`: whether
+        it still is, asked under the lock, because several processes may begin at once."""
         if not translated(self.folder, self._files.exists):
             return
-        async with self._exclusively(wait_seconds) as (state, position, _):
-            if still is not None and not still(position):
+        async with self._exclusively(wait_seconds) as locked:
+            if is_needed is not None and not is_needed(locked.position):
                 return
             # The state does not change meanwhile: changing it needs the lock that is held here.
-            anew = {} if erased is None else {"mend": True}
-            self._position = await self._blocking(partial(self._files.compact, state, position, **anew))
+            compact = partial(self._files.compact, locked.state, locked.position)
+            if erased is not None:
+                compact = partial(compact, mend=True)
+            self._position = await self._blocking(compact)
             self._commits_since_compaction = 0
             self._meter.count("storage", "compactions")
             if horizon is not None:
-                await self._blocking(lambda: self._files.expire(horizon))
+                await self._blocking(partial(self._files.expire, horizon))
             if erased is not None:
                 await self._blocking(partial(self._files.erase, erased))
 
@@ -159,7 +165,7 @@ class OpenConversation:
             self._idle = None
 
     @contextlib.asynccontextmanager
-    async def _exclusively(self, wait_seconds: float) -> AsyncIterator[_Held]:
+    async def _exclusively(self, wait_seconds: float) -> AsyncIterator[LockedState]:
         """The latest state with the right to change it, here and across processes."""
         deadline = time.monotonic() + wait_seconds
         try:
@@ -172,41 +178,47 @@ class OpenConversation:
                 # Only this step comes before the lock.
                 await self._blocking(lambda: folders.make_folder(self._files.lock_path.parent))
             lock = await self._lock(deadline, wait_seconds)
-
-            def release() -> None:
-                # First: from now on a reader looks at the files, after those that use the state have finished.
-                self._latest = False
-                lock.release()
-
+            release = partial(self._release, lock)
             try:
                 async with self._reading:
                     state, position = await self._catch_up()
                     if position.pending:
-                        # Commit what people edited in the snapshots, and mend what is damaged.
-                        edited, at_ms = position, self._clock()
-                        self._state = None  # if a step fails, the next call reads everything again
-                        absorbed = await self._blocking(lambda: self._files.absorb(state, edited, at_ms=at_ms))
-                        commit, position = absorbed
-                        self._follow(state, [] if commit is None else [commit], position)
-                        self._commits_since_compaction += 1
-                        self._plan_compaction()
+                        position = await self._absorb(state, position)
                     self._latest = True
-                    yield state, position, release
+                    yield LockedState(state, position, release)
             finally:
                 release()
         finally:
             self._writers.release()
 
+    def _release(self, lock: FileLock) -> None:
+        # First: from now on a reader looks at the files, after those that use the state have finished.
+        self._latest = False
+        lock.release()
+
+    async def _absorb(self, state: ConversationState, position: Position) -> Position:
+        """Commit what people edited in the snapshots, and mend what is damaged; the position after it."""
+        self._state = None  # if a step fails, the next call reads everything again
+        absorb = partial(self._files.absorb, state, position, at_ms=self._clock())
+        commit, position = await self._blocking(absorb)
+        commits = [] if commit is None else [commit]
+        self._follow(state, commits, position)
+        self._commits_since_compaction += 1
+        self._plan_compaction()
+        return position
+
     async def _lock(self, deadline: float, wait_seconds: float) -> FileLock:
         """The lock across processes. A waiter tries again and again: a call that blocks would need a thread that nobody
         can end, and could give the lock to a process whose event loop is busy."""
         path = self._files.lock_path
-        if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
+        lock = translated(self.folder, lambda: try_lock(path))
+        if lock is not None:
             return lock
         self._meter.count("storage", "lock_waits")
         while time.monotonic() < deadline:
             await asyncio.sleep(_TRY_AGAIN_SECONDS)
-            if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
+            lock = translated(self.folder, lambda: try_lock(path))
+            if lock is not None:
                 return lock
         raise self._too_long(wait_seconds)
 
@@ -223,25 +235,31 @@ class OpenConversation:
     async def _catch_up(self) -> tuple[ConversationState, Position]:
         """Bring the state up to the files."""
         if self._state is not None and self._position is not None:
-            state, position = self._state, self._position
-            at_once = translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE
+            state = self._state
+            position = self._position
+            unread_bytes = translated(self.folder, lambda: self._files.unread(position))
             read = partial(self._files.read_since, position)
-            news = translated(self.folder, read) if at_once else await self._blocking(read)
+            if unread_bytes < _READ_AT_ONCE:
+                news = translated(self.folder, read)
+            else:
+                news = await self._blocking(read)
             if news is not None:
-                commits, reached = news
-                if commits or reached is not position:
-                    self._follow(state, commits, reached)
-                return state, reached
+                commits, new_position = news
+                if commits or new_position is not position:
+                    self._follow(state, commits, new_position)
+                return state, new_position
         state, position = await self._blocking(self._files.load)
-        self._state, self._position = state, position
+        self._state = state
+        self._position = position
         return state, position
 
-    def _follow(self, state: ConversationState, commits: Iterable[Commit], reached: Position) -> None:
-        """Apply the commits to `state`, which then agrees with the files at `reached`."""
+    def _follow(self, state: ConversationState, commits: Iterable[Commit], position: Position) -> None:
+        """Apply the commits to `state`, which then agrees with the files at `position`."""
         # None meanwhile: if a step fails, the next call reads everything again.
         self._state = None
         replay(state, commits)
-        self._state, self._position = state, reached
+        self._state = state
+        self._position = position
 
     def _plan_compaction(self) -> None:
         self.cancel_idle()
@@ -251,26 +269,26 @@ class OpenConversation:
         if self._outgrown(position):
             self._background(self._compact_quietly(self._outgrown))
         elif self.small_and_dirty:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self._parameters.idle_seconds, self._fell_idle)
 
-            def fell_idle() -> None:
-                self._idle = None
-                self._background(self._compact_quietly())
-
-            self._idle = asyncio.get_running_loop().call_later(self._parameters.idle_seconds, fell_idle)
+    def _fell_idle(self) -> None:
+        self._idle = None
+        self._background(self._compact_quietly())
 
     def _outgrown(self, position: Position) -> bool:
         return position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
 
-    async def _compact_quietly(self, still: Callable[[Position], bool] | None = None) -> None:
+    async def _compact_quietly(self, is_needed: Callable[[Position], bool] | None = None) -> None:
         try:
-            await self.compact(wait_seconds=1.0, still=still)
+            await self.compact(wait_seconds=1.0, is_needed=is_needed)
         except LockTimeout:
             log.debug("compaction put off, another process is writing: %s", self.folder)
         except StorageError as error:
-            log.warning("%s %s", error, BEHIND)
+            log.warning("%s %s", error, _(BEHIND))
 
     async def _blocking(self, call: Callable[[], T]) -> T:
-        work = asyncio.get_running_loop().run_in_executor(None, translated, self.folder, call)
+        work = asyncio.get_running_loop().run_in_executor(None, in_this_language(translated), self.folder, call)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -281,7 +299,7 @@ class OpenConversation:
     def _too_long(self, wait_seconds: float) -> LockTimeout:
         self._meter.count("storage", "lock_timeouts")
         return LockTimeout(
-            _(
+            Sentence(
                 "Another process has been writing the conversation {conversation} for more than {wait_seconds:g} "
                 "s; try again, nothing was changed.",
                 self._files.conversation_id,

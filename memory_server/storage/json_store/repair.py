@@ -6,16 +6,20 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import try_lock
+from memory_server.kernel.files import FileLock, try_lock
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
-from memory_server.storage.json_store.examination import damage, snapshots_set_aside
-from sandbox.locale import _
+from memory_server.storage.json_store.examination import damage
+from memory_server.storage.json_store.leftovers import snapshots_set_aside
 
 WAIT_SECONDS = 10.0
-"""How long a repair waits for a writer, as any writer does."""
+"""The timeout of a repair that waits for a writer, as of any writer."""
+
+
+_PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +36,46 @@ class RepairPlan:
 def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> RepairPlan | None:
     """Mend what is damaged in `folder`, and say what that was; None where `plan` says so, or another conversation is
     `wanted`. After a StorageError nothing was mended."""
-    path = folder / folders.PRIVATE / "lock"
     try:
         if wanted not in (None, conversation_id_in(folder)):
             return None
-        # Looked at first without the lock: whole conversations are neither waited for nor touched.
-        found = plan(folder)
-        if found is None or not found.steps or dry_run:
-            return found
-        folders.make_folder(path.parent)
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (lock := try_lock(path)) is None:
-            if time.monotonic() > deadline:
-                raise LockTimeout(
-                    _("another process has been writing for more than {wait:g} s; try again.", WAIT_SECONDS), path
-                )
-            time.sleep(0.02)
+        # Looked at first without the lock: conversations without damage are neither waited for nor touched.
+        repair_plan = plan(folder)
+        if repair_plan is None or not repair_plan.steps or dry_run:
+            return repair_plan
+        lock = _lock(folder / folders.PRIVATE / "lock")
         try:
-            if (found := plan(folder)) is not None:
-                files = ConversationFiles(folder, found.conversation_id, at_once=True)
-                files.absorb(*files.load(), at_ms=now_ms)
-                found = replace(found, set_aside=_set_aside(folder))
-            return found
+            return _repair_now(folder, now_ms)
         finally:
             lock.release()
     except (OSError, StorageError) as error:
-        raise StorageError(_("{name} was left as it is: {reason}", folder.name, error), folder) from error
+        raise StorageError(Sentence("{name} was left as it is: {reason}", folder.name, error), folder) from error
+
+
+def _lock(path: Path) -> FileLock:
+    """The lock on a conversation. Raises LockTimeout."""
+    folders.make_folder(path.parent)
+    deadline = time.monotonic() + WAIT_SECONDS
+    lock = try_lock(path)
+    while lock is None:
+        if time.monotonic() > deadline:
+            raise LockTimeout(
+                Sentence("another process has been writing for more than {wait:g} s; try again.", WAIT_SECONDS), path
+            )
+        time.sleep(_PAUSE_SECONDS)
+        lock = try_lock(path)
+    return lock
+
+
+def _repair_now(folder: Path, now_ms: int) -> RepairPlan | None:
+    """Mend a conversation under its lock."""
+    repair_plan = plan(folder)
+    if repair_plan is None:
+        return None
+    files = ConversationFiles(folder, repair_plan.conversation_id, at_once=True)
+    state, position = files.load()
+    files.absorb(state, position, at_ms=now_ms)
+    return replace(repair_plan, set_aside=_set_aside(folder))
 
 
 def plan(folder: Path) -> RepairPlan | None:
@@ -69,13 +87,13 @@ def plan(folder: Path) -> RepairPlan | None:
         return None
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.newer:
-        raise StorageUnwritable(_("It is of a newer memory-server; update this one."), folder)
-    steps = tuple(_("{what}.", what) for _grade, what in damage(opened, folder))
+        raise StorageUnwritable(Sentence("It is of a newer memory-server; update this one."), folder)
+    steps = tuple(_("{what}.", sentence) for _grade, sentence in damage(opened, folder))
     set_aside = _set_aside(folder)
     if not steps and not set_aside:
         return None
-    return RepairPlan(name, steps, folder / folders.PRIVATE / past.BROKEN, set_aside)
+    return RepairPlan(name, steps, kept_in=folder / folders.PRIVATE / past.BROKEN, set_aside=set_aside)
 
 
 def _set_aside(folder: Path) -> tuple[str, ...]:
-    return tuple(what for _grade, what in snapshots_set_aside(folder))
+    return tuple(sentence for _grade, sentence in snapshots_set_aside(folder))

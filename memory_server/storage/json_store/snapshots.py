@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from languages import Sentence
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Change, merged, putting, removing
 from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
@@ -26,7 +27,6 @@ from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import SnapshotBroken
 from memory_server.kernel.json_text import Json
 from memory_server.storage.json_store import faults
-from sandbox.locale import _
 
 log = logging.getLogger(__name__)
 
@@ -35,23 +35,24 @@ LONG_TERM = "long-term-memory.json"
 SNAPSHOTS = (SHORT_TERM, LONG_TERM)
 
 SAVING_SECONDS = 5.0
-"""A file that cannot be read and is younger than this may be half saved: it is left alone."""
+"""The age of a file that cannot be read below which it may be half saved: it is left alone."""
 
 _LEVEL = 1
-"""Of zlib: the fastest; the next ones save little of digits that are chance."""
+"""The level of zlib: the fastest; the next ones save little of digits that are chance."""
 
 _BLANK = b"\0 \t\r\n"
 
-GONE = _("it is missing, and so is the copy of it")
+GONE = Sentence("it is missing, and so is the copy of it")
 
 Mark = tuple[int, int] | None
-"""Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
+"""The size in bytes and the modification time in nanoseconds of a snapshot; None where there is none."""
 Known = Collection[str | None]
-"""Hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing file."""
+"""The hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing
+file."""
 
 
 class _Kind(NamedTuple):
-    """What differs between the two snapshots: how the file and one record are read, and the memories in a state."""
+    """The differences of the two snapshots: how the file and one record are read, and the memories in a state."""
 
     read: Callable[..., list[Any]]
     read_one: Callable[[Json], Memory]
@@ -74,7 +75,7 @@ class Broken:
     `only_copy`: whether no copy has memories in its place, so that nothing else is sure to have those of the file."""
 
     data: bytes | None
-    reason: str
+    reason: Sentence
     only_copy: bool = False
 
 
@@ -107,16 +108,19 @@ def read_copy(private: Path, name: str) -> bytes | None:
         data = unpacking.decompress(folders.read_file(private / f"{name}.zlib"), folders.MAX_FILE_BYTES)
     except (FileNotFoundError, folders.FileRefused, zlib.error):
         return None
-    # Without `eof` it is cut off, or larger than a snapshot may be.
-    return data if unpacking.eof else None
+    if not unpacking.eof:
+        return None  # it is cut off, or larger than a snapshot may be
+    return data
 
 
 @dataclass(slots=True)
 class Snapshot:
+    """The memories of a snapshot, and what is to be known of its file."""
+
     base: list[Any]
-    """What the journal builds on."""
+    """The memories that the journal builds on."""
     edited: list[Any] | None = None
-    """What an edit made of it; None if it was not edited."""
+    """The memories after an edit; None if it was not edited."""
     edited_hash: str | None = None
     """The hash of an edited one that is not broken."""
     broken: Broken | None = None
@@ -133,15 +137,17 @@ class Snapshot:
         return self.base if self.edited is None else self.edited
 
 
-def hand_edit(found: Mapping[str, Snapshot], now: ConversationState) -> HandEdit | None:
+def hand_edit(snapshots: Mapping[str, Snapshot], now: ConversationState) -> HandEdit | None:
     """What the edits mean for the conversation as it is `now`, after the journal."""
-    hashes = {name: one.edited_hash for name, one in found.items() if one.edited_hash is not None}
-    broken = {name: one.broken for name, one in found.items() if one.broken is not None}
+    hashes = {name: snapshot.edited_hash for name, snapshot in snapshots.items() if snapshot.edited_hash is not None}
+    broken = {name: snapshot.broken for name, snapshot in snapshots.items() if snapshot.broken is not None}
     changes: list[Change] = []
-    for name, one in found.items():
-        if one.edited is not None:
-            changes += edits(one.base, one.edited, _KINDS[name].of(now))
-    return HandEdit(tuple(changes), hashes, broken) if hashes or broken else None
+    for name, snapshot in snapshots.items():
+        if snapshot.edited is not None:
+            changes += edits(snapshot.base, snapshot.edited, _KINDS[name].of(now))
+    if not hashes and not broken:
+        return None
+    return HandEdit(tuple(changes), hashes, broken)
 
 
 def edits(base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory]) -> list[Change]:
@@ -150,19 +156,28 @@ def edits(base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Me
     changed becomes as the edit has it. Of a short-term memory, a field that the edit did not change keeps its present
     value, and a score is never lowered: the lower score is that of an editor that was open while memories were
     recalled."""
-    known, found = {memory.key: memory for memory in base}, {memory.key: memory for memory in edited}
+    base_memories = {memory.key: memory for memory in base}
+    edited_memories = {memory.key: memory for memory in edited}
     changes: list[Change] = []
-    for key, memory in found.items():
-        before, current = known.get(key), now.get(key)
+    for key, memory in edited_memories.items():
+        before = base_memories.get(key)
+        current = now.get(key)
         if memory == before:
             continue
         if isinstance(memory, ShortTermMemory) and isinstance(current, ShortTermMemory):
-            wanted = merged(before, memory, current) if isinstance(before, ShortTermMemory) else memory
-            memory = replace(wanted, score=max(wanted.score, current.score))
+            memory = _edited_short_term(before, memory, current)
         if memory != current:
             changes.append(putting(memory, current))
-    changes += (removing(now[key], "hand") for key in known if key not in found and key in now)
+    removed_keys = [key for key in base_memories if key not in edited_memories and key in now]
+    changes += [removing(now[key], "hand") for key in removed_keys]
     return changes
+
+
+def _edited_short_term(before: Memory | None, edited: ShortTermMemory, current: ShortTermMemory) -> ShortTermMemory:
+    memory = edited
+    if isinstance(before, ShortTermMemory):
+        memory = merged(before, edited, current)
+    return replace(memory, score=max(memory.score, current.score))
 
 
 class Snapshots:
@@ -178,11 +193,11 @@ class Snapshots:
         return any(path.exists() for path in self.paths.values())
 
     def contents(self) -> dict[str, bytes | None]:
-        """What is in the files; None where there is none."""
+        """The bytes of the files; None where there is none."""
         return {name: folders.read_if_there(path) for name, path in self.paths.items()}
 
     def marks(self) -> dict[str, Mark]:
-        """Values that change when somebody writes a snapshot."""
+        """The values that change when somebody writes a snapshot."""
         return {name: _mark(path) for name, path in self.paths.items()}
 
     @without_collecting()
@@ -193,32 +208,33 @@ class Snapshots:
         known: Mapping[str, Known] | None,
         lost: Callable[[], ConversationState],
     ) -> dict[str, Snapshot]:
-        """What `data`, read at `marks`, holds, by the names of the snapshots. `known` is None where there is no
-        journal; `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
+        """The snapshots that `data`, read at `marks`, holds, by their names. `known` is None where there is no journal;
+        `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
         SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held."""
-        found: dict[str, Snapshot] = {}
+        snapshots: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
-            one = self._one(name, data[name], marks[name], None if known is None else known[name])
-            if one.broken is not None and not one.base:
-                there = {memory.key for memory in one.base}
-                given_back = [memory for key, memory in kind.of(lost()).items() if key not in there]
-                one.base += given_back
-                one.from_history = len(given_back)
-            found[name] = one
-        return found
+            hashes = None if known is None else known[name]
+            snapshot = self._read(name, data[name], mark=marks[name], known_hashes=hashes)
+            if snapshot.broken is not None and not snapshot.base:
+                snapshot.base += kind.of(lost()).values()
+                snapshot.from_history = len(snapshot.base)
+            snapshots[name] = snapshot
+        return snapshots
 
     def may_be_being_saved(self, *marks: Mark) -> bool:
         """Whether a file is so new that somebody may be saving it now."""
+        if self._at_once:
+            return False
         ages = [time.time() - mark[1] / 1e9 for mark in marks if mark is not None]
-        return not self._at_once and any(0 <= age < SAVING_SECONDS for age in ages)
+        return any(0 <= age < SAVING_SECONDS for age in ages)
 
-    def _one(self, name: str, content: bytes | None, mark: Mark, known: Known | None) -> Snapshot:
+    def _read(self, name: str, content: bytes | None, mark: Mark, known_hashes: Known | None) -> Snapshot:
         digest = hash_of(content)
-        ours = known is not None and digest in known
-        edited = known is not None and not ours
+        ours = known_hashes is not None and digest in known_hashes
+        edited = known_hashes is not None and not ours
         if content is None and edited:
             # One that is missing is not an edit: an editor may be saving it. Without its copy it is lost, not empty.
-            base = self._copy(name, known)
+            base = self._copy(name, known_hashes)
             if base is None:
                 return Snapshot([], broken=Broken(None, GONE))
             return Snapshot(base, copied=True)
@@ -227,17 +243,20 @@ class Snapshots:
         except ValueError as error:
             assert content is not None  # a missing file is one without memories
             reason = faults.reason_with_line(content, error, _KINDS[name].read_one)
-            return self._in_place_of(name, content, reason, mark, known)
+            return self._in_place_of(name, content, reason=reason, mark=mark, known_hashes=known_hashes)
         if not edited:
             return Snapshot(memories)
-        base = self._copy(name, known)
+        base = self._copy(name, known_hashes)
         if base is None:
-            base = [] if known is not None and None in known else memories
+            was_missing = known_hashes is not None and None in known_hashes
+            base = [] if was_missing else memories
         return Snapshot(base, memories, digest)
 
-    def _in_place_of(self, name: str, content: bytes, reason: str, mark: Mark, known: Known | None) -> Snapshot:
+    def _in_place_of(
+        self, name: str, content: bytes, reason: Sentence, mark: Mark, known_hashes: Known | None
+    ) -> Snapshot:
         """What counts in place of a file that is broken."""
-        base = self._copy(name, known)
+        base = self._copy(name, known_hashes)
         if not self.may_be_being_saved(mark):
             # An empty copy has none of its memories either, and a file that a crash emptied has none itself.
             only_copy = not base and bool(content.strip(_BLANK))
@@ -245,7 +264,7 @@ class Snapshots:
         if base is not None:
             return Snapshot(base, unsettled=True)
         raise SnapshotBroken(
-            _(
+            Sentence(
                 "{paths} of the conversation {conversation} cannot be used: {reason}. It was changed "
                 "just now, so somebody may be saving it; try again in {saving:g} seconds. Nothing was "
                 "changed.",
@@ -257,11 +276,11 @@ class Snapshots:
             self.paths[name],
         )
 
-    def _copy(self, name: str, known: Known | None) -> list[Any] | None:
+    def _copy(self, name: str, known_hashes: Known | None) -> list[Any] | None:
         """The memories that the journal builds on, by the copy; None if the copy does not tell them. Where the journal
         is lost, nothing newer than the copy is known."""
         copy = read_copy(self._private, name)
-        if copy is None or (known is not None and hash_of(copy) not in known):
+        if copy is None or (known_hashes is not None and hash_of(copy) not in known_hashes):
             return None
         try:
             return self._parsed(name, copy, edited=False, ours=True)
@@ -281,7 +300,9 @@ class Snapshots:
 
 def hash_of(data: bytes | None) -> str | None:
     """The hash by which the journal knows a snapshot; None for a missing file."""
-    return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
+    if data is None:
+        return None
+    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def _mark(path: Path) -> Mark:

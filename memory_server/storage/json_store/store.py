@@ -14,6 +14,7 @@ from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 from typing import Any
 
+from languages import _
 from memory_server.conversations.archive import Archived, Horizon
 from memory_server.conversations.changes import Commit
 from memory_server.conversations.model import ConversationState
@@ -52,7 +53,7 @@ class JsonFileStore:
         self._meter.expect("storage", "commits", "compactions", "lock_waits", "lock_timeouts")
         self._meter.expect("storage", "failed_reads", "failed_writes")
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
-        self._open = OpenOnes(self._made, self._parameters)
+        self._open = OpenOnes(self._opened, self._parameters)
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
@@ -69,22 +70,23 @@ class JsonFileStore:
         return await self._open.use(conversation_id).read()
 
     async def conversations(self) -> list[str]:
-        def listed() -> list[str]:
-            there, found = subfolders(self.data_dir), []
-            names = FolderNames(folder.name for folder in there)
-            for folder in there:
-                try:
-                    name = conversation_id_in(folder)
-                except OSError as error:
-                    # One folder without permission to read, such as lost+found, must not hide the others.
-                    log.warning("folder passed over: %s", error)
-                    continue
-                # A copy of a folder is not where the conversation is kept.
-                if name is not None and names.of(name) == folder.name:
-                    found.append(name)
-            return sorted(found)
+        return await asyncio.to_thread(translated, self.data_dir, self._conversation_ids)
 
-        return await asyncio.to_thread(translated, self.data_dir, listed)
+    def _conversation_ids(self) -> list[str]:
+        conversation_folders = subfolders(self.data_dir)
+        names = FolderNames(folder.name for folder in conversation_folders)
+        conversation_ids = []
+        for folder in conversation_folders:
+            try:
+                conversation_id = conversation_id_in(folder)
+            except OSError as error:
+                # One folder without permission to read, such as lost+found, must not hide the others.
+                log.warning("folder passed over: %s", error)
+                continue
+            # A copy of a folder is not where the conversation is kept.
+            if conversation_id is not None and names.of(conversation_id) == folder.name:
+                conversation_ids.append(conversation_id)
+        return sorted(conversation_ids)
 
     async def history(
         self,
@@ -101,8 +103,8 @@ class JsonFileStore:
 
     async def damaged(self, conversation_id: str) -> int:
         conversation = self._open.use(conversation_id)
-        kept = conversation.folder / folders.PRIVATE / past.SET_ASIDE
-        if not translated(kept, kept.exists):  # as almost always: then no thread is needed
+        set_aside = conversation.folder / folders.PRIVATE / past.SET_ASIDE
+        if not translated(set_aside, set_aside.exists):  # as almost always: then no thread is needed
             return 0
         return await conversation.look(ConversationFiles.damaged)
 
@@ -111,12 +113,12 @@ class JsonFileStore:
     ) -> None:
         if self._parameters.read_only:
             return
-        now = self._clock() if now_ms is None else now_ms
-        horizon = Horizon(now - self._parameters.keep_ms, now)
+        if now_ms is None:
+            now_ms = self._clock()
+        horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
         conversation = self._open.use(conversation_id)
-        await asyncio.shield(
-            self._open.begin(conversation.compact(self._parameters.wait_seconds, horizon, erased=erased))
-        )
+        compaction = conversation.compact(self._parameters.wait_seconds, horizon, erased=erased)
+        await asyncio.shield(self._open.begin(compaction))
 
     async def larger(self, than: int) -> list[str]:
         return await self.conversations()  # each file has to be opened to know
@@ -128,12 +130,13 @@ class JsonFileStore:
         folder = self.folder(conversation_id)
 
         def adopt() -> bool:
-            folders.make_folder(self.data_dir / folders.PRIVATE)
-            with tempfile.TemporaryDirectory(dir=self.data_dir / folders.PRIVATE) as aside:
-                made = ConversationFiles(Path(aside) / "adopted", conversation_id)
-                made.adopt(state, commits)
+            private = self.data_dir / folders.PRIVATE
+            folders.make_folder(private)
+            with tempfile.TemporaryDirectory(dir=private) as aside:
+                files = ConversationFiles(Path(aside) / "adopted", conversation_id)
+                files.adopt(state, commits)
                 try:
-                    made.folder.rename(folder)  # all at once
+                    files.folder.rename(folder)  # all at once
                 except OSError as error:
                     if error.errno in (ENOTEMPTY, EEXIST) or folder.exists():
                         return False
@@ -152,22 +155,27 @@ class JsonFileStore:
             conversation.cancel_idle()
         for conversation in conversations:
             if conversation.small_and_dirty and time.monotonic() < deadline:
-                try:
-                    await conversation.compact(wait_seconds=0.0)
-                except LockTimeout:
-                    # Another client's server is writing it, and will compact it.
-                    log.debug("left for another process to compact: %s", conversation.folder)
-                except StorageError as error:
-                    log.warning("%s %s", error, BEHIND)
+                await self._compact_at_exit(conversation)
         self._open.clear()
 
+    async def _compact_at_exit(self, conversation: OpenConversation) -> None:
+        try:
+            await conversation.compact(wait_seconds=0.0)
+        except LockTimeout:
+            # Another client's server is writing it, and will compact it.
+            log.debug("left for another process to compact: %s", conversation.folder)
+        except StorageError as error:
+            log.warning("%s %s", error, _(BEHIND))
+
     def folder(self, conversation_id: str) -> Path:
-        """Where a conversation is kept, or would be."""
+        """The folder in which a conversation is kept, or would be."""
         return translated(self.data_dir, lambda: find_folder(self.data_dir, conversation_id))
 
-    def _made(self, conversation_id: str) -> OpenConversation:
+    def _opened(self, conversation_id: str) -> OpenConversation:
         files = ConversationFiles(self.folder(conversation_id), conversation_id)
-        return OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
+        return OpenConversation(
+            files, self._clock, _parameters=self._parameters, _background=self._background, _meter=self._meter
+        )
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         self._open.begin(work)

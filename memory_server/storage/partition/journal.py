@@ -13,7 +13,6 @@ time cannot tell one file from the next. Knows nothing of memories: `changes` ar
 
 from __future__ import annotations
 
-import contextlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,21 +23,21 @@ from typing import Any
 
 import orjson
 
+from languages import Sentence
 from memory_server.kernel import files as folders
 from memory_server.kernel import strict_json
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
 from memory_server.kernel.nesting import deeper
-from sandbox.locale import _
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""
 
 DEEPEST = 250
-"""Levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
+"""The most levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
 _LONG_BYTES = 2_000_000
-"""From so many bytes on, such as those of a large import, a line is read in steps, which takes longer: read at once,
-this one keeps all other threads waiting for some 40 ms."""
+"""The size from which a line is read in steps, such as that of a large import. This takes longer; read at once, the
+line keeps all other threads waiting for some 40 ms."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
 _BLOCK_BYTES = 65_536
@@ -50,9 +49,9 @@ class Header:
 
     generation: int
     base: int
-    """Version of the conversation in the snapshots."""
+    """The version of the conversation in the snapshots."""
     snapshots: Mapping[str, str | None]
-    """Hash of each snapshot file; None where there was none."""
+    """The hash of each snapshot file; None where there was none."""
     format: int = FORMAT
 
 
@@ -62,25 +61,26 @@ class BadLine:
 
     offset: int
     data: bytes
-    reason: str
+    reason: Sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a journal holds from an offset on."""
+    """The lines of a journal from an offset on."""
 
     lines: tuple[Mapping[str, Any], ...]
     bad: tuple[BadLine, ...]
     end: int
-    """Offset after the last newline: where the next line belongs."""
+    """The offset after the last newline: where the next line belongs."""
     torn: bytes
-    """What follows it."""
+    """The bytes that follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where somebody has read a journal up to. `head` is its first line: it tells one journal file from the next.
-    `ending` is the end of the last line that was read, with its checksum: it tells it from another of its length."""
+    """The place up to which somebody has read a journal. `head` is its first line: it tells one journal file from the
+    next. `ending` is the end of the last line that was read, with its checksum: it tells it from another of its
+    length."""
 
     head: bytes
     offset: int
@@ -89,29 +89,35 @@ class Place:
 
 def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
     """A line of the journal with checksum and newline. `body` spares a second encoding of `fields`."""
-    inner = orjson.dumps(fields) if body is None else body
-    return b'%s,"crc":"%08x"}\n' % (inner[:-1], zlib.crc32(inner[:-1]))
+    content = orjson.dumps(fields) if body is None else body
+    unclosed = content[:-1]
+    return b'%s,"crc":"%08x"}\n' % (unclosed, zlib.crc32(unclosed))
 
 
 def header_line(header: Header) -> bytes:
     return frame({"format": header.format} | asdict(header))
 
 
-def parse_line(line: bytes) -> Mapping[str, Any] | str:
+def parse_line(line: bytes) -> Mapping[str, Any] | Sentence:
     """The fields of one line without its newline, or the reason why it does not count."""
-    inner, crc = line[:-_CRC_TAIL], line[-_CRC_TAIL:]
-    if not inner or not crc.startswith(b',"crc":"'):
-        return _("it has no checksum")
-    if crc != b',"crc":"%08x"}' % zlib.crc32(inner):
-        return _("its checksum does not match")
+    unclosed = line[:-_CRC_TAIL]
+    crc = line[-_CRC_TAIL:]
+    if not unclosed or not crc.startswith(b',"crc":"'):
+        return Sentence("it has no checksum")
+    if crc != b',"crc":"%08x"}' % zlib.crc32(unclosed):
+        return Sentence("its checksum does not match")
     try:
-        read = strict_json.loads_of_long_object if len(inner) > _LONG_BYTES else strict_json.loads
-        fields = read(inner + b"}")
+        if len(unclosed) > _LONG_BYTES:
+            fields = strict_json.loads_of_long_object(unclosed + b"}")
+        else:
+            fields = strict_json.loads(unclosed + b"}")
     except ValueError as error:
-        return _("it is not JSON: {reason}", error)
-    if inner.count(b"[") + inner.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
-        return _("it is nested deeper than {deepest} levels", DEEPEST)
-    return fields if isinstance(fields, dict) else _("it is not a JSON object")
+        return Sentence("it is not JSON: {reason}", str(error))
+    if unclosed.count(b"[") + unclosed.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
+        return Sentence("it is nested deeper than {deepest} levels", DEEPEST)
+    if not isinstance(fields, dict):
+        return Sentence("it is not a JSON object")
+    return fields
 
 
 def read_header(path: Path) -> Header | None:
@@ -127,34 +133,46 @@ def refuse_newer(folder: Path, header: Header | None) -> None:
     """Raises StorageUnwritable: a newer memory-server wrote the journal in `folder`, so this one must not write."""
     if header is not None and header.format > FORMAT:
         raise StorageUnwritable(
-            _("{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format),
+            Sentence(
+                "{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format
+            ),
             folder,
         )
 
 
 def _header(line: bytes) -> Header | None:
-    fields = parse_line(line[:-1]) if line.endswith(b"\n") else _("it is torn")
-    if isinstance(fields, str) or "generation" not in fields:
+    if not line.endswith(b"\n"):
         return None
-    return Header(fields["generation"], fields["base"], fields["snapshots"], fields["format"])
+    fields = parse_line(line[:-1])
+    if isinstance(fields, Sentence) or "generation" not in fields:
+        return None
+    return Header(fields["generation"], fields["base"], snapshots=fields["snapshots"], format=fields["format"])
 
 
 def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
     """Each whole line of `data`, which was read from `offset` on, without its newline, and its fields."""
     start = 0
-    for raw in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
+    end = data.rfind(b"\n") + 1
+    for raw in data[:end].split(b"\n")[:-1]:
         fields = parse_line(raw)
-        yield raw, BadLine(offset + start, raw, fields) if isinstance(fields, str) else fields
+        if isinstance(fields, Sentence):
+            yield raw, BadLine(offset + start, raw, fields)
+        else:
+            yield raw, fields
         start += len(raw) + 1
 
 
 def parse_tail(data: bytes, offset: int) -> Tail:
     """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
     end = data.rfind(b"\n") + 1
-    found = [line for _, line in lines_in(data, offset)]
-    bad = tuple(line for line in found if isinstance(line, BadLine))
-    lines = tuple(line for line in found if not isinstance(line, BadLine))
-    return Tail(lines, bad, offset + end, data[end:])
+    lines: list[Mapping[str, Any]] = []
+    bad_lines: list[BadLine] = []
+    for _raw, line in lines_in(data, offset):
+        if isinstance(line, BadLine):
+            bad_lines.append(line)
+        else:
+            lines.append(line)
+    return Tail(tuple(lines), tuple(bad_lines), end=offset + end, torn=data[end:])
 
 
 def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
@@ -167,9 +185,15 @@ def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
     if header is None:
         # Its first line is broken, or a commit, because the first line is gone.
         tail = parse_tail(data, 0)
-        return None, replace(tail, bad=tail.bad or (BadLine(0, b"", _("the first line is missing")),)), None
+        bad_lines = tail.bad or (BadLine(0, b"", Sentence("the first line is missing")),)
+        return None, replace(tail, bad=bad_lines), None
     tail = parse_tail(data[start:], start)
-    return header, tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
+    return header, tail, Place(data[:start], tail.end, _ending(data, tail.end))
+
+
+def _ending(data: bytes, end: int) -> bytes:
+    """The end of the last line before `end`, by which a place knows it."""
+    return data[max(0, end - _ENDING) : end]
 
 
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
@@ -187,7 +211,7 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
     if tail.end == place.offset:
         return tail, place
     end = len(data) - len(tail.torn)
-    return tail, Place(place.head, tail.end, data[max(0, end - _ENDING) : end])
+    return tail, Place(place.head, tail.end, _ending(data, end))
 
 
 def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
@@ -223,15 +247,31 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
 # from its end, because people ask for new commits.
 
 
-def newest_first(paths: Iterable[Path], wanted: Callable[[bytes], object] | None = None) -> Iterator[Mapping[str, Any]]:
+def newest_first(
+    paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None
+) -> Iterator[Mapping[str, Any]]:
     """The lines of the files at `paths` that count, each version once; the first file has the newest, and one may be
-    missing. `wanted`: whether to parse a line."""
-    last: int | None = None
-    for raw in filter(wanted, chain.from_iterable(map(_backwards, paths))):
+    missing. `is_needed`: whether to parse a line."""
+    return each_version_once(lines_of(paths, is_needed))
+
+
+def each_version_once(raw_lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
+    """Those of the lines, which come newest first, that count."""
+    last_version: int | None = None
+    for raw in raw_lines:
         line = parse_line(raw)
-        if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
-            last = line["seq"]
+        if isinstance(line, Sentence):
+            continue
+        version = line.get("seq")
+        if isinstance(version, int) and (last_version is None or version < last_version):
+            last_version = version
             yield line
+
+
+def lines_of(paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
+    """The lines of the files at `paths` that are needed, the last of each file first, as they stand there."""
+    raw_lines = chain.from_iterable(map(_backwards, paths))
+    return filter(is_needed, raw_lines)
 
 
 def newest_version(path: Path) -> int:
@@ -241,24 +281,35 @@ def newest_version(path: Path) -> int:
 
 def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
     """Append those of `lines`, given with their versions, that are not there yet."""
-    known = newest_version(path)
-    if new := [data for version, data in lines if version > known]:
-        folders.append_durably(path, b"".join(new))
+    kept_version = newest_version(path)
+    new_lines = [data for version, data in lines if version > kept_version]
+    if new_lines:
+        folders.append_durably(path, b"".join(new_lines))
 
 
 def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]], int]) -> None:
     """Remove as many of the first lines as `count` returns. It is given the lines, oldest first; None stands for a line
     that cannot be read."""
-    rest = None
-    with contextlib.suppress(FileNotFoundError), folders.open_file(path, "rb") as file:
-        lines = (parse_line(raw.rstrip(b"\n")) for raw in file)
-        number = count(None if isinstance(line, str) else line for line in lines)
+    try:
+        file = folders.open_file(path, "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        number = count(map(_fields_or_none, file))
+        if not number:
+            return
         file.seek(0)
         for _ in islice(file, number):
             pass
-        rest = file.read() if number else None
-    if rest is not None:
-        folders.replace_file(path, rest)
+        rest = file.read()
+    folders.replace_file(path, rest)
+
+
+def _fields_or_none(raw: bytes) -> Mapping[str, Any] | None:
+    line = parse_line(raw.rstrip(b"\n"))
+    if isinstance(line, Sentence):
+        return None
+    return line
 
 
 def _backwards(path: Path) -> Iterator[bytes]:
@@ -268,22 +319,22 @@ def _backwards(path: Path) -> Iterator[bytes]:
     except FileNotFoundError:
         return
     with file:
-        place = file.seek(0, os.SEEK_END)
-        pieces: list[bytes] = []  # of the line that is not whole yet, last piece first
-        first = True
-        while place > 0:
-            size = min(_BLOCK_BYTES, place)
-            place -= size
-            file.seek(place)
-            head, *whole = file.read(size).split(b"\n")
-            if whole:
-                last = b"".join([whole[-1], *reversed(pieces)])
-                if not first:
-                    yield last
-                first = False
-                yield from reversed(whole[:-1])
-                pieces = [head]
-            else:
+        offset = file.seek(0, os.SEEK_END)
+        pieces: list[bytes] = []  # of the line that is not complete yet, last piece first
+        is_after_last_newline = True
+        while offset > 0:
+            size = min(_BLOCK_BYTES, offset)
+            offset -= size
+            file.seek(offset)
+            head, *lines = file.read(size).split(b"\n")
+            if not lines:
                 pieces.append(head)
-        if not first:
+                continue
+            last_line = b"".join([lines[-1], *reversed(pieces)])
+            if not is_after_last_newline:
+                yield last_line
+            is_after_last_newline = False
+            yield from reversed(lines[:-1])
+            pieces = [head]
+        if not is_after_last_newline:
             yield b"".join(reversed(pieces))

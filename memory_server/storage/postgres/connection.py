@@ -7,8 +7,9 @@ loses its connection is done again on another one until patience ends. How to co
         with attempt.connection.transaction():            # or a pipeline, as log.py has it
             lock(attempt.connection)                      # from here on a lost attempt has ended, either way
             if attempt.again:
-                if (found := find(attempt.connection, attempt.token)) is not None:
-                    return found                          # the lost attempt was committed
+                result = find(attempt.connection, attempt.token)
+                if result is not None:
+                    return result                         # the lost attempt was committed
                 attempt.again = False                     # it was not, and never will be
             store(attempt.connection, attempt.token)
             attempt.sent = True                           # just before COMMIT is sent
@@ -38,10 +39,10 @@ from psycopg import conninfo, errors
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from languages import Sentence, in_this_language
 from memory_server.kernel.errors import InvalidInput, LockTimeout, OutcomeUnknown, StorageError, StorageUnwritable
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,14 +51,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST_SECONDS = 2.0
-"""Patience before the database answered for the first time: what is set may be wrong."""
+"""The patience before the database answered for the first time: what is set may be wrong."""
 _SPARE = 2
-"""Connections for calls that are not made by `run`: the event loop must not wait for one that a thread has which waits
-for the event loop."""
-_PAUSE_SECONDS, _MOST_PAUSE_SECONDS, _POOL_SECONDS = 0.02, 0.5, 1.0
+"""The number of connections for calls that are not made by `run`: the event loop must not wait for one that a thread
+has which waits for the event loop."""
+_PAUSE_SECONDS = 0.02
+_MOST_PAUSE_SECONDS = 0.5
+_POOL_SECONDS = 1.0
 _LOST = ("08", "57P0", "25006", "25P03", "53300", "40001", "40P01", "57014")
-"""Beginnings of the codes of errors after which another attempt may succeed: the connection is lost, the server ends,
-starts or is a standby, waited too long for this client, has no connection left, or chose this transaction to fail."""
+"""The beginnings of the codes of errors after which another attempt may succeed: the connection is lost, the server
+ends, starts or is a standby, waited too long for this client, has no connection left, or chose this transaction to
+fail."""
 _USUAL = {
     "application_name": "memory-server",
     "connect_timeout": "3",
@@ -67,7 +71,8 @@ _USUAL = {
     "tcp_user_timeout": "10000",
     "target_session_attrs": "read-write",
 }
-"""Of libpq, where the URL does not say otherwise: a host that is gone is noticed, and a standby is not written to."""
+"""The settings of libpq where the URL does not say otherwise: a host that is gone is noticed, and a standby is not
+written to."""
 
 
 class Connection(psycopg.Connection[Any]):
@@ -81,21 +86,21 @@ class Connection(psycopg.Connection[Any]):
 
 def _until(gen: Generator[Any, Any, T], connection: Connection) -> Generator[Any, Any, T]:
     try:
-        wanted = next(gen)
+        condition = next(gen)
         while True:
-            ready = yield wanted
+            ready = yield condition
             if not ready and time.monotonic() > connection.deadline:
                 raise errors.OperationalError("it does not answer")
-            wanted = gen.send(ready)
+            condition = gen.send(ready)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One of the attempts at a piece of work. `token`: the same in all of them. `again`: an attempt before this one was
-    lost while its COMMIT was on the way, so look for the token; set it to False if the token is not there. `sent`: set
-    it before a COMMIT is sent. `deadline`: when patience ends, by the monotonic clock."""
+    """An attempt at a piece of work. `token` is the same in all attempts. `again`: an attempt before this one was lost
+    while its COMMIT was on the way, so look for the token; set it to False if the token is not there. `sent`: set it
+    before a COMMIT is sent. `deadline`: when patience ends, by the monotonic clock."""
 
     deadline: float
     token: UUID = field(default_factory=uuid4)
@@ -118,9 +123,12 @@ class Database:
     not a URL of PostgreSQL."""
 
     def __init__(self, url: str, wait_seconds: float = 10.0, options: PostgresSettings | None = None) -> None:
-        given = options or PostgresSettings()
-        self.url, self.wait_seconds, self.migrates = url, wait_seconds, given.migrate
-        if (parts := _parts(url)) is None:
+        settings = options or PostgresSettings()
+        self.url = url
+        self.wait_seconds = wait_seconds
+        self.migrates = settings.migrate
+        parts = _parts(url)
+        if parts is None:
             # Without the reason, which may hold the password.
             raise InvalidInput(
                 "`store` is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/database, and in "
@@ -130,26 +138,29 @@ class Database:
         self._conninfo = conninfo.make_conninfo("", **(_USUAL | parts))
         # What the pool warns of is said by the errors below, once, and without a line of the client library.
         logging.getLogger("psycopg").setLevel(logging.ERROR)
-        self._prepare = {"autocommit": True, "prepare_threshold": 5 if given.prepare else None}
+        self._prepare = {"autocommit": True, "prepare_threshold": 5 if settings.prepare else None}
         self._pool = ConnectionPool(
             self._conninfo,
             connection_class=Connection,
             kwargs=self._prepare,
             min_size=0,
-            max_size=given.connections + _SPARE,
+            max_size=settings.connections + _SPARE,
             open=False,
             max_idle=60.0,
             reconnect_timeout=1.0,
         )
-        self._connections = given.connections
-        self._threads = ThreadPoolExecutor(given.connections, "postgres")
+        self._connections = settings.connections
+        self._threads = ThreadPoolExecutor(settings.connections, "postgres")
         self._opening = threading.Lock()
-        self._reached = self._ready = False
+        self._reached = False
+        self._ready = False
 
     async def run(self, do: Work[T], *, seconds: float | None = None) -> T:
         """`work`, in another thread. Waiting for a thread takes from the patience."""
-        deadline = time.monotonic() + (self.wait_seconds if seconds is None else seconds)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, do, deadline)
+        deadline = self._deadline(seconds)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, in_this_language(self._work), do, deadline
+        )
 
     def work(self, do: Work[T], *, seconds: float | None = None) -> T:
         """What `do` returns, which is called again if its connection is lost, within `seconds` (default: all patience).
@@ -159,12 +170,19 @@ class Database:
             LockTimeout: others held the lock, or all connections, for too long; nothing was changed.
             StorageError: the database cannot be reached, or refuses it; nothing was changed.
         """
-        return self._work(do, time.monotonic() + (self.wait_seconds if seconds is None else seconds))
+        return self._work(do, self._deadline(seconds))
+
+    def _deadline(self, seconds: float | None) -> float:
+        if seconds is None:
+            seconds = self.wait_seconds
+        return time.monotonic() + seconds
 
     def _work(self, do: Work[T], deadline: float) -> T:
         if not self._reached:
             deadline = min(deadline, time.monotonic() + FIRST_SECONDS)
-        attempt, pause, losses = Attempt(deadline), 0.0, 0
+        attempt = Attempt(deadline)
+        pause = 0.0
+        losses = 0
         while True:
             try:
                 with self._connected(attempt):
@@ -172,7 +190,8 @@ class Database:
             except psycopg.Error as error:
                 attempt.again = attempt.again or attempt.sent
                 if not _is_lost(error):
-                    raise (self._unknown() if attempt.again else _refused(error, self)) from error
+                    failure = self._unknown() if attempt.again else _refused(error, self)
+                    raise failure from error
                 losses += 1
                 if losses > self._connections and not isinstance(error, PoolTimeout):
                     pause = min(_MOST_PAUSE_SECONDS, pause * 2 or _PAUSE_SECONDS)
@@ -210,9 +229,9 @@ class Database:
 
     def connect(self, seconds: float = FIRST_SECONDS) -> Connection:
         """A connection beside the pool, which the caller closes. Raises psycopg.Error."""
-        made = Connection.connect(self._conninfo, **self._prepare)  # type: ignore[arg-type]
-        made.deadline = time.monotonic() + seconds
-        return made
+        connection = Connection.connect(self._conninfo, **self._prepare)  # type: ignore[arg-type]
+        connection.deadline = time.monotonic() + seconds
+        return connection
 
     def _given_up(self, error: psycopg.Error, attempt: Attempt) -> StorageError:
         if attempt.again:
@@ -224,10 +243,10 @@ class Database:
                 error = reason
             else:
                 return LockTimeout(
-                    _("The database {place} has too much to do; try again, nothing was changed.", self.shown)
+                    Sentence("The database {place} has too much to do; try again, nothing was changed.", self.shown)
                 )
         return StorageUnwritable(
-            _(
+            Sentence(
                 "The database {place} cannot be reached ({reason}); check that it runs, and what `store` says of host, "
                 "user, password and database. Nothing was changed.",
                 self.shown,
@@ -239,7 +258,9 @@ class Database:
         """Apply what the tables lack, or only say what that is; its numbers. Raises StorageError."""
         try:
             with self.connect() as connection:
-                return schema.missing(connection) if dry_run else schema.apply(connection)
+                if dry_run:
+                    return schema.missing(connection)
+                return schema.apply(connection)
         except psycopg.Error as error:
             if _is_lost(error):
                 raise self._given_up(error, Attempt(0.0)) from None
@@ -247,7 +268,7 @@ class Database:
 
     def _unknown(self) -> OutcomeUnknown:
         return OutcomeUnknown(
-            _(
+            Sentence(
                 "The database {place} was lost while it stored this, which may or may not have happened; look before "
                 "you repeat it.",
                 self.shown,
@@ -267,23 +288,28 @@ def _parts(url: str) -> dict[str, str] | None:
         parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
     except psycopg.Error:
         return None
-    authority, _slash, path = url.partition("?")[0].partition("://")[2].partition("/")
+    location = url.partition("?")[0].partition("://")[2]
+    authority, _slash, path = location.partition("/")
     ports = filter(None, parts.get("port", "").split(","))
-    escaped = authority.count("@") <= 1 and "@" not in path and all(map(str.isdecimal, ports))
-    return parts if escaped else None
+    is_escaped = authority.count("@") <= 1 and "@" not in path and all(map(str.isdecimal, ports))
+    if not is_escaped:
+        return None
+    return parts
 
 
 def shown(parts: dict[str, str]) -> str:
     """A URL for people of the parts of a connection string: without password and options."""
-    hosts, ports = parts.get("host", "").split(","), parts.get("port", "").split(",")
-    ports = ports * len(hosts) if len(ports) == 1 else ports
-    named = ",".join(f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
+    hosts = parts.get("host", "").split(",")
+    ports = parts.get("port", "").split(",")
+    if len(ports) == 1:
+        ports = ports * len(hosts)
+    addresses = [f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False)]
     user = f"{parts['user']}@" if "user" in parts else ""
-    return f"postgresql://{user}{named}/{parts.get('dbname', '')}"
+    return f"postgresql://{user}{','.join(addresses)}/{parts.get('dbname', '')}"
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of the database says, on one line."""
+    """The text of an error of the database, on one line."""
     text = " ".join(str(error).split())
     return text.removeprefix("connection failed: ").removesuffix(".") or type(error).__name__
 
@@ -295,13 +321,13 @@ def _is_lost(error: psycopg.Error) -> bool:
 
 
 def _refused(error: psycopg.Error, database: Database) -> StorageError:
-    """What the database says no to, as a sentence."""
+    """The refusal of the database, as a sentence."""
     match error:
         case errors.LockNotAvailable():
-            return LockTimeout(_("Another node is writing there for too long; try again, nothing was changed."))
+            return LockTimeout(Sentence("Another node is writing there for too long; try again, nothing was changed."))
         case errors.InsufficientPrivilege() | errors.UndefinedTable() | errors.InvalidSchemaName():
             return StorageUnwritable(
-                _(
+                Sentence(
                     "The database {place} does not let this user do that ({reason}); run `memory-server migrate` once "
                     "as a user who may create a schema there, and grant this one its use. Nothing was changed.",
                     database.shown,
@@ -310,5 +336,9 @@ def _refused(error: psycopg.Error, database: Database) -> StorageError:
             )
         case _:
             return StorageUnwritable(
-                _("The database {place} refuses it ({reason}); nothing was changed.", database.shown, first_line(error))
+                Sentence(
+                    "The database {place} refuses it ({reason}); nothing was changed.",
+                    database.shown,
+                    first_line(error),
+                )
             )

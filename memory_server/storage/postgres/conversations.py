@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import zlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from memory_server.conversations import codec
+from languages import Sentence
 from memory_server.conversations.archive import Archived, Horizon, archived
-from memory_server.conversations.change_forms import change, change_json
 from memory_server.conversations.changes import (
     Added,
+    Change,
     Commit,
     Forgotten,
     Restored,
@@ -39,20 +39,18 @@ from memory_server.kernel.meter import Meter
 from memory_server.storage.open_ones import OpenOnes
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
-from memory_server.storage.postgres.log import PAGE, Committed, Decided, Line, Log, News
-from sandbox.locale import _
+from memory_server.storage.postgres.forms import commit_of, copied, line_of, packed, state_of
+from memory_server.storage.postgres.log import PAGE, Committed, Decided, Log, News
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KIND = "conversation"
-_LEVEL = 6
-"""Of zlib: higher ones take longer and save some percent."""
 _OF_THE_ARCHIVE = (Forgotten, Restored, TriggerSet, TriggerRemoved)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenConversation:
     """A conversation that this node has in memory. `state` None: it must be read whole."""
 
     name: str
@@ -68,7 +66,9 @@ class _Open:
 
     @property
     def version(self) -> int | None:
-        return None if self.state is None else self.state.version
+        if self.state is None:
+            return None
+        return self.state.version
 
     def take(self, news: News | None) -> ConversationState | None:
         """The state after `news`; None: they do not go on from what is known, so it must be read whole. A reader and a
@@ -86,10 +86,10 @@ class _Open:
         self.state = None
         return None
 
-    def keep(self, state: ConversationState) -> ConversationState:
-        """`state` was read whole; or the known one, which may be newer by now."""
-        if self.state is None or self.state.version < state.version:
-            self.state = state
+    def keep(self, loaded: ConversationState) -> ConversationState:
+        """The state after `state` was read: this one, or the one that was kept, which may be newer by now."""
+        if self.state is None or self.state.version < loaded.version:
+            self.state = loaded
         return self.state
 
 
@@ -104,9 +104,12 @@ class PostgresStore:
         parameters: StoreParameters | None = None,
         meter: Meter | None = None,
     ) -> None:
-        self._database, self._clock, self._log = database, clock, Log(tenant, KIND)
-        self._parameters, self._meter = parameters or StoreParameters(), meter or Meter()
-        self._open = OpenOnes(_Open, self._parameters)
+        self._database = database
+        self._clock = clock
+        self._log = Log(tenant, KIND)
+        self._parameters = parameters or StoreParameters()
+        self._meter = meter or Meter()
+        self._open = OpenOnes(_OpenConversation, self._parameters)
         self._meter.expect("storage", "commits", "compactions", "failed_reads", "failed_writes")
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
 
@@ -114,74 +117,72 @@ class PostgresStore:
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> tuple[Result, str | None]:
         seen_in_call().pop((self, conversation_id), None)
-        one = self._open.use(conversation_id)
-        wait = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
+        conversation = self._open.use(conversation_id)
+        if wait_seconds is None:
+            wait_seconds = self._parameters.wait_seconds
+        timeout_seconds = wait_seconds
 
         def commit(decide: Decide[Result]) -> Coroutine[Any, Any, tuple[Result, str | None]]:
-            return self._update(one, decide, by, wait)
+            return self._update(conversation, decide, by=by, wait_seconds=timeout_seconds)
 
         return await self._open.decided(decide, lambda: self.read(conversation_id), commit)
 
     async def _update(
-        self, one: _Open, decide: Decide[Result], by: str, wait_seconds: float
+        self, conversation: _OpenConversation, decide: Decide[Result], by: str, wait_seconds: float
     ) -> tuple[Result, str | None]:
         loop = asyncio.get_running_loop()
-        made: list[Commit] = []
+        deciding = _Deciding(conversation, decide, by=by, clock=self._clock)
 
-        def decided(news: News | None, loaded: ConversationState | None) -> Decided[Result] | None:
-            state = one.take(news) if loaded is None else one.keep(loaded)
-            if state is None:
-                return None
-            changes, result = decide(state)
-            if not changes:
-                return Decided(result)
-            commit = Commit(state.version + 1, self._clock(), by, tuple(changes))
-            made[:] = [commit]
-            more = sum(isinstance(each, Added | Restored) for each in changes)
-            archival = any(isinstance(each, _OF_THE_ARCHIVE) for each in changes)
-            return Decided(result, line_of(commit), archival, len(state.short_term) + more)
-
-        def decide_by(news: News | None, whole: bool) -> Decided[Result] | None:
+        def decide_by(news: News | None, is_all: bool) -> Decided[Result] | None:
             # In a thread of the database: only the event loop may look at the state.
-            loaded = state_of(one.name, news) if whole else None
-            return _on(loop, lambda: decided(news, loaded))
+            if is_all:
+                loaded = state_of(conversation.name, news)
+                return _in_loop(loop, lambda: deciding.decided(conversation.keep(loaded)))
+            return _in_loop(loop, lambda: deciding.decided(conversation.take(news)))
 
-        async with _held(one, wait_seconds) as left:
-            work = self._log.committing(one.name, lambda: one.version, decide_by)
+        async with _writing(conversation, wait_seconds) as seconds_left:
+            work = self._log.committing(conversation.name, lambda: conversation.version, decide_by)
             try:
-                done: Committed[Result] = await self._database.run(work, seconds=left)
+                committed: Committed[Result] = await self._database.run(work, seconds=seconds_left)
             except (StorageError, asyncio.CancelledError):
-                one.state = None
+                conversation.state = None
                 raise
-            if done.version is None:
-                return done.result, None
-            if done.settled:
-                one.state = None  # what was committed may not be what was decided last
-            elif one.version == done.version - 1 and one.state is not None:
-                replay(one.state, made)
+            if committed.version is None:
+                return committed.result, None
+            if committed.settled:
+                conversation.state = None  # what was committed may not be what was decided last
+            elif conversation.state is not None and conversation.version == committed.version - 1:
+                replay(conversation.state, deciding.commits)
             self._meter.count("storage", "commits")
-            if done.due and not one.folding:
-                one.folding = True
-                self._open.begin(self._fold_quietly(one))
-            return done.result, change_id(one.name, done.version)
+            if committed.due and not conversation.folding:
+                conversation.folding = True
+                self._open.begin(self._fold_quietly(conversation))
+            return committed.result, change_id(conversation.name, committed.version)
 
     async def read(self, conversation_id: str) -> ConversationState:
         seen = seen_in_call()
-        one = self._open.use(conversation_id)
-        if (found := seen.get((self, conversation_id))) is not None:
-            return found if one.state is None else one.state
-        seen[self, conversation_id] = found = await self._read(one)
-        return found
+        conversation = self._open.use(conversation_id)
+        state = seen.get((self, conversation_id))
+        if state is not None:
+            return state if conversation.state is None else conversation.state
+        state = await self._read(conversation)
+        seen[self, conversation_id] = state
+        return state
 
-    async def _read(self, one: _Open) -> ConversationState:
-        if (known := one.version) is not None:
-            news = await self._look(lambda connection: self._log.since(connection, one.name, known))
-            if (state := one.take(news)) is not None:
+    async def _read(self, conversation: _OpenConversation) -> ConversationState:
+        name = conversation.name
+        version = conversation.version
+        if version is not None:
+            news = await self._look(lambda connection: self._log.since(connection, name, version))
+            state = conversation.take(news)
+            if state is not None:
                 return state
-        async with one.loading:
+        async with conversation.loading:
             # In a thread, because a large one takes long to unpack.
-            loaded = await self._look(lambda c: state_of(one.name, self._log.whole(c, one.name)))
-            return loaded if loaded.version == 0 else one.keep(loaded)
+            loaded = await self._look(lambda connection: state_of(name, self._log.whole(connection, name)))
+            if loaded.version == 0:
+                return loaded
+            return conversation.keep(loaded)
 
     async def conversations(self) -> list[str]:
         return await self._look(self._log.names)
@@ -218,27 +219,28 @@ class PostgresStore:
     ) -> None:
         if self._parameters.read_only:
             return
-        now = self._clock() if now_ms is None else now_ms
-        await asyncio.shield(self._open.begin(self._compact(self._open.use(conversation_id), now, erased)))
+        if now_ms is None:
+            now_ms = self._clock()
+        compaction = self._compact(self._open.use(conversation_id), now_ms, erased)
+        await asyncio.shield(self._open.begin(compaction))
 
-    async def _compact(self, one: _Open, now_ms: int, erased: Callable[[Any], bool] | None = None) -> None:
-        state = await self.read(one.name)
+    async def _compact(
+        self, conversation: _OpenConversation, now_ms: int, erased: Callable[[Any], bool] | None = None
+    ) -> None:
+        name = conversation.name
+        state = await self.read(name)
         if not state.version:
             return
         # A copy: the state goes on changing while this is packed in another thread.
-        version, cleanup_ms = state.version, state.last_cleanup_ms
-        short, long = list(state.short_term.values()), list(state.long_term.values())
+        version = state.version
+        copy = copied(state)
         horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
 
-        def mended(changes: str) -> str:
-            kept = json_text.loads(changes.encode())
-            return json_text.dumps([each for each in kept if erased is None or not erased(each)]).decode()
-
         def fold(connection: Connection) -> None:
-            self._log.fold(connection, one.name, version, packed(short, long, cleanup_ms))
-            self._log.expire(connection, horizon.since_ms, now_ms, one.name)
+            self._log.fold(connection, name, version=version, snapshot=packed(copy))
+            self._log.expire(connection, horizon.since_ms, now_ms, name)
             if erased is not None:
-                self._log.rewrite(connection, one.name, mended)
+                self._log.rewrite(connection, name, partial(_without_erased, erased))
 
         await self._look(fold)
         self._meter.count("storage", "compactions")
@@ -250,27 +252,29 @@ class PostgresStore:
             await self.compact(name, now_ms=now_ms)
         await self._look(lambda connection: self._log.expire(connection, horizon.since_ms, now_ms))
 
-    async def _fold_quietly(self, one: _Open) -> None:
+    async def _fold_quietly(self, conversation: _OpenConversation) -> None:
         try:
-            await self._compact(one, self._clock())
+            await self._compact(conversation, self._clock())
         except StorageError as error:
             log.warning("a snapshot was put off: %s", error)
         finally:
-            one.folding = False
+            conversation.folding = False
 
     async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
-        short, long = state.short_term.values(), state.long_term.values()
-        snapshot, lines = packed(short, long, state.last_cleanup_ms), list(map(line_of, commits))
-        archival = {c.version: any(isinstance(each, _OF_THE_ARCHIVE) for each in c.changes) for c in commits}
-        news = News(state.version, lines, state.version, snapshot)
-        return await self._look(lambda c: self._log.adopt(c, conversation_id, news, len(short), archival))
+        lines = list(map(line_of, commits))
+        archival = {commit.version: _can_change_archive(commit.changes) for commit in commits}
+        news = News(state.version, lines, base=state.version, snapshot=packed(state))
+        records = len(state.short_term)
+        return await self._look(
+            lambda connection: self._log.adopt(connection, conversation_id, news, records, archival)
+        )
 
     async def aclose(self) -> None:
         await self._open.finish()
         self._open.clear()
 
     async def _look(self, look: Callable[[Connection], T]) -> T:
-        """What `look` finds, which may be called again."""
+        """The result of `look`, which may be called again."""
 
         def work(attempt: Attempt) -> T:
             return look(attempt.connection)
@@ -278,82 +282,73 @@ class PostgresStore:
         return await self._database.run(work, seconds=self._parameters.wait_seconds)
 
 
+class _Deciding(Generic[T]):
+    """A decision that may be called again, by another state of the conversation. It runs in the event loop."""
+
+    def __init__(self, conversation: _OpenConversation, decide: Decide[T], by: str, clock: Callable[[], int]) -> None:
+        self._conversation = conversation
+        self._decide = decide
+        self._by = by
+        self._clock = clock
+        self.commits: list[Commit] = []
+        """The commit that was decided last."""
+
+    def decided(self, state: ConversationState | None) -> Decided[T] | None:
+        """The decision by a state; None: the conversation must be read whole first."""
+        if state is None:
+            return None
+        changes, result = self._decide(state)
+        if not changes:
+            return Decided(result)
+        commit = Commit(state.version + 1, self._clock(), by=self._by, changes=tuple(changes))
+        self.commits = [commit]
+        coming = sum(isinstance(change, Added | Restored) for change in changes)
+        records = len(state.short_term) + coming
+        return Decided(result, line_of(commit), archival=_can_change_archive(changes), records=records)
+
+
+def _can_change_archive(changes: Sequence[Change]) -> bool:
+    return any(isinstance(change, _OF_THE_ARCHIVE) for change in changes)
+
+
+def _without_erased(erased: Callable[[Any], bool], changes: str) -> str:
+    """The changes of a commit without those that are erased."""
+    records = json_text.loads(changes.encode())
+    return json_text.dumps([record for record in records if not erased(record)]).decode()
+
+
 @contextlib.asynccontextmanager
-async def _held(one: _Open, wait_seconds: float) -> AsyncIterator[float]:
+async def _writing(conversation: _OpenConversation, wait_seconds: float) -> AsyncIterator[float]:
     """The right of this process to write a conversation; gives the seconds that are left."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_seconds
     try:
         async with asyncio.timeout(wait_seconds):
-            await one.writers.acquire()
+            await conversation.writers.acquire()
     except TimeoutError as error:
         raise LockTimeout(
-            _(
+            Sentence(
                 "The conversation {conversation} has been written for more than {wait_seconds:g} s; try again, "
                 "nothing was changed.",
-                one.name,
+                conversation.name,
                 wait_seconds,
             )
         ) from error
     try:
         yield deadline - loop.time()
     finally:
-        one.writers.release()
+        conversation.writers.release()
 
 
-def _on(loop: asyncio.AbstractEventLoop, call: Callable[[], T]) -> T:
-    """What `call` gives in the event loop, for another thread."""
-    done: Future[T] = Future()
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], T]) -> T:
+    """The result of `call` in the event loop, for another thread."""
+    result: Future[T] = Future()
 
     def run() -> None:
         try:
-            done.set_result(call())
+            result.set_result(call())
         except BaseException as error:
-            done.set_exception(error)
+            result.set_exception(error)
 
     loop.call_soon_threadsafe(run)
-    return done.result()
-
-
-# --- forms ---------------------------------------------------------------------------------------------------
-
-
-def line_of(commit: Commit) -> Line:
-    changes = json_text.dumps([change_json(change) for change in commit.changes])
-    return Line(commit.version, commit.at_ms, commit.by, changes.decode())
-
-
-def commit_of(line: Line, most_changes: int | None = None) -> Commit:
-    """A commit with at most so many changes. Raises StorageError: it is of a newer memory-server."""
-    try:
-        records = json_text.loads(line.changes.encode())
-        changes = tuple(map(change, records[:most_changes]))
-    except json_text.NotARecord as error:
-        raise StorageError(
-            _("The commit {version} cannot be read ({reason}); update this memory-server.", line.version, error)
-        ) from error
-    return Commit(line.version, line.at_ms, line.by, changes, len(records) - len(changes))
-
-
-def packed(short: Iterable[Any], long: Iterable[Any], last_cleanup_ms: int | None) -> bytes:
-    """A snapshot (format 1)."""
-    fields = {
-        "shortTerm": list(map(codec.short_term_json, short)),
-        "longTerm": list(map(codec.long_term_json, long)),
-        "lastCleanup": last_cleanup_ms,
-    }
-    return zlib.compress(json_text.dumps(fields), _LEVEL)
-
-
-def state_of(name: str, news: News | None) -> ConversationState:
-    """The state of a conversation that was read whole; an empty one, if there is none."""
-    if news is None:
-        return ConversationState(name)
-    state = ConversationState(name, news.base)
-    if news.snapshot is not None:
-        fields = json_text.load_object(zlib.decompress(news.snapshot))
-        state.short_term = {each.id: each for each in codec.short_terms(fields["shortTerm"], name, ours=True)}
-        state.long_term = {each.name: each for each in codec.long_terms(fields["longTerm"], ours=True)}
-        state.last_cleanup_ms = fields["lastCleanup"]
-    replay(state, map(commit_of, news.lines))
-    return state
+    return result.result()

@@ -12,10 +12,11 @@ from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from psycopg import errors
 
+from languages import _, counted, n_
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
@@ -30,13 +31,39 @@ from memory_server.storage.postgres import entry_copies
 from memory_server.storage.postgres.connection import Attempt, Database
 from memory_server.storage.postgres.entry_rows import OwnRows
 from nlp.index_terms import signature
-from sandbox.locale import _, counted, n_
 
 T = TypeVar("T")
 _WITHOUT_VECTOR = (
     "SELECT count(*) FROM entries e JOIN scopes s ON s.id = e.scope LEFT JOIN vectors v ON v.key = e.vector_key "
     "WHERE s.space = 'sessions' AND e.archived_ms IS NULL AND v.key IS NULL"
 )
+
+
+class _Writing(Generic[T]):
+    """A piece of work that writes to the knowledge of a tenant, as connection.py asks for."""
+
+    def __init__(self, tenant: str, write: Callable[[OwnRows], T]) -> None:
+        self._tenant = tenant
+        self._write = write
+        self._results: list[T] = []
+        """The result of the last attempt, which may have been committed."""
+
+    def work(self, attempt: Attempt) -> T:
+        rows = OwnRows(attempt, self._tenant, writes=True)
+        rows.lock()
+        if attempt.again and rows.was_committed():
+            return self._results[-1]
+        attempt.again = False
+        try:
+            with attempt.connection.pipeline():  # what needs no answer goes in one journey
+                self._results[:] = [self._write(rows)]
+                if rows.changed:
+                    rows.finish()
+                    attempt.sent = True
+                attempt.connection.execute("commit" if rows.changed else "rollback")
+        except errors.UniqueViolation as error:
+            raise name_taken() from error
+        return self._results[-1]
 
 
 @dataclass(eq=False)
@@ -50,41 +77,23 @@ class PostgresEntries(DatabaseStore[OwnRows]):
     place: None = None
     keep_ms: int = KEEP_MS
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
-    """Of the writers of this process one at a time takes a connection, and waits for those of other nodes."""
+    """The lock of the writers of this process: one at a time takes a connection, and waits for those of other nodes."""
 
     async def _read(self, read: Callable[[OwnRows], T]) -> T:
-        def do(attempt: Attempt) -> T:
-            done = read(OwnRows(attempt, self.tenant, writes=False))
+        def work(attempt: Attempt) -> T:
+            result = read(OwnRows(attempt, self.tenant, writes=False))
             attempt.connection.execute("rollback")
-            return done
+            return result
 
-        return await self.database.run(do)
+        return await self.database.run(work)
 
     async def _write(self, write: Callable[[OwnRows], T], wait_seconds: float | None = None) -> T:
-        done: list[T] = []
-
-        def do(attempt: Attempt) -> T:
-            rows = OwnRows(attempt, self.tenant, writes=True)
-            rows.lock()
-            if attempt.again and rows.was_committed():
-                return done[-1]
-            attempt.again = False
-            try:
-                with attempt.connection.pipeline():  # what needs no answer goes in one journey
-                    done[:] = [write(rows)]
-                    if rows.changed:
-                        rows.finish()
-                        attempt.sent = True
-                    attempt.connection.execute("commit" if rows.changed else "rollback")
-            except errors.UniqueViolation as error:
-                raise name_taken() from error
-            return done[-1]
-
         self._refuse_read_only()
+        writing = _Writing(self.tenant, write)
         async with self._writing:
-            made = await self.database.run(do, seconds=wait_seconds)
+            result = await self.database.run(writing.work, seconds=wait_seconds)
         self.meter.count("knowledge", "commits")
-        return made
+        return result
 
     async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
         def write(rows: OwnRows) -> None:
@@ -106,8 +115,11 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         return await self._write(lambda rows: entry_copies.set_aside(rows, self.clock(), self.keep_ms))
 
     async def has_copy(self, path: Path) -> bool:
-        there = "SELECT 1 FROM copies WHERE name = ?"
-        return await self._read(lambda rows: rows.execute(there, (str(path),)).fetchone() is not None)
+        def read(rows: OwnRows) -> bool:
+            row = rows.execute("SELECT 1 FROM copies WHERE name = ?", (str(path),)).fetchone()
+            return row is not None
+
+        return await self._read(read)
 
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
@@ -132,42 +144,60 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         def write(rows: OwnRows) -> tuple[int, Path | None]:
             rows.take_time()
             with sqlite_work.errors_named(path), closing(schema.connect(None, "rw", 0)) as stage:
-                entry_copies.fill_stage(rows, stage, path, self.wait_seconds)
-                former = entry_copies.set_aside(rows, self.clock(), self.keep_ms) if operations.scopes(rows) else None
-                noted = dated if former is None else replace(dated, detail={**dated.detail, REPLACED: str(former)})
+                entry_copies.fill_stage(rows, stage, path=path, wait_seconds=self.wait_seconds)
+                former: Path | None = None
+                note = dated
+                if operations.scopes(rows):
+                    former = entry_copies.set_aside(rows, self.clock(), self.keep_ms)
+                    note = replace(dated, detail={**dated.detail, REPLACED: str(former)})
                 stage.execute("BEGIN")
                 with stage:
                     schema.number_after(stage, rows.numbers["operations"])
-                    number = operations.complete(stage, rows, scope, noted, later, self.embeds)
+                    number = operations.complete(
+                        stage, rows, scope=scope, operation=note, later=later, embeds=self.embeds
+                    )
                 entry_copies.take_copy(rows, stage)
                 return number, former
 
         return await self._write(write)
 
     async def examine(self) -> list[Finding]:
-        def look(rows: OwnRows) -> list[Finding]:
-            def value(query: str) -> Any:
-                return (rows.execute(query).fetchone() or [None])[0]
-
-            found = list[Finding]()
-            if (terms := value("SELECT terms FROM stores")) is None:
-                return []
-            if terms != signature():
-                said = _("The index has other normal forms of words; run `memory-server knowledge reindex`.")
-                found.append(Finding("warning", _("knowledge"), said))
-            if self.embeds and (missing := value(_WITHOUT_VECTOR)):
-                said = counted(missing, "memory")
-                said = _("{said} of users without a vector; `memory-server knowledge cleanup` makes them.", said)
-                found.append(Finding("note", _("knowledge"), said))
-            count = value("SELECT count(*) FROM entries WHERE archived_ms IS NULL")
-            place = self.database.shown
-            said = n_("{count:,} entry in {place}", "{count:,} entries in {place}", count, place)
-            return found or [Finding("ok", _("knowledge"), said)]
-
         try:
-            return await self._read(look)
+            return await self._read(self._findings)
         except StorageError as error:
             return [Finding("error", "knowledge", str(error))]
 
+    def _findings(self, rows: OwnRows) -> list[Finding]:
+        """The findings about the index of words and the vectors, or one with the count of live entries if there is
+        nothing to report; empty for a store that was never written."""
+        index_signature = _value(rows, "SELECT terms FROM stores")
+        if index_signature is None:
+            return []
+        findings: list[Finding] = []
+        if index_signature != signature():
+            sentence = _("The index has other normal forms of words; run `memory-server knowledge reindex`.")
+            findings.append(Finding("warning", _("knowledge"), sentence))
+        count_without_vector = 0
+        if self.embeds:
+            count_without_vector = _value(rows, _WITHOUT_VECTOR)
+        if count_without_vector:
+            memories = counted(count_without_vector, "memory")
+            sentence = _("{said} of users without a vector; `memory-server knowledge cleanup` makes them.", memories)
+            findings.append(Finding("note", _("knowledge"), sentence))
+        if findings:
+            return findings
+        count = _value(rows, "SELECT count(*) FROM entries WHERE archived_ms IS NULL")
+        place = self.database.shown
+        sentence = n_("{count:,} entry in {place}", "{count:,} entries in {place}", count, place)
+        return [Finding("ok", _("knowledge"), sentence)]
+
     async def aclose(self) -> None:
         """The home closes the database."""
+
+
+def _value(rows: OwnRows, query: str) -> Any:
+    """The first value that a query gives; None: it gives no row."""
+    row = rows.execute(query).fetchone()
+    if row is None:
+        return None
+    return row[0]

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from languages import Sentence, _
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.scopes import Scope
@@ -15,10 +17,10 @@ from memory_server.kernel.times import moment_of
 from memory_server.storage.entries import operations, schema, sqlite_work
 from memory_server.storage.entries.schema import KEPT, NUMBERED
 from memory_server.storage.entries.sqlite_rows import Connection, damaged
-from memory_server.storage.postgres.entry_rows import OwnRows, as_given, folded
-from sandbox.locale import _
+from memory_server.storage.postgres.entry_rows import OwnRows, folded, with_nul
 
 _NAME = re.compile("[a-z_]{1,40}")
+_ROWS_AT_ONCE = 1000
 
 
 def fill_copy(rows: OwnRows, copy: Connection) -> None:
@@ -26,14 +28,14 @@ def fill_copy(rows: OwnRows, copy: Connection) -> None:
     rows.take_time()
     copy.execute("BEGIN")
     with copy:
-        for table in KEPT:
+        for table, order in KEPT.items():
             names = _columns(copy, table)
-            found = rows.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {KEPT[table]}")
-            into = f"INSERT INTO {table} VALUES({', '.join('?' * len(names))})"
-            copy.executemany(into, ([*map(as_given, row)] for row in found))
-        for table, last in zip(NUMBERED, rows.last_numbers(), strict=True):
+            selected = rows.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {order}")
+            parameters = ", ".join("?" * len(names))
+            copy.executemany(f"INSERT INTO {table} VALUES({parameters})", ([*map(with_nul, row)] for row in selected))
+        for table, last_number in zip(NUMBERED, rows.last_numbers(), strict=True):
             copy.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
-            copy.execute("INSERT INTO sqlite_sequence VALUES(?, ?)", (table, last))
+            copy.execute("INSERT INTO sqlite_sequence VALUES(?, ?)", (table, last_number))
         operations.rebuild(copy)
 
 
@@ -49,58 +51,78 @@ def take_copy(rows: OwnRows, copy: Connection) -> None:
     """Put what a database of SQLite holds in the place of all that is there."""
     for table in reversed(KEPT):
         rows.execute(f"DELETE FROM {table}")
-    of_scope = {
-        number: rows.view(Scope(space, owner), make=True).number
-        for number, space, owner in copy.execute("SELECT id, space, owner FROM scopes ORDER BY id")
-    }
-
-    def row_of(names: list[str], row: Any) -> list[Any]:
-        values = dict(zip(names, row, strict=True))
-        values |= {"scope": of_scope[values["scope"]]} if "scope" in values else {}
-        values |= {"before": bytes.decode(values["before"])} if isinstance(values.get("before"), bytes) else {}
-        return [*values.values(), *([folded(values["tags"])] if "tags" in values else [])]
-
-    for table in list(KEPT)[1:]:
-        names = _columns(copy, table)
-        more = ["folded"] if table == "entries" else []
-        marks = ", ".join("?" * len(names + more))
-        found = copy.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {KEPT[table]}")
-        while part := found.fetchmany(1000):
-            into = f"INSERT INTO {table}({', '.join(names + more)}) VALUES({marks})"
-            rows.executemany(into, [row_of(names, row) for row in part])
+    scope_numbers: dict[int, int | None] = {}
+    for number, space, owner in copy.execute("SELECT id, space, owner FROM scopes ORDER BY id"):
+        scope_numbers[number] = rows.view(Scope(space, owner), make=True).number
+    for table in KEPT:
+        if table != "scopes":
+            _take_table(rows, copy, table=table, scope_numbers=scope_numbers)
     for table in NUMBERED:
         last = copy.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
         rows.numbers[table] = 0 if last is None else last[0]
     operations.rebuild(rows)
 
 
+def _take_table(rows: OwnRows, copy: Connection, table: str, scope_numbers: Mapping[int, int | None]) -> None:
+    names = _columns(copy, table)
+    columns = list(names)
+    if table == "entries":
+        columns.append("folded")
+    parameters = ", ".join("?" * len(columns))
+    insert = f"INSERT INTO {table}({', '.join(columns)}) VALUES({parameters})"
+    selected = copy.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {KEPT[table]}")
+    part = selected.fetchmany(_ROWS_AT_ONCE)
+    while part:
+        rows.executemany(insert, [_row_of(names, row, scope_numbers) for row in part])
+        part = selected.fetchmany(_ROWS_AT_ONCE)
+
+
+def _row_of(names: list[str], row: Any, scope_numbers: Mapping[int, int | None]) -> list[Any]:
+    """The values of a row of a copy as PostgreSQL takes them."""
+    values = dict(zip(names, row, strict=True))
+    if "scope" in values:
+        values["scope"] = scope_numbers[values["scope"]]
+    if isinstance(values.get("before"), bytes):
+        values["before"] = values["before"].decode()
+    if "tags" in values:
+        values["folded"] = folded(values["tags"])
+    return list(values.values())
+
+
 def set_aside(rows: OwnRows, now_ms: int, keep_ms: int) -> Path:
     """Keep a copy in the database, named after the present moment or the first one after it that no other copy has."""
     rows.execute("DELETE FROM copies WHERE made_ms < ?", (now_ms - keep_ms,))
-    there, made_ms = {row[0] for row in rows.execute("SELECT name FROM copies").fetchall()}, now_ms
-    while (name := f"knowledge-{moment_of(made_ms):%Y%m%d-%H%M%S}-{made_ms % 1000:03d}.sqlite3") in there:
+    names = {row[0] for row in rows.execute("SELECT name FROM copies").fetchall()}
+    made_ms = now_ms
+    while _copy_name(made_ms) in names:
         made_ms += 1
+    name = _copy_name(made_ms)
     with closing(schema.in_memory()) as copy:
         fill_copy(rows, copy)
         rows.execute("INSERT INTO copies VALUES(?, ?, ?)", (name, now_ms, copy.serialize()))
     return Path(name)
 
 
+def _copy_name(made_ms: int) -> str:
+    return f"knowledge-{moment_of(made_ms):%Y%m%d-%H%M%S}-{made_ms % 1000:03d}.sqlite3"
+
+
 def fill_stage(rows: OwnRows, stage: Connection, path: Path, wait_seconds: float) -> None:
     """Make an empty database equal to the copy at `path`, or to the one of that name that was set aside."""
     if path.parent != Path():
-        return sqlite_work.fill(stage, path, wait_seconds)
-    if (found := rows.execute("SELECT data FROM copies WHERE name = ?", (path.name,)).fetchone()) is None:
-        raise StorageError(_("There is no copy {path} any more; nothing was changed.", path), path)
-    stage.deserialize(found[0])
-    return None
+        sqlite_work.fill(stage, path, wait_seconds)
+        return
+    row = rows.execute("SELECT data FROM copies WHERE name = ?", (path.name,)).fetchone()
+    if row is None:
+        raise StorageError(Sentence("There is no copy {path} any more; nothing was changed.", path), path)
+    stage.deserialize(row[0])
 
 
 def erase_copies(rows: OwnRows, erasure: Erasure) -> None:
-    """From all that were set aside."""
+    """What is erased is taken out of all copies that were set aside."""
     for (name,) in rows.execute("SELECT name FROM copies").fetchall():
         with closing(schema.connect(None, "rw", 0)) as copy:
-            fill_stage(rows, copy, Path(name), 0)
+            fill_stage(rows, copy, path=Path(name), wait_seconds=0)
             operations.erase(copy, erasure, past=True)
             operations.rebuild(copy)
             copy.execute("VACUUM")

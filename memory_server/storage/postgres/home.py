@@ -4,12 +4,13 @@ what hooks gave to sessions, and tokens."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from errno import EIO
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from languages import N_, _
 from memory_server.kernel.erasure import Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.meter import Meter
@@ -21,23 +22,24 @@ from memory_server.storage.postgres.connection import Attempt, Connection, Datab
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.entry_rows import ERASE_OWN
 from memory_server.storage.postgres.ledger import Lease, PauseRow
-from memory_server.storage.postgres.log import COUNT, ERASE, TENANTS, UNWHOLE
+from memory_server.storage.postgres.log import COUNT, ERASE, PARTITIONS_WITHOUT_A_COMMIT, TENANTS
 from memory_server.storage.postgres.recall_rows import ErasedRows, RecallRows
 from memory_server.storage.token_file import named
-from sandbox.locale import _
 
 if TYPE_CHECKING:
     from memory_server.kernel.erasure import Erasure
+    from memory_server.kernel.lifecycle import BlockingExamine
     from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryStore
     from memory_server.storage.json_store.repair import RepairPlan
 
 _QUICK_SECONDS = 2.0
-_KEPT = _(
-    "PostgreSQL keeps bytes of it that no query shows: in its write-ahead log and the archive of that, and in free "
-    "pages and indexes until VACUUM FULL. Dumps have it, and so have logs of the server that hold statements."
+_KEPT = N_(
+    "PostgreSQL keeps bytes of the text that no query shows: in its write-ahead log and the archive "
+    "of that log, and in free pages and indexes until VACUUM FULL. Dumps also contain it, and so do "
+    "server logs that record statements."
 )
-_PG_DUMP = _("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
+_PG_DUMP = N_("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
 
 
 class PostgresHome(Home):
@@ -59,8 +61,10 @@ class PostgresHome(Home):
         owns: bool = True,
     ) -> None:
         super().__init__(place, clock, parameters, meter)
-        self.database, self.tenant_name, self._owns = database, tenant, owns
-        self.conversations = PostgresStore(database, tenant, clock, parameters, meter)
+        self.database = database
+        self.tenant_name = tenant
+        self._owns = owns
+        self.conversations = PostgresStore(database, tenant, clock=clock, parameters=parameters, meter=meter)
         self.ledger = Lease(database, tenant)
         self.pause = PauseRow(database, tenant)
         self.recalls: RecallLog = RecallRows(database, tenant)
@@ -101,8 +105,8 @@ class PostgresHome(Home):
             erased=self.erased.holds,
         )
 
-    def traces(self, erasure: Erasure, *others: Path) -> Traces:
-        return self.erased.holding(erasure) + super().traces(erasure, *others)
+    def traces(self, erasure: Erasure, *further_places: Path) -> Traces:
+        return self.erased.holding(erasure) + super().traces(erasure, *further_places)
 
     def tenants_with(self, erasure: Erasure) -> list[str]:
         in_tables = [name for name in self.tenant_names() if ErasedRows(self.database, name).holding(erasure).texts]
@@ -110,7 +114,7 @@ class PostgresHome(Home):
 
     @property
     def not_ours(self) -> str:
-        return _KEPT
+        return _(_KEPT)
 
     # --- tenants, which are a column -------------------------------------------------------------------
 
@@ -121,7 +125,9 @@ class PostgresHome(Home):
         return list(map(self.settings_of, self.tenant_names()))
 
     def tenant_names(self, candidates: Iterable[str] = ()) -> list[str]:
-        return [] if self.tenant_name else [name for (name,) in self._rows(TENANTS)]
+        if self.tenant_name:
+            return []
+        return [name for (name,) in self._rows(TENANTS)]
 
     @property
     def is_of_a_tenant(self) -> bool:
@@ -154,48 +160,39 @@ class PostgresHome(Home):
 
     def examine(self) -> list[Finding]:
         try:
-            return [Finding(grade, _("database"), what) for grade, what in self.database.work(self._found)]
+            return self.database.work(self._findings)
         except StorageError as error:
-            return [Finding("error", _("database"), str(error))]
+            return [_finding("error", str(error))]
 
-    def _found(self, attempt: Attempt) -> list[tuple[Grade, str]]:
-        return list(self._look(attempt.connection))
-
-    def _look(self, connection: Connection) -> Iterator[tuple[Grade, str]]:
-        names = ("server_version", "fsync", "synchronous_commit", "synchronous_standby_names", "full_page_writes")
-        given = {name: connection.execute(f"show {name}").fetchall()[0][0] for name in names}
-        yield "ok", _("{place}, PostgreSQL {version}", self.shown, given["server_version"])
-        for name in ("fsync", "synchronous_commit", "full_page_writes"):
-            if given[name] == "off":
-                yield (
-                    "warning",
-                    _("`{name}` is off: what is acknowledged may be lost when the server crashes; set it to on.", name),
-                )
-        copies = connection.execute("select count(*) from pg_stat_replication").fetchall()[0][0]
-        if copies and not given["synchronous_standby_names"]:
-            yield (
-                "note",
-                _(
-                    "Its copies follow later: a failover loses what was acknowledged last, unless "
-                    "`synchronous_standby_names` names one."
-                ),
+    def _findings(self, attempt: Attempt) -> list[Finding]:
+        """The findings about the server, about this tenant's memories in it, and how to back them up."""
+        connection = attempt.connection
+        version = _setting(connection, "server_version")
+        findings = [_finding("ok", _("{place}, PostgreSQL {version}", self.shown, version))]
+        findings += _risks_of_loss(connection)
+        pause = self.pause.read(self.clock())
+        if pause is not None:
+            sentence = _("Memory is {value}: nothing is stored, and hooks do not recall.", pause.text(None))
+            findings.append(_finding("note", sentence))
+        partitions = connection.execute(PARTITIONS_WITHOUT_A_COMMIT, {"tenant": self.tenant_name})
+        for conversation_id, kind in partitions:
+            sentence = _(
+                "Commits of {name} ({kind}) are missing; restore a dump of the database.", conversation_id, kind
             )
-        if pause := self.pause.read(self.clock()):
-            yield "note", _("It is {value}: nothing that is said is kept, and no hook recalls.", pause.text(None))
-        for name, kind in connection.execute(UNWHOLE, {"tenant": self.tenant_name}):
-            yield "error", _("Commits of {name} ({kind}) are missing; restore a dump of the database.", name, kind)
-        yield "note", _PG_DUMP
+            findings.append(_finding("error", sentence))
+        findings.append(_finding("note", _(_PG_DUMP)))
+        return findings
 
-    def examinations(self) -> list[Callable[[], list[Finding]]]:
+    def examinations(self) -> list[BlockingExamine]:
         return []
 
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
         """There is nothing that could be mended here."""
         return []
 
-    def _rows(self, query: str, **given: Any) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         def look(attempt: Attempt) -> list[tuple[Any, ...]]:
-            return attempt.connection.execute(query, given).fetchall()
+            return attempt.connection.execute(query, parameters).fetchall()
 
         return self.database.work(look, seconds=_QUICK_SECONDS)
 
@@ -207,14 +204,44 @@ class PostgresHome(Home):
         await asyncio.to_thread(self.close)
 
 
+def _finding(grade: Grade, sentence: str) -> Finding:
+    """A finding about the database."""
+    return Finding(grade, _("database"), sentence)
+
+
+def _risks_of_loss(connection: Connection) -> list[Finding]:
+    """The findings about settings of the server with which a crash or a failover loses acknowledged commits."""
+    findings: list[Finding] = []
+    for name in ("fsync", "synchronous_commit", "full_page_writes"):
+        if _setting(connection, name) == "off":
+            sentence = _(
+                "`{name}` is off: acknowledged writes may be lost when the server crashes; set it to on.", name
+            )
+            findings.append(_finding("warning", sentence))
+    [(standby_count,)] = connection.execute("select count(*) from pg_stat_replication").fetchall()
+    if standby_count and not _setting(connection, "synchronous_standby_names"):
+        sentence = _(
+            "Replication is asynchronous: a failover loses the last acknowledged writes, unless "
+            "`synchronous_standby_names` names a standby."
+        )
+        findings.append(_finding("note", sentence))
+    return findings
+
+
+def _setting(connection: Connection, name: str) -> str:
+    """A setting of the server."""
+    [(value,)] = connection.execute(f"show {name}").fetchall()
+    return str(value)
+
+
 class _Dumped(BackupFolder):
     """Backups of a database are made by its own means."""
 
     def listed(self) -> list[Any]:
         return []
 
-    def _refuse(self, *_given: Any, **_more: Any) -> NoReturn:
-        raise InvalidInput("These memories are in PostgreSQL. {how}", _PG_DUMP)
+    def _refuse(self, *_positional: Any, **_keywords: Any) -> NoReturn:
+        raise InvalidInput("These memories are in PostgreSQL. {how}", _(_PG_DUMP))
 
     begin = open = rewrite = try_hold = delete = _refuse
 
@@ -235,7 +262,10 @@ def open_database(
         url = "#"  # it is cut at the # of a password
     if tenant:
         named(tenant, "tenant")
-    shared = beside.database if isinstance(beside, PostgresHome) and beside.database.url == url else None
+    if isinstance(beside, PostgresHome) and beside.database.url == url:
+        return PostgresHome(
+            place, clock, parameters=parameters, meter=meter, database=beside.database, tenant=tenant, owns=False
+        )
     wait_seconds = (parameters or StoreParameters()).wait_seconds
-    database = Database(url, wait_seconds, options) if shared is None else shared
-    return PostgresHome(place, clock, parameters, meter, database, tenant, owns=shared is None)
+    database = Database(url, wait_seconds, options)
+    return PostgresHome(place, clock, parameters=parameters, meter=meter, database=database, tenant=tenant)

@@ -14,26 +14,35 @@ from memory_server.kernel.errors import StorageError
 from memory_server.kernel.private import Pause
 from memory_server.storage.postgres.connection import Attempt, Database
 
-LEASE_SECONDS, RENEWED_SECONDS = 15 * 60, 60
-"""How long a node that ended in the middle keeps others from upkeep, and how often one that goes on says so."""
+LEASE_SECONDS = 15 * 60
+"""The duration of a lease: a node that ended in the middle keeps others from upkeep for so long."""
+RENEWED_SECONDS = 60
+"""The time between two renewals of a lease."""
 PAUSE_SECONDS = 1.0
-"""How long a node may not know that another one paused: each call asks, and the event loop waits for the answer."""
+"""The time for which a node may not know that another one paused: each call asks, and the event loop waits for the
+answer."""
 _SMALL_SECONDS = 2.0
-"""Patience for a fact that a call in the event loop asks for."""
+"""The timeout for a fact that a call in the event loop asks for."""
 
 
 class _Row:
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database, self._tenant = database, tenant
+    """Statements about the row of a tenant."""
 
-    def _one(self, query: str, *values: Any) -> tuple[Any, ...] | None:
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    def _first_row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row that a statement gives, which may run twice; `%(tenant)s` is the tenant."""
+        parameters = {str(number): value for number, value in enumerate(values, 1)}
+        parameters["tenant"] = self._tenant
 
         def work(attempt: Attempt) -> tuple[Any, ...] | None:
-            given = {"tenant": self._tenant} | {str(number): value for number, value in enumerate(values, 1)}
-            cursor = attempt.connection.execute(query, given)
-            found: tuple[Any, ...] | None = cursor.fetchone() if cursor.description else None
-            return found
+            cursor = attempt.connection.execute(query, parameters)
+            if not cursor.description:
+                return None
+            row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
 
         return self._database.work(work, seconds=_SMALL_SECONDS)
 
@@ -44,19 +53,20 @@ class Lease(_Row):
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
         holder = uuid4()
-        ours = await asyncio.to_thread(self._take, holder)
-        renewing = asyncio.create_task(self._renew(holder)) if ours else None
+        if not await asyncio.to_thread(self._take, holder):
+            yield False
+            return
+        renewing = asyncio.create_task(self._renew(holder))
         try:
-            yield ours
+            yield True
         finally:
-            if renewing is not None:
-                renewing.cancel()
-                await asyncio.gather(renewing, return_exceptions=True)
-                with suppress(StorageError):  # it ends by itself
-                    await asyncio.to_thread(self._one, _GIVE_BACK, holder)
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+            with suppress(StorageError):  # it ends by itself
+                await asyncio.to_thread(self._first_row, _GIVE_BACK, holder)
 
     def _take(self, holder: Any) -> bool:
-        return self._one(_TAKE, holder, LEASE_SECONDS) is not None
+        return self._first_row(_TAKE, holder, LEASE_SECONDS) is not None
 
     async def _renew(self, holder: Any) -> None:
         while True:
@@ -65,11 +75,14 @@ class Lease(_Row):
                 await asyncio.to_thread(self._take, holder)
 
     def last_run_ms(self) -> int | None:
-        row = self._one("select last_run_ms from memory_server.upkeep where tenant = %(tenant)s")
-        return row[0] if row else None
+        row = self._first_row("select last_run_ms from memory_server.upkeep where tenant = %(tenant)s")
+        if row is None:
+            return None
+        last_run_ms: int | None = row[0]
+        return last_run_ms
 
     def note_run(self, at_ms: int) -> None:
-        self._one(
+        self._first_row(
             "insert into memory_server.upkeep (tenant, last_run_ms) values (%(tenant)s, %(1)s) "
             "on conflict (tenant) do update set last_run_ms = %(1)s",
             at_ms,
@@ -88,25 +101,31 @@ _GIVE_BACK = "update memory_server.upkeep set holder = null, until = null where 
 class PauseRow(_Row):
     """As `PauseNote`, for all nodes; what another node says counts within `PAUSE_SECONDS`."""
 
-    _asked: tuple[float, tuple[Any, ...] | None] = (-inf, None)
+    _row: tuple[Any, ...] | None = None
+    _asked = -inf
+    """The time of the last question, by the monotonic clock."""
 
     def read(self, now_ms: int) -> Pause | None:
         """Raises StorageError: it cannot be known."""
         now = time.monotonic()
-        at, row = self._asked
-        if now - at > PAUSE_SECONDS:
-            row = self._one("select until_ms from memory_server.pauses where tenant = %(tenant)s")
-            self._asked = now, row
-        return None if row is None or (row[0] is not None and row[0] <= now_ms) else Pause(row[0])
+        if now - self._asked > PAUSE_SECONDS:
+            self._row = self._first_row("select until_ms from memory_server.pauses where tenant = %(tenant)s")
+            self._asked = now
+        if self._row is None:
+            return None
+        (until_ms,) = self._row
+        if until_ms is not None and until_ms <= now_ms:
+            return None
+        return Pause(until_ms)
 
     def write(self, pause: Pause) -> None:
-        self._one(
+        self._first_row(
             "insert into memory_server.pauses (tenant, until_ms) values (%(tenant)s, %(1)s) "
             "on conflict (tenant) do update set until_ms = %(1)s",
             pause.until_ms,
         )
-        self._asked = -inf, None
+        self._asked = -inf
 
     def remove(self) -> None:
-        self._one("delete from memory_server.pauses where tenant = %(tenant)s")
-        self._asked = -inf, None
+        self._first_row("delete from memory_server.pauses where tenant = %(tenant)s")
+        self._asked = -inf

@@ -9,18 +9,22 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+import psycopg
 from psycopg import errors
 
 from memory_server.storage.postgres.connection import Attempt, Connection
 
 T = TypeVar("T")
 
-LEAST_PENDING_BYTES, PENDING_SHARE = 64_000, 4
-"""A new snapshot is due when the commits since the last one have more bytes than this, and so many times as many."""
+LEAST_PENDING_BYTES = 64_000
+"""The bytes of commits since the last snapshot from which a new one may be due."""
+PENDING_SHARE = 4
+"""A new snapshot is due when these commits have so many times as many bytes as the last one."""
 IDLE_SECONDS = 5.0
-"""How long the transaction of a node that stopped in the middle keeps others out: less than a writer waits."""
+"""The time for which the transaction of a node that stopped in the middle keeps others out: less than a writer
+waits."""
 PAGE = 200
-"""Commits that are read at once where not all of them may be needed."""
+"""The number of commits that are read at once where not all of them may be needed."""
 
 _SINCE = (
     "select version, at_ms, by, changes::text from memory_server.commits "
@@ -81,14 +85,17 @@ class Committed(NamedTuple, Generic[T]):
 
 def place_of(tenant: str, kind: str, name: str) -> UUID:
     """The key of a partition: short, spread evenly, and the same in every process."""
-    return UUID(bytes=hashlib.sha256("\0".join((tenant, kind, name)).encode()).digest()[:16])
+    key = "\0".join((tenant, kind, name))
+    digest = hashlib.sha256(key.encode()).digest()
+    return UUID(bytes=digest[:16])
 
 
 class Log:
     """The partitions of one `kind` that `tenant` has."""
 
     def __init__(self, tenant: str, kind: str) -> None:
-        self.tenant, self.kind = tenant, kind
+        self.tenant = tenant
+        self.kind = kind
 
     def place(self, name: str) -> UUID:
         return place_of(self.tenant, self.kind, name)
@@ -97,34 +104,41 @@ class Log:
 
     def names(self, connection: Connection, more_than: int = -1) -> list[str]:
         """The names of the partitions with more records than this, sorted as Python does."""
-        found = connection.execute(
+        rows = connection.execute(
             "select name from memory_server.partitions where tenant = %s and kind = %s and records > %s order by name",
             [self.tenant, self.kind, more_than],
         )
-        return [name for (name,) in found]
+        return [name for (name,) in rows]
 
-    def since(self, connection: Connection, name: str, known: int) -> News | None:
-        """The commits after the version `known`, as one statement sees them; None: there is no such partition."""
-        rows = connection.execute(_WARM, {"place": self.place(name), "known": known}).fetchall()
-        return News(rows[0][0], [Line(*row[1:]) for row in rows if row[1] is not None]) if rows else None
+    def since(self, connection: Connection, name: str, version: int) -> News | None:
+        """The commits after a version, as one statement sees them; None: there is no such partition."""
+        rows = connection.execute(_WARM, {"place": self.place(name), "known": version}).fetchall()
+        if not rows:
+            return None
+        newest_version = rows[0][0]
+        lines = [Line(*line) for _newest, *line in rows if line[0] is not None]
+        return News(newest_version, lines)
 
     def whole(self, connection: Connection, name: str) -> News | None:
         """The snapshot and the commits after it, as one statement sees them; None: there is no such partition."""
         rows = connection.execute(_COLD, {"place": self.place(name)}, binary=True).fetchall()
-        heads = [row for row in rows if row[1] is not None]
-        lines = sorted(Line(version, *line) for version, base, _snapshot, *line in rows if base is None)
-        return News(heads[0][0], lines, heads[0][1], heads[0][2]) if heads else None
+        head = next((row for row in rows if row[1] is not None), None)
+        if head is None:
+            return None
+        newest_version, base, snapshot, *_no_commit = head
+        lines = sorted(Line(version, *line) for version, line_base, _snapshot, *line in rows if line_base is None)
+        return News(newest_version, lines, base=base, snapshot=snapshot)
 
     def newest_first(
         self, connection: Connection, name: str, before: int | None = None, *, page: int = PAGE, archival: bool = False
     ) -> Iterator[Line]:
         """The commits that are kept, before the version `before`, read by the page as they are needed; `archival`: only
         those by which the archive can change."""
-        only = "and archival" if archival else ""
+        condition = "and archival" if archival else ""
         while True:
             lines = connection.execute(
                 "select version, at_ms, by, changes::text from memory_server.commits "
-                f"where place = %s and (%s::bigint is null or version < %s) {only} order by version desc limit %s",
+                f"where place = %s and (%s::bigint is null or version < %s) {condition} order by version desc limit %s",
                 [self.place(name), before, before, page],
             ).fetchall()
             yield from map(Line._make, lines)
@@ -140,60 +154,7 @@ class Log:
         """Work for `Database.run`: lock the partition, `decide` by its news, and commit that with the attempt's token.
         `known`: the version after which commits are wanted; None: all of it is, which `decide` is told by True, and can
         ask for by None. What it raises changes nothing."""
-        place = {"place": self.place(name)}
-        sent: list[Decided[T]] = []
-        """What was decided by each attempt that may have been committed."""
-
-        def work(attempt: Attempt) -> Committed[T]:
-            while True:
-                try:
-                    return once(attempt)
-                except errors.UniqueViolation:
-                    # Another node has made the partition, or an attempt of this update that was lost.
-                    sent.pop()
-                    attempt.sent = False
-                    attempt.connection.rollback()
-
-        def once(attempt: Attempt) -> Committed[T]:
-            connection, version = attempt.connection, known()
-            timeouts = [f"{max(1, round(seconds * 1000))}ms" for seconds in (attempt.left, IDLE_SECONDS)]
-            with connection.pipeline():
-                connection.execute("begin")
-                connection.execute(
-                    "select set_config('lock_timeout', %s, true), "
-                    "set_config('idle_in_transaction_session_timeout', %s, true)",
-                    timeouts,
-                )
-                head = connection.execute(
-                    "select version from memory_server.partitions where place = %(place)s for update", place
-                )
-                if version is not None:
-                    lines = connection.execute(_SINCE, {**place, "known": version})
-                if attempt.again:
-                    settled = connection.execute(
-                        "select version from memory_server.commits where place = %s and token = %s",
-                        [place["place"], attempt.token],
-                    )
-            there = head.fetchone()
-            if attempt.again and there is not None:
-                if (found := settled.fetchone()) is not None:
-                    return Committed(sent[-1].result, found[0], settled=True)
-                attempt.again = False
-                sent.clear()
-            decided = None
-            if version is not None:
-                decided = decide(there and News(there[0], list(map(Line._make, lines))), False)
-            if decided is None:
-                decided = decide(self.whole(connection, name), True)
-            assert decided is not None
-            if decided.line is None:
-                return Committed(decided.result)
-            sent.append(decided)
-            attempt.sent = True
-            pending = _store(connection, self, name, decided, attempt.token, made=there is None)
-            return Committed(decided.result, decided.line.version, pending)
-
-        return work
+        return _Committing(self, name, known=known, decide=decide).work
 
     # --- compacting ------------------------------------------------------------------------------------
 
@@ -228,12 +189,12 @@ class Log:
 
     def unfolded(self, connection: Connection, before_ms: int) -> list[str]:
         """The partitions with commits from before that time that no snapshot has yet."""
-        found = connection.execute(
+        rows = connection.execute(
             "select name from memory_server.partitions p where tenant = %s and kind = %s and version > base and exists "
             "(select from memory_server.commits c where c.place = p.place and c.version > p.base and c.at_ms < %s)",
             [self.tenant, self.kind, before_ms],
         )
-        return [name for (name,) in found]
+        return [name for (name,) in rows]
 
     def rewrite(self, connection: Connection, name: str, change: Callable[[str], str]) -> None:
         """Put the changes of each commit that is kept through `change`, all at once."""
@@ -241,57 +202,158 @@ class Log:
         with connection.transaction():
             connection.execute("select from memory_server.partitions where place = %s for update", [place])
             for line in list(self.newest_first(connection, name)):
-                if (after := change(line.changes)) != line.changes:
+                changes = change(line.changes)
+                if changes != line.changes:
                     connection.execute(
                         "update memory_server.commits set changes = %s::json where place = %s and version = %s",
-                        [after, place, line.version],
+                        [changes, place, line.version],
                     )
 
     def adopt(self, connection: Connection, name: str, news: News, records: int, archival: Mapping[int, bool]) -> bool:
         """Make a partition of a snapshot and commits that come from elsewhere; False: there is one already."""
         place = self.place(name)
         with connection.transaction():
-            made = connection.execute(
+            inserted = connection.execute(
                 "insert into memory_server.partitions (place, tenant, kind, name, version, base, snapshot, records) "
                 "values (%s, %s, %s, %s, %s, %s, %b, %s) on conflict do nothing returning 1",
                 [place, self.tenant, self.kind, name, news.version, news.base, news.snapshot, records],
             ).fetchone()
-            if made is None:
+            if inserted is None:
                 return False
             for line in news.lines:
-                given = (place, line.version, place, line.at_ms, line.by, archival[line.version], line.changes)
-                connection.execute(_INSERT, given)
+                values = (place, line.version, place, line.at_ms, line.by, archival[line.version], line.changes)
+                connection.execute(_INSERT, values)
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class _LockedPartition:
+    """What is read of a partition under its lock. `version` None: there is no such partition; `lines`: the commits
+    after the known version; `settled`: the version of the commit with this attempt's token."""
+
+    version: int | None
+    lines: Sequence[Line]
+    settled: int | None
+
+
+class _Committing(Generic[T]):
+    """The work of a commit, which may be attempted several times."""
+
+    def __init__(
+        self,
+        partitions: Log,
+        name: str,
+        known: Callable[[], int | None],
+        decide: Callable[[News | None, bool], Decided[T] | None],
+    ) -> None:
+        self._partitions = partitions
+        self._name = name
+        self._place = partitions.place(name)
+        self._known = known
+        self._decide = decide
+        self._sent: list[Decided[T]] = []
+        """What was decided by each attempt that may have been committed."""
+
+    def work(self, attempt: Attempt) -> Committed[T]:
+        """Lock, decide and commit. Raises psycopg.Error."""
+        while True:
+            try:
+                return self._attempted(attempt)
+            except errors.UniqueViolation:
+                # Another node has made the partition, or an attempt of this update that was lost.
+                self._sent.pop()
+                attempt.sent = False
+                attempt.connection.rollback()
+
+    def _attempted(self, attempt: Attempt) -> Committed[T]:
+        known_version = self._known()
+        partition = self._locked(attempt, known_version)
+        if attempt.again and partition.version is not None:
+            if partition.settled is not None:
+                return Committed(self._sent[-1].result, partition.settled, settled=True)
+            attempt.again = False
+            self._sent.clear()
+        decided = None
+        if known_version is not None:
+            news = None if partition.version is None else News(partition.version, partition.lines)
+            decided = self._decide(news, False)
+        if decided is None:
+            decided = self._decide(self._partitions.whole(attempt.connection, self._name), True)
+        assert decided is not None
+        if decided.line is None:
+            return Committed(decided.result)
+        self._sent.append(decided)
+        attempt.sent = True
+        due = self._store(attempt, decided, decided.line, is_new=partition.version is None)
+        return Committed(decided.result, decided.line.version, due)
+
+    def _locked(self, attempt: Attempt, known_version: int | None) -> _LockedPartition:
+        """Begin a transaction and lock the partition, in one round trip."""
+        connection = attempt.connection
+        timeouts = [f"{max(1, round(seconds * 1000))}ms" for seconds in (attempt.left, IDLE_SECONDS)]
+        later_lines = None
+        settled = None
+        with connection.pipeline():
+            connection.execute("begin")
+            connection.execute(
+                "select set_config('lock_timeout', %s, true), "
+                "set_config('idle_in_transaction_session_timeout', %s, true)",
+                timeouts,
+            )
+            head = connection.execute(
+                "select version from memory_server.partitions where place = %s for update", [self._place]
+            )
+            if known_version is not None:
+                later_lines = connection.execute(_SINCE, {"place": self._place, "known": known_version})
+            if attempt.again:
+                settled = connection.execute(
+                    "select version from memory_server.commits where place = %s and token = %s",
+                    [self._place, attempt.token],
+                )
+        lines: list[Line] = []
+        if later_lines is not None:
+            lines = list(map(Line._make, later_lines))
+        return _LockedPartition(_first_number(head), lines, _first_number(settled))
+
+    def _store(self, attempt: Attempt, decided: Decided[T], line: Line, *, is_new: bool) -> bool:
+        """Store and commit what was decided, in one round trip; whether a new snapshot is due."""
+        connection = attempt.connection
+        partitions = self._partitions
+        size = len(line.changes.encode())
+        with connection.pipeline():
+            if is_new:
+                head = connection.execute(
+                    "insert into memory_server.partitions (place, tenant, kind, name, version, pending_bytes, records) "
+                    "values (%s, %s, %s, %s, %s, %s, %s) returning pending_bytes, 0",
+                    [self._place, partitions.tenant, partitions.kind, self._name, line.version, size, decided.records],
+                )
+            else:
+                head = connection.execute(
+                    "update memory_server.partitions set version = %s, pending_bytes = pending_bytes + %s, "
+                    "records = %s, changed_at = now() where place = %s "
+                    "returning pending_bytes, coalesce(octet_length(snapshot), 0)",
+                    [line.version, size, decided.records, self._place],
+                )
+            values = [self._place, line.version, attempt.token, line.at_ms, line.by, decided.archival, line.changes]
+            connection.execute(_INSERT, values)
+            connection.execute("commit")
+        [(pending_bytes, snapshot_bytes)] = head.fetchall()
+        return bool(pending_bytes > LEAST_PENDING_BYTES and pending_bytes > PENDING_SHARE * snapshot_bytes)
+
+
+def _first_number(cursor: psycopg.Cursor[Any] | None) -> int | None:
+    """The number in the first row of an answer; None: there is none."""
+    row = None if cursor is None else cursor.fetchone()
+    if row is None:
+        return None
+    number: int = row[0]
+    return number
 
 
 _INSERT = (
     "insert into memory_server.commits (place, version, token, at_ms, by, archival, changes) "
     "values (%s, %s, %s, %s, %s, %s, %s::json)"
 )
-
-
-def _store(connection: Connection, log: Log, name: str, decided: Decided[Any], token: UUID, *, made: bool) -> bool:
-    """Store and commit what was decided, in one round trip; whether a new snapshot is due."""
-    line, place = decided.line, log.place(name)
-    assert line is not None
-    size = len(line.changes.encode())
-    with connection.pipeline():
-        if made:
-            head = connection.execute(
-                "insert into memory_server.partitions (place, tenant, kind, name, version, pending_bytes, records) "
-                "values (%s, %s, %s, %s, %s, %s, %s) returning pending_bytes, 0",
-                [place, log.tenant, log.kind, name, line.version, size, decided.records],
-            )
-        else:
-            head = connection.execute(
-                "update memory_server.partitions set version = %s, pending_bytes = pending_bytes + %s, records = %s, "
-                "changed_at = now() where place = %s returning pending_bytes, coalesce(octet_length(snapshot), 0)",
-                [line.version, size, decided.records, place],
-            )
-        connection.execute(_INSERT, [place, line.version, token, line.at_ms, line.by, decided.archival, line.changes])
-        connection.execute("commit")
-    [(pending, snapshot)] = head.fetchall()
-    return bool(pending > LEAST_PENDING_BYTES and pending > PENDING_SHARE * snapshot)
 
 
 # --- about whole tenants: `%(tenant)s` names one ---------------------------------------------------------------
@@ -312,8 +374,8 @@ ERASE = (
     "delete from memory_server.pauses where tenant = %(tenant)s",
     "delete from memory_server.upkeep where tenant = %(tenant)s",
 )
-UNWHOLE = (
+PARTITIONS_WITHOUT_A_COMMIT = (
     "select name, kind from memory_server.partitions p where tenant = %(tenant)s and version - base <> "
     "(select count(*) from memory_server.commits c where c.place = p.place and c.version > p.base)"
 )
-"""Partitions that lack a commit after their snapshot."""
+"""The conversation and the kind of each partition that lacks a commit after its snapshot."""

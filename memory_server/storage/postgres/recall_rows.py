@@ -20,15 +20,16 @@ from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, 
 from memory_server.storage.entries import searching
 from memory_server.storage.erased_files import begun_of, hash_of, hashes_of
 from memory_server.storage.postgres.connection import Attempt, Connection, Database, Work
-from memory_server.storage.postgres.entry_rows import OwnRows, as_given, kept
+from memory_server.storage.postgres.entry_rows import OwnRows, with_nul, without_nul
 
 T = TypeVar("T")
-_SMALL_SECONDS, _VACUUM_SECONDS = 2.0, 600.0
+_SMALL_SECONDS = 2.0
+_VACUUM_SECONDS = 600.0
 _PAGE = 500
 _WITH_TEXT = ("text", "json", "jsonb", "bytea", "tsvector", "ARRAY")
-"""Types of columns that can have texts."""
+"""The types of columns that can have texts."""
 _FROM_TEXTS = ("vector", "folded")
-"""Columns with terms that were made of the texts of an entry that is there."""
+"""The columns with terms that were made of the texts of an entry that is there."""
 _ERASED = "INSERT INTO erased(hash) VALUES(?) ON CONFLICT DO NOTHING"
 _KEY = "SELECT key FROM memory_server.all_erasures WHERE tenant = %s"
 _KNOWN = "SELECT 1 FROM memory_server.all_erased WHERE tenant = %s AND hash = ANY(%s) LIMIT 1"
@@ -54,17 +55,18 @@ class _Rows:
     """Statements about small things of a tenant. They raise StorageError."""
 
     def __init__(self, database: Database, tenant: str) -> None:
-        self._database, self._tenant = database, tenant
+        self._database = database
+        self._tenant = tenant
 
     def _do(self, work: Callable[[OwnRows], T], *, writes: bool = True) -> T:
-        """What `work`, which may run twice, gives."""
+        """The result of `work`, which may run twice."""
 
         def do(attempt: Attempt) -> T:
             rows = OwnRows(attempt, self._tenant, writes=writes)
             with attempt.connection.pipeline():  # what needs no answer goes in one journey
-                done = work(rows)
+                result = work(rows)
                 attempt.connection.execute("commit" if rows.changed else "rollback")
-            return done
+            return result
 
         return self._ask(do)
 
@@ -83,29 +85,30 @@ class RecallRows(_Rows):
             raise OSError(EIO, str(error)) from error
 
     def append(self, *lines: Line) -> None:
-        if more := lines[LINES_AFTER_A_CUT:]:
-            lines = lines[:LINES_AFTER_A_CUT]  # the cut leaves room for no more of them
-        given: dict[str, object] = {
+        first_lines = lines[:LINES_AFTER_A_CUT]  # the cut leaves room for no more of them
+        parameters: dict[str, object] = {
             "tenant": self._tenant,
-            "names": [kept(line["conversation"]) for line in lines],
-            "lines": [json_text.dumps(line).decode() for line in lines],
+            "names": [without_nul(line["conversation"]) for line in first_lines],
+            "lines": [json_text.dumps(line).decode() for line in first_lines],
             "left": LINES_AFTER_A_CUT,
             "most": MOST_LINES,
         }
-        self._ask(lambda attempt: attempt.connection.execute(_APPEND, given))
-        if more:
-            self.append(*more)
+        self._ask(lambda attempt: attempt.connection.execute(_APPEND, parameters))
+        further_lines = lines[LINES_AFTER_A_CUT:]
+        if further_lines:
+            self.append(*further_lines)
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
         query = "SELECT line FROM recalls WHERE ?::text IS NULL OR conversation = ? ORDER BY conversation, id"
-        given = (conversation_id, conversation_id)
-        found = self._do(lambda rows: rows.execute(query, given).fetchall(), writes=False)
-        return [json_text.load_object(row[0].encode()) for row in found]
+        parameters = (conversation_id, conversation_id)
+        lines = self._do(lambda rows: rows.execute(query, parameters).fetchall(), writes=False)
+        return [json_text.load_object(text.encode()) for (text,) in lines]
 
     def rewrite(self, change: Change) -> None:
         def work(rows: OwnRows) -> None:
             for number, text in rows.execute("SELECT id, line FROM recalls ORDER BY id FOR UPDATE").fetchall():
-                after = change(line := json_text.load_object(text.encode()))
+                line = json_text.load_object(text.encode())
+                after = change(line)
                 if after is None:
                     rows.execute("DELETE FROM recalls WHERE id = ?", (number,))
                 elif after != line:
@@ -129,22 +132,29 @@ class ErasedRows(_Rows):
 
     def known(self) -> tuple[bytes, frozenset[str]]:
         def work(rows: OwnRows) -> tuple[bytes, frozenset[str]]:
-            key = rows.execute("SELECT key FROM erasures").fetchone()
-            return bytes(key[0]) if key else b"", frozenset(row[0] for row in rows.execute("SELECT hash FROM erased"))
+            key = b""
+            row = rows.execute("SELECT key FROM erasures").fetchone()
+            if row is not None:
+                key = bytes(row[0])
+            hashes = rows.execute("SELECT hash FROM erased")
+            return key, frozenset(row[0] for row in hashes)
 
         return self._do(work, writes=False)
 
     def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
         def work(rows: OwnRows) -> bool:
-            same = _key_of(rows, key) == key
-            rows.executemany(_ERASED, [(each,) for each in hashes if same])
-            return same
+            is_same_key = _key_of(rows, key) == key
+            new_hashes = [(text_hash,) for text_hash in hashes if is_same_key]
+            rows.executemany(_ERASED, new_hashes)
+            return is_same_key
 
         return self._do(work)
 
     def begun(self) -> Erasure | None:
-        found = self._do(lambda rows: rows.execute("SELECT now FROM erasures").fetchone(), writes=False)
-        return None if found is None or found[0] is None else begun_of(found[0].encode())
+        row = self._do(lambda rows: rows.execute("SELECT now FROM erasures").fetchone(), writes=False)
+        if row is None or row[0] is None:
+            return None
+        return begun_of(row[0].encode())
 
     def end(self) -> None:
         """Before and after it, PostgreSQL clears the dead rows, where its user may."""
@@ -162,15 +172,24 @@ class ErasedRows(_Rows):
 
     def holds(self, texts: Iterable[str]) -> bool:
         def work(attempt: Attempt) -> bool:
-            ask, tenant = attempt.connection.execute, self._tenant
-            if self._key is None and (found := ask(_KEY, [tenant]).fetchone()):
-                self._key = bytes(found[0])
-            if (key := self._key) is None:
+            key = self._known_key(attempt.connection)
+            if key is None:
                 return False
-            hashes = sorted(set().union(*(hashes_of(key, text) for text in texts if text)))
-            return ask(_KNOWN, [tenant, hashes]).fetchone() is not None
+            hashes: set[str] = set()
+            for text in filter(None, texts):
+                hashes |= hashes_of(key, text)
+            row = attempt.connection.execute(_KNOWN, [self._tenant, sorted(hashes)]).fetchone()
+            return row is not None
 
         return self._ask(work)
+
+    def _known_key(self, connection: Connection) -> bytes | None:
+        """The key of the hashes; None: nothing was ever erased."""
+        if self._key is None:
+            row = connection.execute(_KEY, [self._tenant]).fetchone()
+            if row is not None:
+                self._key = bytes(row[0])
+        return self._key
 
     def holding(self, erasure: Erasure) -> Traces:
         """The tables in which something that is erased still stands, of the rows of this tenant."""
@@ -179,9 +198,9 @@ class ErasedRows(_Rows):
             traces: dict[str, Trace | None] = {}
             with attempt.connection.transaction():
                 for table, columns in _columns(attempt.connection).items():
-                    rows = _rows(attempt.connection, table, columns, self._tenant)
+                    rows = _rows(attempt.connection, table, columns=columns, tenant=self._tenant)
                     traces[table] = _trace_among(rows, erasure)
-            return Traces(*(_tables_with(traces, kind) for kind in ("text", "name")))
+            return Traces(_tables_with(traces, "text"), _tables_with(traces, "name"))
 
         return self._database.work(work, seconds=_VACUUM_SECONDS)
 
@@ -191,24 +210,27 @@ def _tables_with(traces: Mapping[str, Trace | None], kind: str) -> tuple[Path, .
 
 
 def _trace_among(rows: Iterable[dict[str, Any]], erasure: Erasure) -> Trace | None:
-    by_name = False
+    in_names = False
     for row in rows:
         if any(map(erasure.held_in, _bytes_in(row))):
             return "text"
-        if erasure.words:
-            trace = _trace_in(row, erasure)
-            if trace == "text":
-                return trace
-            by_name = by_name or trace == "name"
-    return "name" if by_name else None
+        if not erasure.words:
+            continue
+        trace = _trace_in(row, erasure)
+        if trace == "text":
+            return trace
+        if trace == "name":
+            in_names = True
+    return "name" if in_names else None
 
 
 def _trace_in(row: dict[str, Any], erasure: Erasure) -> Trace | None:
     """A copy of a database is a value, whose rows count; any other row is a record."""
-    copies = [value for value in row.values() if isinstance(value, bytes) and value.startswith(searching.SIGNATURE)]
-    for copy in copies:
-        if trace := searching.trace_in(copy, erasure):
-            return trace
+    for value in row.values():
+        if isinstance(value, bytes) and value.startswith(searching.SIGNATURE):
+            trace = searching.trace_in(value, erasure)
+            if trace:
+                return trace
     texts = {name: value for name, value in row.items() if name not in _FROM_TEXTS}
     return searching.trace_among([searching.row_of(texts)], erasure)
 
@@ -221,34 +243,45 @@ def _key_of(rows: OwnRows, key: bytes) -> bytes:
 
 def _columns(connection: Connection) -> dict[str, dict[str, str]]:
     """The type of each column of each table."""
-    found: dict[str, dict[str, str]] = {}
+    types_by_table: dict[str, dict[str, str]] = {}
     for table, column, kind in connection.execute(
         "select table_name, column_name, data_type from information_schema.columns natural join "
         "information_schema.tables where table_schema = 'memory_server' and table_type = 'BASE TABLE'"
     ):
-        found.setdefault(table, {})[column] = kind
-    return found
+        types_by_table.setdefault(table, {})[column] = kind
+    return types_by_table
 
 
 def _rows(connection: Connection, table: str, columns: dict[str, str], tenant: str) -> Iterator[dict[str, Any]]:
-    """What the rows of a tenant hold in the columns that can have texts."""
-    own = {"tenant": "tenant = %s", "place": "place in (select place from memory_server.partitions where tenant = %s)"}
-    where = next((condition for column, condition in own.items() if column in columns), None)
-    if where is None:
-        return
+    """The values of the rows of a tenant in the columns that can have texts."""
     names = [name for name, kind in columns.items() if kind in _WITH_TEXT and name != "tenant"]
-    chosen = sql.SQL(", ").join(
-        sql.SQL("{}" if columns[name] == "bytea" else "{}::text").format(sql.Identifier(name)) for name in names
-    )
-    query = sql.SQL("select {} from {} where " + where).format(chosen, sql.Identifier("memory_server", table))
+    if "tenant" in columns:
+        where = "tenant = %s"
+    elif "place" in columns:
+        where = "place in (select place from memory_server.partitions where tenant = %s)"
+    else:
+        return
     if not names:
         return
+    selected = sql.SQL(", ").join(_selected(name, columns[name]) for name in names)
+    query = sql.SQL("select {} from {} where " + where).format(selected, sql.Identifier("memory_server", table))
     with connection.cursor(name="memory_server_search") as cursor:
         cursor.itersize = _PAGE
         cursor.execute(query, [tenant])
         for values in cursor:
-            row = dict(zip(names, map(as_given, values), strict=True))
-            yield {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
+            yield {name: _plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def _selected(name: str, kind: str) -> sql.Composed:
+    """A column in a query: bytes as they are, and all else as text."""
+    form = "{}" if kind == "bytea" else "{}::text"
+    return sql.SQL(form).format(sql.Identifier(name))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return with_nul(value)
 
 
 def _bytes_in(row: Mapping[str, Any]) -> Iterator[bytes]:

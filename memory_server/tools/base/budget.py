@@ -8,17 +8,21 @@ refuses more than 25,000 tokens; a Chinese character of three bytes is about one
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from languages import _, counted
 from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEADS, language_of_block, marked
-from sandbox.locale import _, counted, joined
 
 LEAST_CHARS = 256
 """Texts up to this length, such as ids and names, are never cut."""
+
+
+def _number_itself(_last_item: Any, number: int) -> int:
+    return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Paging:
 
     items: str
     by: str = "offset"
-    following: Callable[[Any, int], Any] = lambda _, number: number
+    following: Callable[[Any, int], Any] = _number_itself
     skips: bool = False
 
 
@@ -37,94 +41,167 @@ def truncated(
     fields: dict[str, Any],
     max_bytes: int,
     paging: Paging | None = None,
+    *,
     offset: int = 0,
     query_words: Sequence[str] = (),
+    whole: str | None = None,
 ) -> tuple[dict[str, Any], str]:
     """`fields`, shortened to `max_bytes` of JSON if they are longer, then with `truncated`; and a sentence about what
     was left out, if anything was. `offset`: items to skip at the beginning of the list of `paging`. `query_words`: the
     words of the search, the heaviest first; a long text is cut around them, and one without them keeps its
-    beginning."""
-    whole = fields
+    beginning. `whole`: a field that is never cut, because its caller said how long it may be; all other fields have
+    what it leaves, and at least a quarter."""
+    if whole is None or not fields.get(whole):
+        return _truncated(fields, max_bytes, paging=paging, offset=offset, query_words=query_words)
+    whole_text = fields[whole]
+    remaining_bytes = max(max_bytes - size(whole_text), max_bytes // 4)
+    other_fields = {**fields, whole: ""}
+    shorter, note = _truncated(other_fields, remaining_bytes, paging=paging, offset=offset, query_words=query_words)
+    if not note:
+        return fields, ""
+    return {**shorter, whole: whole_text}, note
+
+
+def _truncated(
+    fields: dict[str, Any], max_bytes: int, *, paging: Paging | None, offset: int, query_words: Sequence[str]
+) -> tuple[dict[str, Any], str]:
+    all_fields = fields
     if paging is not None and offset and not paging.skips:
         fields = fields | {paging.items: fields[paging.items][offset:]}
     if size(fields) <= max_bytes:
         return fields, ""
     fields = fields | {"truncated": True}
-    said = []
+    notes: list[str] = []
     if paging is not None:
         items = fields[paging.items]
-        count = max(1, _most(len(items), lambda n: size(fields | {paging.items: items[:n]}) <= max_bytes - 64))
+        count = _page_length(fields, paging.items, max_bytes)
         if count < len(items):
             following = paging.following(items[count - 1], offset + count)
             fields |= {paging.items: items[:count], "next": following}
-            shown = _("{before} to {after}", offset + 1, offset + count) if offset else f"{count}"
-            total = len(whole[paging.items]) + (offset if paging.skips else 0)
-            said.append(
+            shown = f"{count}"
+            if offset:
+                shown = _("{before} to {after}", offset + 1, offset + count)
+            total = len(all_fields[paging.items])
+            if paging.skips:
+                total += offset
+            notes.append(
                 _("{shown} of {total} are shown; go on with {by}={following!s}.", shown, total, paging.by, following)
             )
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes, query_words)
-        said.append(note)
-    return fields, joined(" ", said)
+        notes.append(note)
+    return fields, " ".join(notes)
+
+
+_BYTES_OF_NEXT = 64
+"""Bytes that a page leaves free for the field `next`."""
+
+
+def _page_length(fields: dict[str, Any], name: str, max_bytes: int) -> int:
+    """How many items of the list `name` fit into `max_bytes` with all other fields; at least one."""
+    items = fields[name]
+
+    def fits(count: int) -> bool:
+        return size(fields | {name: items[:count]}) <= max_bytes - _BYTES_OF_NEXT
+
+    return max(1, _most(len(items), fits))
 
 
 def size(fields: Any) -> int:
+    """The bytes of the JSON of `fields`."""
     return len(orjson.dumps(fields))
 
 
 def _shorter(fields: dict[str, Any], max_bytes: int, query_words: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Cut all long texts to one length, and if that is not enough, leave out the ends of long lists."""
-    long = {text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS}
-    places = {text: _place(text, query_words) for text in long}
-    longest = max(map(len, long), default=0)
-    limit = _most(longest, lambda chars: size(_cut(fields, max(chars, LEAST_CHARS), places)) <= max_bytes)
-    fields = _cut(fields, max(limit, LEAST_CHARS), places)
+    long_texts = {text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS}
+    centers = {text: _first_match(text, query_words) for text in long_texts}
+
+    def cut_to(chars: int) -> dict[str, Any]:
+        cut_fields: dict[str, Any] = _cut(fields, max(chars, LEAST_CHARS), centers)
+        return cut_fields
+
+    def fits(chars: int) -> bool:
+        return size(cut_to(chars)) <= max_bytes
+
+    longest = max(map(len, long_texts), default=0)
+    shorter = cut_to(_most(longest, fits))
     left_off = 0
-    while size(fields) > max_bytes:
-        lists = [found for found in _within(fields) if isinstance(found, list) and found]
-        # The only item of a list is shortened inside before it is left out: a change of 700 memories is still a change.
-        place = max([found for found in lists if len(found) > 1] or lists, key=size, default=None)
-        if not place:
+    while size(shorter) > max_bytes:
+        items = _list_to_shorten(shorter)
+        if items is None:
             break
-        keep = len(place) // 2
-        left_off += len(place) - keep
-        del place[keep:]
-    cut = _("Long texts are cut.") if longest > LEAST_CHARS else ""
-    off = _("{items} left out at the end of long lists.", counted(left_off, "item")) if left_off else ""
-    return fields, joined(" ", filter(None, (cut, off)))
+        remaining = len(items) // 2
+        left_off += len(items) - remaining
+        del items[remaining:]
+    notes: list[str] = []
+    if longest > LEAST_CHARS:
+        notes.append(_("Long texts are cut."))
+    if left_off:
+        notes.append(_("{items} left out at the end of long lists.", counted(left_off, "item")))
+    return shorter, " ".join(notes)
 
 
-def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
-    """A copy of `value` with only `chars` characters of every longer text, around its place, and how many are cut."""
+def _list_to_shorten(fields: dict[str, Any]) -> list[Any] | None:
+    """The largest list; one of several items before one with a single item, which is shortened inside before it is left
+    out: a change of 700 memories is still a change."""
+    lists = [value for value in _within(fields) if isinstance(value, list) and value]
+    long_lists = [items for items in lists if len(items) > 1]
+    return max(long_lists or lists, key=size, default=None)
+
+
+def _cut(value: Any, chars: int, centers: Mapping[str, int]) -> Any:
+    """A copy of `value` with only `chars` characters of every longer text, around its center, and how many are cut."""
     if isinstance(value, str):
-        over = len(value) - chars
-        if over <= 0:
-            return value
-        language = language_of_block(value)
-        if language is not None:
-            # Its tags stay: without them the rest would no longer be marked.
-            lines = value[len(HEADS[language]) : -len(FOOT)]
-            return marked(_cut(lines, chars - FRAME_CHARS, {}), language)
-        # A third of the characters is before the place; so a longer cut contains a shorter one, and the size grows.
-        start = max(0, min(places.get(value, 0) - chars // 3, over))
-        return _("{start}{value}… ({over:,} more characters)", "…" * (start > 0), value[start : start + chars], over)
+        return _cut_text(value, chars, centers)
     if isinstance(value, list):
-        return [_cut(inner, chars, places) for inner in value]
-    return {name: _cut(inner, chars, places) for name, inner in value.items()} if isinstance(value, dict) else value
+        return [_cut(inner, chars, centers) for inner in value]
+    if isinstance(value, dict):
+        return {name: _cut(inner, chars, centers) for name, inner in value.items()}
+    return value
 
 
-def _place(text: str, query_words: Sequence[str]) -> int:
-    """The place of the first of the words that `text` holds, in upper or lower case; 0 if it holds none."""
+def _cut_text(value: str, chars: int, centers: Mapping[str, int]) -> str:
+    over = len(value) - chars
+    if over <= 0:
+        return value
+    language = language_of_block(value)
+    if language is not None:
+        # Its tags stay: without them the rest would no longer be marked.
+        lines = value[len(HEADS[language]) : -len(FOOT)]
+        return marked(_cut_text(lines, chars - FRAME_CHARS, {}), language)
+    # A third of the characters is before the center; so a longer cut contains a shorter one, and the size grows.
+    start = max(0, min(centers.get(value, 0) - chars // 3, over))
+    return _("{start}{value}… ({over:,} more characters)", "…" * (start > 0), value[start : start + chars], over)
+
+
+def _first_match(text: str, query_words: Sequence[str]) -> int:
+    """Where the first of the words that `text` holds begins, in upper or lower case; 0 if it holds none."""
     lowered = text.lower()
-    return next((place for word in query_words if (place := lowered.find(word.lower())) >= 0), 0)
+    for word in query_words:
+        start = lowered.find(word.lower())
+        if start >= 0:
+            return start
+    return 0
 
 
 def _within(value: Any) -> Iterator[Any]:
+    """A value, and all values in it."""
     yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _within(inner)
+    members: Iterable[Any] = ()
+    if isinstance(value, dict):
+        members = value.values()
+    elif isinstance(value, list):
+        members = value
+    for member in members:
+        yield from _within(member)
 
 
 def _most(highest: int, fits: Callable[[int], bool]) -> int:
     """The greatest number from 0 to `highest` that fits, or 0. If a number fits, all smaller ones must fit too."""
-    return max(0, bisect_right(range(highest + 1), False, key=lambda number: not fits(number)) - 1)
+
+    def does_not_fit(number: int) -> bool:
+        return not fits(number)
+
+    first_too_great = bisect_right(range(highest + 1), False, key=does_not_fit)
+    return max(0, first_too_great - 1)

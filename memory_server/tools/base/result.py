@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cache, partial
 from operator import attrgetter
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.alias_generators import to_snake
 from pydantic_core import CoreSchema
 
+from languages import _
 from memory_server.kernel.times import local, milliseconds
-from sandbox.locale import LocalizedText, _, joined, spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,10 @@ class From:
     words: str | None = None
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return handler(core) | ({"description": self.words} if self.words else {})
+        schema = handler(core)
+        if self.words:
+            schema |= {"description": self.words}
+        return schema
 
 
 class Result(BaseModel):
@@ -37,25 +40,25 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.__dict__.update((name, value) for name, value in given.items() if _holds_message(value))
+    whole_field: ClassVar[str | None] = None
+    """The field whose text is never cut, because the caller said how long it may be."""
 
     def fields(self) -> dict[str, Any]:
-        """As JSON has them, without those that are `None`. For a shell in another language messages stay messages,
-        which pydantic would make plain texts."""
-        plain = self.model_dump(mode="json", exclude_none=True)
-        return plain if spoken() == "en" else _with_messages(plain, self)
+        """As JSON has them, without those that are `None`."""
+        return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
-    def of(cls, source: object, **given: Any) -> Self:
-        """A result with the fields `given`; all others are attributes of `source`, where `From` says: a field that the
-        source lacks has to be given, also if it has a default."""
-        for name, found, form in _sources(cls):
-            if name not in given:
-                value = found(source)
-                given[name] = value if value is None or form is None else form(value)
-        return cls(**given)
+    def of(cls, source: object, **values: Any) -> Self:
+        """A result with the fields `values`; all others are attributes of `source`, where `From` says: a field that the
+        source lacks must be among `values`, also if it has a default."""
+        for field in _sources(cls):
+            if field.name in values:
+                continue
+            value = field.attribute(source)
+            if value is not None and field.form is not None:
+                value = field.form(value)
+            values[field.name] = value
+        return cls(**values)
 
     @classmethod
     def each(cls, sources: Iterable[object]) -> list[Self]:
@@ -66,32 +69,24 @@ class Result(BaseModel):
         return ()
 
 
-def _holds_message(value: object) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return isinstance(value, LocalizedText) or any(isinstance(each, LocalizedText) for each in inner)
+@dataclass(frozen=True, slots=True)
+class _FieldSource:
+    """How `Result.of` finds the value of one field."""
 
-
-def _with_messages(plain: Any, source: Any) -> Any:
-    match source:
-        case LocalizedText():
-            return source
-        case BaseModel():
-            return {name: _with_messages(value, getattr(source, name)) for name, value in plain.items()}
-        case dict():
-            return {name: _with_messages(value, source.get(name)) for name, value in plain.items()}
-        case list() | tuple():
-            return [_with_messages(value, each) for value, each in zip(plain, source, strict=True)]
-    return plain
+    name: str
+    attribute: Callable[[object], Any]
+    form: Callable[[Any], Any] | None
 
 
 @cache
-def _sources(result: type[Result]) -> list[tuple[str, Callable[[object], Any], Callable[[Any], Any] | None]]:
-    """Each field, how its value is found in the source, and the form of it."""
-    rules = {
-        name: next((each for each in field.metadata if isinstance(each, From)), From())
-        for name, field in result.model_fields.items()
-    }
-    return [(name, attrgetter(rule.path or to_snake(name)), rule.form) for name, rule in rules.items()]
+def _sources(result: type[Result]) -> list[_FieldSource]:
+    sources: list[_FieldSource] = []
+    for name, field in result.model_fields.items():
+        rules = [rule for rule in field.metadata if isinstance(rule, From)]
+        rule = rules[0] if rules else From()
+        path = rule.path or to_snake(name)
+        sources.append(_FieldSource(name, attrgetter(path), rule.form))
+    return sources
 
 
 ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
@@ -104,13 +99,16 @@ own."""
 def when(moment: str) -> str:
     """A time of a result, to the minute, in a text: `2026-05-03 12:00 UTC`, or without a zone if it is local."""
     zone = SHOWN_ZONE.get()
-    local_time = local(milliseconds(datetime.fromisoformat(moment)), zone)
-    return f"{local_time:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
+    time_ms = milliseconds(datetime.fromisoformat(moment))
+    text = f"{local(time_ms, zone):%Y-%m-%d %H:%M}"
+    if zone is UTC:
+        text += " UTC"
+    return text
 
 
 def listed(rows: Iterable[object], end: str, between: str = "\n") -> str:
     """The text of each row, and at the end a sentence about all of them."""
-    return joined(between, [*(row if isinstance(row, str) else str(row) for row in rows), end])
+    return between.join([*map(str, rows), end])
 
 
 def shell_command(conversation_id: str, *words: str) -> str:
@@ -120,4 +118,6 @@ def shell_command(conversation_id: str, *words: str) -> str:
 
 def undo_hint(change_id: str | None) -> str:
     """The change id for a result text; empty if nothing was changed."""
-    return _(" Change {change}.", change_id) if change_id else ""
+    if not change_id:
+        return ""
+    return _(" Change {change}.", change_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from languages import _
 from memory_server.conversations.model import MAX_EXTRA_CHARS, MAX_TEXT_CHARS
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
@@ -17,7 +18,6 @@ from memory_server.kernel.nesting import size
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import milliseconds
 from nlp import ROLE_WEIGHTS
-from sandbox.locale import _
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is probably in seconds, by mistake."""
@@ -26,14 +26,29 @@ _FIRST_PLAUSIBLE_MS = 100_000_000_000
 def _timestamp(value: Any) -> Any:
     if value is None:
         return None
-    if type(value) not in (int, float) or (type(value) is float and not math.isfinite(value)):
+    is_number = type(value) is int or (type(value) is float and math.isfinite(value))
+    if not is_number:
         raise ValueError(_("a timestamp must be a finite number of milliseconds since 1970"))
     if not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
-        hint = (
-            _(", {value:.0f} for this one if it is in seconds", value * 1000) if 0 < value < _FIRST_PLAUSIBLE_MS else ""
-        )
+        hint = ""
+        if 0 < value < _FIRST_PLAUSIBLE_MS:
+            hint = _(", {value:.0f} for this one if it is in seconds", value * 1000)
         raise ValueError(_("a timestamp must be in milliseconds since 1970{hint}", hint))
     return int(value)
+
+
+def _from_client(messages: Any) -> Any:
+    """Messages as chat clients keep them: of a content in parts the texts, joined by line breaks; without calls of
+    tools, and without the output of tools, which is not what somebody said."""
+    if not isinstance(messages, list):
+        return messages
+    plain_messages: list[Any] = []
+    for message in messages:
+        plain = _plain(message)
+        # A message that is null itself stays: its refusal must name its index.
+        if plain is not None or message is None:
+            plain_messages.append(plain)
+    return plain_messages
 
 
 def _content(value: str) -> str:
@@ -57,31 +72,37 @@ class MessageArgument(BaseModel):
     name: Text | None = None
 
 
-def _of_a_client(given: Any) -> Any:
-    """Messages as chat clients keep them: of a content in parts the texts, joined by line breaks; without calls of
-    tools, and without the output of tools, which is not what somebody said."""
-    if not isinstance(given, list):
-        return given
-    return [plain for each in given if (plain := _plain(each)) is not None or each is None]
-
-
 def _plain(message: Any) -> Any:
     """A message with a text as its content; None: it has only other things. What cannot be used stays as it is."""
     if not isinstance(message, dict):
         return message
     if message.get("role") in ("tool", "function"):
         return None
-    kept = {name: value for name, value in message.items() if name not in _TOOL_FIELDS}
-    content = kept.get("content")
-    if isinstance(content, list) and all(isinstance(each, dict) and type(each.get("type")) is str for each in content):
-        found = [each.get("text") for each in content if each["type"] in _TEXTS]
-        texts = [text for text in found if isinstance(text, str)]
-        kept["content"] = content = "\n".join(texts) if texts else None
+    fields = {name: value for name, value in message.items() if name not in _TOOL_FIELDS}
+    content = fields.get("content")
+    if isinstance(content, list) and all(map(_is_part, content)):
+        content = _text_of_parts(content)
+        fields["content"] = content
     elif content is None and not _TOOL_FIELDS & message.keys():
         return message
-    if kept.get("role") == "developer":
-        kept["role"] = "system"
-    return None if content is None else kept
+    if content is None:
+        return None
+    if fields.get("role") == "developer":
+        fields["role"] = "system"
+    return fields
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) and type(value.get("type")) is str
+
+
+def _text_of_parts(parts: list[dict[str, Any]]) -> str | None:
+    """The texts of the parts that were said, in lines; None if there is none."""
+    said_parts = [part for part in parts if part["type"] in _TEXTS]
+    texts = [part["text"] for part in said_parts if isinstance(part.get("text"), str)]
+    if not texts:
+        return None
+    return "\n".join(texts)
 
 
 _TEXTS = frozenset({"text", "input_text", "output_text"})
@@ -104,18 +125,21 @@ class RoleWeights(BaseModel):
     system: Annotated[float, AfterValidator(_role_weight)] | None = None
 
     @staticmethod
-    def of(given: RoleWeights | None) -> Mapping[str, float]:
-        """The weight of each role: the given one, else the usual one; an explicit 0 stays 0."""
-        return MappingProxyType({**ROLE_WEIGHTS, **({} if given is None else given.model_dump(exclude_none=True))})
+    def of(weights: RoleWeights | None) -> Mapping[str, float]:
+        """The weight of each role: the one of `weights`, else the usual one; an explicit 0 stays 0."""
+        explicit_weights = {} if weights is None else weights.model_dump(exclude_none=True)
+        return MappingProxyType({**ROLE_WEIGHTS, **explicit_weights})
 
 
 def _records(arguments: Sequence[MessageArgument]) -> tuple[Message, ...]:
-    chars = sum(len(each.content) for each in arguments)
+    chars = sum(len(message.content) for message in arguments)
     if chars > MAX_TEXT_CHARS:
         raise ValueError(
             _("together they have {chars:,} characters; send at most {text:,}, the last ones", chars, MAX_TEXT_CHARS)
         )
-    return tuple(Message(each.role, each.content, each.timestamp, each.name) for each in arguments)
+    return tuple(
+        Message(message.role, message.content, time_ms=message.timestamp, name=message.name) for message in arguments
+    )
 
 
 if TYPE_CHECKING:
@@ -123,7 +147,7 @@ if TYPE_CHECKING:
 else:
     Messages = Annotated[
         list[MessageArgument],
-        BeforeValidator(_of_a_client),
+        BeforeValidator(_from_client),
         Field(min_length=1, max_length=MAX_MESSAGES),
         AfterValidator(_records),
     ]
@@ -132,7 +156,8 @@ CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
 
 
 def _participants(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    if (chars := size(value)) > MAX_EXTRA_CHARS:
+    chars = size(value)
+    if chars > MAX_EXTRA_CHARS:
         raise ValueError(_("it has {chars:,} characters; send at most {extra:,}", chars, MAX_EXTRA_CHARS))
     return value
 
@@ -144,14 +169,16 @@ ConversationId = Annotated[str | None, "Leave out unless given one"]
 SessionName = Annotated[str | None, "This device or window"]
 
 
-def _texts(given: Any) -> Any:
-    """Some models write a list as one text."""
-    return words_between_commas(given) if isinstance(given, str) else given
+def _texts(value: Any) -> Any:
+    """A list of texts; some models write it as one text."""
+    if isinstance(value, str):
+        return words_between_commas(value)
+    return value
 
 
 Words = Annotated[list[Text], BeforeValidator(_texts)]
 """Words or short texts; a text with commas between them is taken for a list."""
-OtherWords = Annotated[
+OtherWordsArgument = Annotated[
     Words,
     "Other words for what may have been said before, in the chat's language: things, people, places, occasions, "
     "feelings; none for small talk",
@@ -166,15 +193,21 @@ PATTERN = "A word, or /regex/flags in JavaScript syntax"
 Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN]
 
 
-def between(least: int, most: int, what: str) -> AfterValidator:
+def between(least: int, most: int, noun: str) -> AfterValidator:
     """A range that the schema leaves out: every model would pay for it in every conversation."""
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
-            raise ValueError(_("it must be a number of {what} from {least:,} to {most:,}", what, least, most))
+            raise ValueError(_("it must be a number of {what} from {least:,} to {most:,}", noun, least, most))
         return value
 
     return AfterValidator(check)
+
+
+_DATE_CHARS = len("2026-05-03")
+
+
+_DAY = timedelta(days=1)
 
 
 _LAST_OFFSET = 2**53
@@ -201,12 +234,20 @@ def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = F
         return None
     try:
         moment = datetime.fromisoformat(text)
-        whole_day = end and len(text) <= len("2026-05-03") and ":" not in text
-        moment += timedelta(days=1 if whole_day else 0)
-        if moment.tzinfo is None:
-            moment = moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
-        return milliseconds(moment) - (1 if whole_day else 0)
+        is_whole_day = len(text) <= _DATE_CHARS and ":" not in text
+        if end and is_whole_day:
+            # The last millisecond of a day is the one before the next day; a day may have 23 or 25 hours.
+            return milliseconds(_in_zone(moment + _DAY, zone)) - 1
+        return milliseconds(_in_zone(moment, zone))
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(
             "`{name}` is not a time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.", name
         ) from error
+
+
+def _in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    if moment.tzinfo is not None:
+        return moment
+    if zone is None:
+        return moment.astimezone()
+    return moment.replace(tzinfo=zone)

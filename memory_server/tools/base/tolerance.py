@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_server.kernel.nesting import crowded, deeper
@@ -20,6 +20,8 @@ _STRICT_NAME = re.compile(r"confirm|ids?|.*(_id|_ids|Id|Ids)")
 """Arguments that are taken exactly as they were sent."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,16}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_MOST_INTEGER = 10**16
+"""Whole numbers below it may have come as floats; `_INTEGER` reads as many digits."""
 _TRUTH = {"true": True, "false": False}
 
 
@@ -30,6 +32,8 @@ def as_meant(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object(schema: Schema, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an object in the types of its schema. A null stands for a field that was left out, unless the
+    schema requires that field."""
     properties = schema.get("properties", {})
     required = schema.get("required", ())
     meant = {}
@@ -44,16 +48,21 @@ def _object(schema: Schema, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(schema: Schema, value: Any) -> Any:
+    """The value in the type of its schema if it can be read as such; else the value as it is."""
     if "anyOf" in schema:
-        return _one_of(schema["anyOf"], value)
+        return _value_of_any_type(schema["anyOf"], value)
     match schema.get("type"):
         case "object":
             parsed = _parsed(value, dict)
-            return _object(schema, parsed) if isinstance(parsed, dict) and "properties" in schema else parsed
+            if isinstance(parsed, dict) and "properties" in schema:
+                return _object(schema, parsed)
+            return parsed
         case "array":
             parsed = _parsed(value, list)
-            items = schema.get("items", {})
-            return [_value(items, item) for item in parsed] if isinstance(parsed, list) else parsed
+            if not isinstance(parsed, list):
+                return parsed
+            item_schema = schema.get("items", {})
+            return [_value(item_schema, item) for item in parsed]
         case "integer":
             return _integer(value)
         case "number":
@@ -63,40 +72,45 @@ def _value(schema: Schema, value: Any) -> Any:
     return value
 
 
-def _one_of(options: list[Schema], value: Any) -> Any:
-    """A value of a type that has a choice, such as a text or a list of messages. A JSON text counts as a list only if
-    every item has what such a list must have, because it may also be a text as such."""
-    for option in options:
-        if option.get("type") != "array":
+def _value_of_any_type(types: list[Schema], value: Any) -> Any:
+    """A value that may have one of several types (`anyOf`), such as a text or a list of messages. Only the lists among
+    the types are tried, and a list counts only if all its items are objects with the required fields: a JSON text may
+    be meant as the text that it is."""
+    for list_type in types:
+        if list_type.get("type") != "array":
             continue
-        meant = _value(option, value)
-        required = option.get("items", {}).get("required", ())
-        if isinstance(meant, list) and meant and all(_has(item, required) for item in meant):
-            return meant
+        items = _value(list_type, value)
+        required_fields = list_type.get("items", {}).get("required", ())
+        if isinstance(items, list) and items and all(_is_object_with(required_fields, item) for item in items):
+            return items
     return value
 
 
-def _has(item: Any, required: list[str]) -> bool:
-    return isinstance(item, dict) and all(name in item for name in required)
+def _is_object_with(required_fields: Sequence[str], value: Any) -> bool:
+    return isinstance(value, dict) and all(name in value for name in required_fields)
 
 
-def _parsed(value: Any, wanted: type) -> Any:
+def _parsed(value: Any, json_type: type) -> Any:
     """The list or object that a JSON text is; the text itself if it is neither, or has too much in it."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     try:
         text = value.encode()
-        parsed = None if crowded(text) else loads(text)
-        usable = isinstance(parsed, wanted) and not deeper(parsed) and repeated_name(text) is None
+        if crowded(text):
+            return value
+        parsed = loads(text)
+        is_usable = isinstance(parsed, json_type) and not deeper(parsed) and repeated_name(text) is None
     except ValueError:
         return value
-    return parsed if usable else value
+    if not is_usable:
+        return value
+    return parsed
 
 
 def _integer(value: Any) -> Any:
     if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
         return int(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 10**16:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_INTEGER:
         return int(value)
     return value
 
@@ -105,4 +119,6 @@ def _number(value: Any) -> Any:
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
         return value
     number = float(value)
-    return number if math.isfinite(number) else value
+    if not math.isfinite(number):
+        return value
+    return number

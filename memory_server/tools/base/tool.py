@@ -17,16 +17,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from languages import N_, Sentence
 from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
-from memory_server.kernel.failures import failure_text, request_id
+from memory_server.kernel.failures import failure_sentence, failure_text, request_id
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging, truncated
 from memory_server.tools.base.result import Result
 from memory_server.tools.base.tolerance import as_meant
-from sandbox.locale import _, joined
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +44,6 @@ _LONG = frozenset(
 """Arguments with long texts, which have bounds of their own."""
 
 _NULL = {"type": "null"}
-_WANTED = {
-    "list": _("a list"),
-    "string": "text",
-    "dict": _("an object"),
-    "model": _("an object"),
-    "float": _("a number"),
-    "int": _("a whole number"),
-    "bool": _("true or false"),
-}
 
 
 class Arguments(BaseModel):
@@ -73,12 +64,24 @@ NoteRefusal = Callable[[Call, "Tool", Mapping[str, Any], str], Awaitable[None]]
 a user wrote."""
 
 
+_TYPE_NAMES = {
+    "list": N_("a list"),
+    "string": "text",
+    "dict": N_("an object"),
+    "model": N_("an object"),
+    "float": N_("a number"),
+    "int": N_("a whole number"),
+    "bool": N_("true or false"),
+}
+"""What the error messages call a type of pydantic."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """One row of the table: a function of a `Call` and the arguments, and what clients learn about it."""
 
     function: Function
-    title: str
+    title: Sentence
     description: str
     read_only: bool = False
     reinforces: bool = False
@@ -110,10 +113,10 @@ class Tool:
     def arguments(self) -> type[Arguments]:
         """Its arguments besides the call. Made at first use: most processes call one tool at most."""
         fields: dict[str, Any] = {}
-        for name, parameter in list(self._signature.parameters.items())[1:]:
-            words = [each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, str)]
-            described = Annotated[parameter.annotation, Field(description=words[-1])] if words else parameter.annotation
-            fields[name] = (described, ... if parameter.default is parameter.empty else parameter.default)
+        parameters = list(self._signature.parameters.items())
+        for name, parameter in parameters[1:]:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = (_described(parameter.annotation), default)
         return create_model(self.name, __base__=Arguments, **fields)
 
     @property
@@ -131,12 +134,16 @@ class Tool:
         return inspect.signature(self.function, eval_str=True)
 
     def input_schema(self, *, for_models: bool = False) -> dict[str, Any]:
-        """JSON Schema of the arguments, without references and generated titles; `for_models`: without those that only
-        programs give."""
+        """JSON Schema of the arguments, without references and generated titles. `for_models`: without the arguments
+        that only programs give (`FOR_PROGRAMS`)."""
         schema = plain_schema(self.arguments.model_json_schema())
-        of_programs = [name for name, each in schema["properties"].items() if each.pop(_OF_PROGRAMS, False)]
-        if for_models:
-            schema["properties"] = {k: v for k, v in schema["properties"].items() if k not in of_programs}
+        properties: dict[str, Any] = {}
+        for name, argument in schema["properties"].items():
+            is_for_programs = argument.pop(_OF_PROGRAMS, False)  # a mark of ours, which no client sees
+            if for_models and is_for_programs:
+                continue
+            properties[name] = argument
+        schema["properties"] = properties
         return schema
 
     def output_schema(self) -> dict[str, Any]:
@@ -149,9 +156,19 @@ class Tool:
         return schema
 
 
-def tool(**row: Any) -> Callable[[Function], Tool]:
+def _described(annotation: Any) -> Any:
+    """A type with the last of its words as the description of the argument; without words as it is."""
+    metadata = getattr(annotation, "__metadata__", ())
+    descriptions = [words for words in metadata if isinstance(words, str)]
+    if not descriptions:
+        return annotation
+    return Annotated[annotation, Field(description=descriptions[-1])]
+
+
+def tool(*, title: str | Sentence, **row: Any) -> Callable[[Function], Tool]:
     """Makes a `Tool`, with these fields, of the function below it."""
-    return partial(Tool, **row)
+    sentence = Sentence(title) if isinstance(title, str) else title
+    return partial(Tool, title=sentence, **row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,59 +183,91 @@ class ToolFailed(MemoryServerError):
     """A call that failed and changed nothing; the message is one sentence for the caller."""
 
 
-async def call(tool: Tool, made: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
+async def call(tool: Tool, caller: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
-    with made.memories.services.meter.call(tool.name), one_call():
-        try:
-            _refuse_excess(tool, arguments)
-            checked = tool.arguments.model_validate(_as_meant(tool, arguments))
-        except InvalidInput as error:
-            await _note_refusal(tool, made, arguments, _("The arguments are too long."))
-            raise ToolFailed(str(error)) from error
-        except ValidationError as error:
-            await _note_refusal(tool, made, arguments, _("The argument {name} was refused.", _refused(tool, error)))
-            raise ToolFailed(complaint(tool, error)) from error
-        try:
-            result = await tool.function(made, **vars(checked))
-        except MemoryServerError as error:
-            log.debug("%s was refused: %s", tool.name, type(error).__name__)
-            if isinstance(error, StorageError):
-                failure = "failed_reads" if tool.only_reads else "failed_writes"
-                made.memories.services.meter.count("storage", failure)
-            raise ToolFailed(shown(made.memories.for_callers(str(error)), MOST_SAID_CHARS)) from error
-        except Exception as error:
-            request = request_id()
-            log.exception("%s failed, request %s: %s", tool.name, request, failure_text(error))
-            raise ToolFailed(
-                "{name} failed inside the server ({name2}); its log on standard error says why, under {request}.",
-                tool.name,
-                type(error).__name__,
-                request,
-            ) from error
+    with caller.memories.services.meter.call(tool.name), one_call():
+        checked = await _checked(tool, caller, arguments)
+        result = await _result(tool, caller, checked)
         return _answer(tool, checked, result, max_bytes)
+
+
+async def _checked(tool: Tool, caller: Call, arguments: Mapping[str, Any]) -> Arguments:
+    """The arguments as the tool takes them. A refusal is noted where calls of this tool have a history. Raises
+    ToolFailed: they were refused."""
+    try:
+        _refuse_excess(tool, arguments)
+        return tool.arguments.model_validate(_as_meant(tool, arguments))
+    except InvalidInput as error:
+        await _note_refusal(tool, caller, arguments, sentence=Sentence("The arguments are too long."))
+        raise ToolFailed(error.sentence) from error
+    except ValidationError as error:
+        sentence = Sentence("The argument {name} was refused.", _refused(tool, error))
+        await _note_refusal(tool, caller, arguments, sentence=sentence)
+        raise ToolFailed(complaint(tool, error)) from error
+
+
+async def _result(tool: Tool, caller: Call, arguments: Arguments) -> Result:
+    """What the function of the tool returns. Raises ToolFailed: it raised an error."""
+    try:
+        return await tool.function(caller, **vars(arguments))
+    except MemoryServerError as error:
+        log.debug("%s was refused: %s", tool.name, type(error).__name__)
+        if isinstance(error, StorageError):
+            failure = "failed_reads" if tool.only_reads else "failed_writes"
+            caller.memories.services.meter.count("storage", failure)
+        raise ToolFailed(_for_callers(caller, error.sentence)) from error
+    except Exception as error:
+        request = request_id()
+        log.exception("%s failed, request %s: %s", tool.name, request, failure_text(error))
+        usual_sentence = Sentence(
+            "{name} failed inside the server ({name2}); its log on standard error says why, under {request}.",
+            tool.name,
+            type(error).__name__,
+            request,
+        )
+        raise ToolFailed(failure_sentence(error, usual_sentence)) from error
+
+
+def _for_callers(caller: Call, sentence: Sentence) -> Sentence | str:
+    """What a caller may read of the sentence of an error. One that names hidden places, or is too long, becomes a text
+    in the language of this context."""
+    text = str(sentence)
+    shown_text = shown(caller.memories.for_callers(text), MOST_SAID_CHARS)
+    if shown_text == text:
+        return sentence
+    return shown_text
 
 
 def _as_meant(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments in the types that the tool wants. Those of a tool that destroys something stay as they are."""
-    return dict(arguments) if tool.destructive else as_meant(tool.plain_arguments, arguments)
+    if tool.destructive:
+        return dict(arguments)
+    return as_meant(tool.plain_arguments, arguments)
 
 
-async def _note_refusal(tool: Tool, made: Call, arguments: Mapping[str, Any], sentence: str) -> None:
+async def _note_refusal(tool: Tool, caller: Call, arguments: Mapping[str, Any], *, sentence: Sentence) -> None:
     log.debug("%s was refused: %s", tool.name, sentence)
     if tool.note_refusal is not None:
-        await tool.note_refusal(made, tool, arguments, sentence)
+        await tool.note_refusal(caller, tool, arguments, sentence.english)
 
 
 def _refused(tool: Tool, error: ValidationError) -> str:
     """The argument that was refused. A name that is not one of its arguments is not told: it may be anything."""
-    name = error.errors(include_url=False, include_input=False)[0]["loc"][0]
-    return str(name) if name in tool.arguments.model_fields else "?"
+    problems = error.errors(include_url=False, include_input=False)
+    name = problems[0]["loc"][0]
+    if name not in tool.arguments.model_fields:
+        return "?"
+    return str(name)
 
 
 def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
     """Look at the size of the arguments before anything else does, which may take long. Raises InvalidInput."""
-    if _LONG.isdisjoint(tool.arguments.model_fields) and (chars := size(dict(arguments))) > MOST_CHARS:
+    takes_long_texts = not _LONG.isdisjoint(tool.arguments.model_fields)
+    if takes_long_texts:
+        return
+    chars = size(dict(arguments))
+    if chars > MOST_CHARS:
         raise InvalidInput(
             "The arguments have {chars:,} characters; {name} takes at most {chars2:,}.", chars, tool.name, MOST_CHARS
         )
@@ -226,54 +275,80 @@ def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
     fields = result.fields()
-    offset = getattr(arguments, "offset", None) or 0
-    shown_fields, left_out = truncated(fields, max_bytes, tool.paging, offset, result.query_words())
+    shown_fields, left_out = truncated(
+        fields,
+        max_bytes,
+        tool.paging,
+        offset=getattr(arguments, "offset", None) or 0,
+        query_words=result.query_words(),
+        whole=result.whole_field,
+    )
     if shown_fields is not fields:
         # The text says the same as the fields, so it is made from the shortened fields.
         result = tool.result.model_validate(shown_fields)
-    return Answer(shown_fields, joined("\n", (str(result), left_out)) if left_out else str(result))
+    text = str(result)
+    if left_out:
+        text = "\n".join((text, left_out))
+    return Answer(shown_fields, text)
 
 
-def complaint(tool: Tool, error: ValidationError) -> str:
+def complaint(tool: Tool, error: ValidationError) -> Sentence:
     """The first thing wrong with the arguments, in a sentence that says what to write instead."""
     problems = error.errors(include_url=False)
     # A misspelt name makes another one missing; report the misspelling.
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    misspellings = [problem for problem in problems if problem["type"] == "extra_forbidden"]
+    problem = misspellings[0] if misspellings else problems[0]
     place = _place(problem["loc"])
     match problem["type"]:
         case "extra_forbidden" if len(problem["loc"]) == 1:
-            known = list(tool.arguments.model_fields)
-            close = difflib.get_close_matches(place, known, n=1)
-            hint = _("; did you mean `{close}`?", close[0]) if close else _(";")
-            taken = ", ".join(known) if known else _("no arguments")
-            return _("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, place, hint, taken)
+            return _unknown_argument(tool, place)
         case "extra_forbidden":
-            return _("`{place}` is not known; leave it out, or see the tool's schema for the names that are.", place)
+            return Sentence(
+                "`{place}` is not known; leave it out, or see the tool's schema for the names that are.", place
+            )
         case "missing":
-            return _("`{place}` is missing; {name} needs it.", place, tool.name)
+            return Sentence("`{place}` is missing; {name} needs it.", place, tool.name)
         case "too_short" | "string_too_short":
-            return _("`{place}` is empty; {name} needs a value for it.", place, tool.name)
+            return Sentence("`{place}` is empty; {name} needs a value for it.", place, tool.name)
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
-            unit = _("characters") if isinstance(problem["input"], str) else _("items")
-            return _("`{place}` is too long; shorten it or split it to at most {limit} {unit}.", place, limit, unit)
-        case kind if (wanted := _WANTED.get(kind.removesuffix("_type"))) and kind.endswith("_type"):
-            return _("`{place}` must be {wanted}, not {shown}.", place, wanted, _shown(problem["input"]))
+            unit = Sentence("characters") if isinstance(problem["input"], str) else Sentence("items")
+            return Sentence(
+                "`{place}` is too long; shorten it or split it to at most {limit} {unit}.", place, limit, unit
+            )
+        case kind if kind.endswith("_type") and kind.removesuffix("_type") in _TYPE_NAMES:
+            type_name = Sentence(_TYPE_NAMES[kind.removesuffix("_type")])
+            return Sentence("`{place}` must be {wanted}, not {shown}.", place, type_name, _shown(problem["input"]))
         case "literal_error":
-            return _(
+            return Sentence(
                 "`{place}` must be {wanted}, not {shown}.", place, problem["ctx"]["expected"], _shown(problem["input"])
             )
         case "value_error":
-            return _("`{place}` cannot be used: {reason}.", place, problem["ctx"]["error"])
+            return Sentence("`{place}` cannot be used: {reason}.", place, problem["ctx"]["error"])
         case _:
             reason = problem["msg"].removeprefix("Input ")
-            return _(
+            return Sentence(
                 "`{place}` {reason}, not {shown}.", place, reason[0].lower() + reason[1:], _shown(problem["input"])
             )
 
 
+def _unknown_argument(tool: Tool, place: str) -> Sentence:
+    names = list(tool.arguments.model_fields)
+    close = difflib.get_close_matches(place, names, n=1)
+    hint = Sentence("; did you mean `{close}`?", close[0]) if close else Sentence(";")
+    taken = ", ".join(names) if names else Sentence("no arguments")
+    return Sentence("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, place, hint, taken)
+
+
 def _place(location: tuple[int | str, ...]) -> str:
-    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix("."))
+    """A place in the arguments, such as `messages[0].content`."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}"
+    return shown(path.removeprefix("."))
 
 
 def _shown(value: Any) -> str:
@@ -296,15 +371,21 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         return node
     options = [option for option in node.get("anyOf", ()) if option != _NULL]
     if len(options) == 1:
-        return _plain(options[0] | {key: value for key, value in node.items() if key != "anyOf"}, definitions)
+        return _plain(options[0] | _without(node, "anyOf"), definitions)
     if "$ref" in node:
-        rest = {key: value for key, value in node.items() if key != "$ref"}
-        return _plain(definitions[node["$ref"].rsplit("/", 1)[1]] | rest, definitions)
-    return {
-        # The keys of `properties` are names, and one may be called "title" or "default".
-        key: {name: _plain(inner, definitions) for name, inner in value.items()}
-        if key == "properties"
-        else _plain(value, definitions)
-        for key, value in node.items()
-        if key != "title" and not (key == "default" and value in (None, []))
-    }
+        definition = definitions[node["$ref"].rsplit("/", 1)[1]]
+        return _plain(definition | _without(node, "$ref"), definitions)
+    plain: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "title" or (key == "default" and value in (None, [])):
+            continue
+        if key == "properties":
+            # The keys of `properties` are names, and one may be called "title" or "default".
+            plain[key] = {name: _plain(member, definitions) for name, member in value.items()}
+        else:
+            plain[key] = _plain(value, definitions)
+    return plain
+
+
+def _without(node: Mapping[str, Any], dropped_key: str) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key != dropped_key}

@@ -31,6 +31,7 @@ let sources = [];
 let original = null; // of a traced copy: the text whose dice it throws
 let makeContext = () => null;
 let context = null;
+let firings = { __proto__: null }; // when memories last came, by the place of their trigger
 let at = 0;
 let waiting = null;
 let strays = false; // whether triggers ended since V8 last ran all promise jobs
@@ -137,6 +138,7 @@ function start() {
   if (mustClear(mayWait(source))) return true;
   const renew = () => {
     context = makeContext();
+    if (Object(context) === context) context.last_fired = firingOf(at);
     rememberMessages();
   };
   watch.later = mayMakeJobs(source);
@@ -170,6 +172,12 @@ function start() {
   if (mustClear(true)) return true; // then the trigger starts again
   waiting = outcome;
   return true;
+}
+
+/** When the memory of a trigger last came: messages and milliseconds ago; null where it never did. */
+function firingOf(place) {
+  const firing = firings[place];
+  return firing === undefined ? null : { messages: firing.messages, ms: firing.ms };
 }
 
 /** Writes the verdict. Does not run code of the trigger. */
@@ -238,6 +246,8 @@ function load(text) {
   dice.seed = job.seed;
   original = job.original ?? null;
   spellings.apart = job.apart === true;
+  speakers.names = { __proto__: null, ...job.names };
+  firings = { __proto__: null, ...job.lastFired };
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
   const count = sources.length;
   makeContext = contextMaker(job.context, count);
@@ -286,6 +296,7 @@ function openRealm() {
   Object.defineProperty(globalThis, 'args', { get: () => context, configurable: false });
   globalThis.match_keys = match_keys;
   globalThis.match_keys_all = match_keys_all;
+  Object.assign(globalThis, { on_day, days_until, lunar, on_lunar_day });
   freezeRealm([RealPromise]);
 }
 

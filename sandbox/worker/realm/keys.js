@@ -21,6 +21,7 @@ const exec = RegExp.prototype.exec;
 const SCOPES = {
   __proto__: null,
   any: ['user', 'assistant', 'system', 'char', 'other'],
+  named: ['user', 'assistant', 'system', 'char', 'other'],
   user: ['user'],
   assistant: ['assistant', 'char'],
   system: ['system'],
@@ -29,6 +30,16 @@ const SCOPES = {
   both: ['user', 'assistant', 'char'],
   other: ['system', 'other'],
 };
+
+// Who speaks in messages without a name, by role; host/candidates.py has the same rule.
+const speakers = { names: { __proto__: null } };
+
+/** A message as lorebooks search it: behind a mark and the name of its speaker. */
+function namedText(message) {
+  const { name, role } = message;
+  const speaker = typeof name === 'string' && name !== '' ? name : speakers.names[role];
+  return typeof speaker === 'string' && speaker !== '' ? `\x01${speaker}: ${message.content}` : `\x01${message.content}`;
+}
 
 function cached(cache, text, make) {
   let value = cache.map.get(text);
@@ -203,8 +214,8 @@ function textsInScope(messages, scope, depth, caller, kept) {
   for (let i = from; i < length; i += 1) {
     const message = list[i];
     const content = message?.content;
-    if (typeof content === 'string' && (scope === 'any' || roles.includes(message.role))) {
-      texts.push(content);
+    if (typeof content === 'string' && (scope === 'any' || scope === 'named' || roles.includes(message.role))) {
+      texts.push(scope === 'named' ? namedText(message) : content);
       if (kept !== null) kept.push(message);
     }
   }

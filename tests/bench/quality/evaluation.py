@@ -4,7 +4,7 @@ how often the right memory came. Chance is a seed.
 It reads files and computes figures, and stores nothing. tests/bench/eval.py prints them; tests/bench/recall_quality.py
 measures the same data sets in more ways.
 
-The form of a data set is JSON lines, each a turn or a question (docs/how-to/evaluate-recall.md):
+The form of a data set is JSON lines, each a turn or a question (docs/project/evaluate-recall.md):
 
 {"turn": "a1", "conversation": "小明", "role": "user", "content": "…", "time": "2026-03-01T20:15:00+08:00"}
 {"question": "q1", "conversation": "小明", "text": "…", "gold": ["a1"], "asked": "2026-05-01T…", "language": "zh"}
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -130,46 +131,54 @@ def units_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
             units.append(Unit(tuple(taken)))
             taken = []
         taken.append(turn)
-    return (*units, Unit(tuple(taken))) if taken else ()
+    if taken:
+        units.append(Unit(tuple(taken)))
+    return tuple(units)
 
 
 def load_dataset(paths: Sequence[Path]) -> Dataset:
     """The data set of these files together; a folder means its `*.jsonl` files, by name. Raises InvalidInput if a file
     cannot be read, a line is not of the form, an id is used twice, a question names a missing turn or conversation or
     is asked before its answer was said, or there are no questions."""
-    files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files.extend(sorted(path.glob("*.jsonl")))
+        else:
+            files.append(path)
     if not files:
         raise InvalidInput(f"{paths[0]} holds no *.jsonl files; name a file or a folder with some.")
     name = ", ".join(path.name for path in paths)
-    values = [value for file in files for value in _values(file)]
+    values = list(chain.from_iterable(map(_values, files)))
     turns = _by_id(name, "turn", (value for value in values if isinstance(value, Turn)))
     questions = _by_id(name, "question", (value for value in values if isinstance(value, Question)))
     conversations = {turn.conversation_id: number for number, turn in reversed(list(enumerate(turns.values())))}
     for question in questions.values():
-        if missing := sorted(question.gold - turns.keys()):
-            what = f"names the turn `{missing[0]}`, which is not there"
+        missing = sorted(question.gold - turns.keys())
+        if missing:
+            fault = f"names the turn `{missing[0]}`, which is not there"
         elif question.conversation_id not in conversations:
-            what = f"is of `{question.conversation_id}`, which has no turns"
+            fault = f"is of `{question.conversation_id}`, which has no turns"
         elif any(turns[turn_id].time_ms > question.asked_ms for turn_id in question.gold):
-            what = "is asked before its answer was said; correct `asked`"
+            fault = "is asked before its answer was said; correct `asked`"
         else:
             continue
-        raise InvalidInput(f"{name}: question `{question.id}` {what}.")
+        raise InvalidInput(f"{name}: question `{question.id}` {fault}.")
     if not questions:
-        raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
+        raise InvalidInput(f"{name} holds no questions; docs/project/evaluate-recall.md shows the form.")
     # Chats that went on at the same time stay whole.
     in_turn = sorted(turns.values(), key=lambda turn: (conversations[turn.conversation_id], turn.time_ms))
     return Dataset(name, tuple(in_turn), tuple(questions.values()))
 
 
-def _by_id(name: str, what: str, values: Iterable[V]) -> dict[str, V]:
-    found: dict[str, V] = {}
+def _by_id(name: str, kind: str, values: Iterable[V]) -> dict[str, V]:
+    by_id: dict[str, V] = {}
     for value in values:
-        if found.setdefault(value.id, value) is not value:
+        if by_id.setdefault(value.id, value) is not value:
             raise InvalidInput(
-                f"{name}: the {what} id `{value.id}` is there twice; each {what} needs an id of its own."
+                f"{name}: the {kind} id `{value.id}` is there twice; each {kind} needs an id of its own."
             )
-    return found
+    return by_id
 
 
 class _TurnLine(BaseModel, extra="forbid"):
@@ -202,7 +211,7 @@ class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not ma
 
     def value(self) -> Question:
         asked_ms = milliseconds(self.asked)
-        said = [
+        earlier_turns = [
             Turn(f"{self.question} before {number}", self.conversation, line.role, line.content, asked_ms)
             for number, line in enumerate(self.before)
         ]
@@ -215,7 +224,7 @@ class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not ma
             self.language,
             self.kind,
             self.about,
-            just_said(said, asked_ms),
+            just_said(earlier_turns, asked_ms),
         )
 
 
@@ -235,13 +244,15 @@ def _values(path: Path) -> Iterator[Turn | Question]:
             raise InvalidInput(
                 f"{path.name}, line {number} is not JSON; every line is a turn or a question."
             ) from error
-        form = _QuestionLine if isinstance(value, dict) and "question" in value else _TurnLine
+        form: type[_QuestionLine | _TurnLine] = _TurnLine
+        if isinstance(value, dict) and "question" in value:
+            form = _QuestionLine
         try:
             yield form.model_validate(value).value()
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in problem["loc"]) or "the line"
-            raise InvalidInput(f"{path.name}, line {number}: `{place}`: {problem['msg']}.") from error
+            field_name = ".".join(str(part) for part in problem["loc"]) or "the line"
+            raise InvalidInput(f"{path.name}, line {number}: `{field_name}`: {problem['msg']}.") from error
 
 
 # --- asking --------------------------------------------------------------------------------------------------
@@ -253,7 +264,7 @@ APART_MS = 30_000
 DEPTH = 10
 """Memories that a search gives here, for R@5 and MRR; the first three are what the server gives."""
 _FAR = 4
-"""Of a single chat, the part that may be talked about: the quarter that lies farthest from the answer."""
+"""The part of a single chat that may be talked about: the quarter that lies farthest from the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +274,13 @@ class Answer:
     question: Question
     rank: int | None
     spoke: bool
+
+    @property
+    def reciprocal_rank(self) -> float:
+        """1 ÷ the place of the first right memory; 0 if it did not come."""
+        if self.rank is None:
+            return 0.0
+        return 1 / self.rank
 
     def within(self, places: int) -> bool:
         return self.rank is not None and self.rank <= places
@@ -277,11 +295,11 @@ def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> 
         for question in questions:
             decision = decided(question)
             # What was just said is in the context already: if it is a memory too, it does not take a place.
-            said = {turn.id for turn in question.before}
-            given = [of_id[decision.columns.memory(row).id] for row in decision.order.chosen]
-            given = [unit for unit in given if not unit.holds(said)]
-            rank = next((place for place, unit in enumerate(given, 1) if unit.holds(question.gold)), None)
-            yield Answer(question, rank, bool(given))
+            just_said_ids = {turn.id for turn in question.before}
+            chosen = [of_id[decision.columns.memory(row).id] for row in decision.order.chosen]
+            recalled = [unit for unit in chosen if not unit.holds(just_said_ids)]
+            rank = next((number for number, unit in enumerate(recalled, 1) if unit.holds(question.gold)), None)
+            yield Answer(question, rank, bool(recalled))
 
 
 def figures(answers: Sequence[Answer]) -> dict[str, float]:
@@ -289,22 +307,23 @@ def figures(answers: Sequence[Answer]) -> dict[str, float]:
     recallAt5: a right memory is among the first so many. mrr: mean of 1 ÷ the place of the first right memory, 0 if it
     did not come. speaking: something came, where there is an answer; silent: nothing came, where there is none. Source:
     Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8."""
-    asked = [one for one in answers if one.question.answerable]
-    others = [one for one in answers if not one.question.answerable]
-    found: dict[str, float] = {"questions": len(answers), "answerable": len(asked)}
-    if asked:
+    answerable = [answer for answer in answers if answer.question.answerable]
+    unanswerable = [answer for answer in answers if not answer.question.answerable]
+    figures: dict[str, float] = {"questions": len(answers), "answerable": len(answerable)}
+    if answerable:
         for places in (1, 3, 5):
-            found[f"recallAt{places}"] = fmean(one.within(places) for one in asked)
-        found["mrr"] = fmean(1 / one.rank if one.rank else 0.0 for one in asked)
-        found["speaking"] = fmean(one.spoke for one in asked)
-    if others:
-        found["silent"] = fmean(not one.spoke for one in others)
-    return found
+            figures[f"recallAt{places}"] = fmean(answer.within(places) for answer in answerable)
+        figures["mrr"] = fmean(answer.reciprocal_rank for answer in answerable)
+        figures["speaking"] = fmean(answer.spoke for answer in answerable)
+    if unanswerable:
+        figures["silent"] = fmean(not answer.spoke for answer in unanswerable)
+    return figures
 
 
 def remembered(wording: KeywordOptions, unit: Unit) -> ShortTermMemory:
     """The memory that the server makes of a unit, with a score of 0."""
-    messages, name = tuple(turn.message for turn in unit.turns), unit.conversation_id
+    messages = tuple(turn.message for turn in unit.turns)
+    name = unit.conversation_id
     text = context_text(messages)
     memory = ShortTermMemory(unit.id, unit.time_ms, text, (), (), 0.0, name, messages, other_words=unit.other_words)
     return wording.within(name).of_text(memory)
@@ -318,7 +337,9 @@ def query_of(question: Question, wording: KeywordOptions, index: Index | None = 
     if index is None:
         return query
     query = wording.naming(query, index.speakers)
-    return wording.reaching_kept(query) if index.keeps_words else query
+    if index.keeps_words:
+        return wording.reaching_kept(query)
+    return query
 
 
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
@@ -347,9 +368,12 @@ def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
     place in it, evenly, by `seed` and the question's id: other questions do not change it. The chat is one whose
     questions are in the same language; a question that has its own earlier messages keeps them; if there is only one
     chat, the messages are of that, far from what answers the question. They come without names."""
+    if not count:
+        return dataset
     chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
-    languages = grouped(dataset.questions, lambda question: question.language)
-    chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}
+    chats_in: dict[str, set[str]] = {}
+    for question in dataset.questions:
+        chats_in.setdefault(question.language, set()).add(question.conversation_id)
 
     def asked(question: Question) -> Question:
         if question.before:
@@ -363,7 +387,7 @@ def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
             run = _far(question, chats.get(question.conversation_id, ()), count, rng)
         return replace(question, before=just_said(run, question.asked_ms))
 
-    return replace(dataset, questions=tuple(map(asked, dataset.questions))) if count else dataset
+    return replace(dataset, questions=tuple(map(asked, dataset.questions)))
 
 
 def grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
@@ -388,14 +412,17 @@ def just_said(run: Sequence[Turn], now_ms: int) -> tuple[Turn, ...]:
 
 def _far(question: Question, own: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
     """A run of the question's own chat; empty where every run is as near to the answer as it is long."""
-    gold = [place for place, turn in enumerate(own) if turn.id in question.gold]
+    gold = [number for number, turn in enumerate(own) if turn.id in question.gold]
 
     def distance(first: int) -> int:
-        return min((max(first - place, place - (first + count - 1)) for place in gold), default=count + 1)
+        last = first + count - 1
+        return min((max(first - number, number - last) for number in gold), default=count + 1)
 
     runs = [first for first in range(len(own) - count + 1) if distance(first) > count]
     runs.sort(key=distance, reverse=True)
     if not runs:
         return ()
-    first = rng.choice(runs[: max(1, len(runs) // _FAR)] if gold else runs)
+    if gold:
+        runs = runs[: max(1, len(runs) // _FAR)]
+    first = rng.choice(runs)
     return own[first : first + count]

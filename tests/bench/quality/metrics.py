@@ -23,7 +23,7 @@ CONFIDENCE = 0.95
 PLACES = 5
 """Places that are looked at; the server gives 3."""
 
-_DISCOUNTS = [1 / log2(2 + place) for place in range(PLACES)]
+_DISCOUNTS = [1 / log2(2 + index) for index in range(PLACES)]
 
 Cluster = tuple[Hashable, Hashable]
 """The conversation and the base question that a question is of: the same question in two scripts is one."""
@@ -82,14 +82,17 @@ def evidence(tiers: Tiers, turns: int) -> float:
 
 def ndcg(tiers: Tiers, holders: int) -> float:
     """The expected NDCG of the first five places, where so many memories are right."""
-    chances = _expected([[bool(turns) for turns in tier] for tier in tiers])
+    chances = _expected([list(map(bool, tier)) for tier in tiers])
     gained = sum(chance * discount for chance, discount in zip(chances, _DISCOUNTS, strict=False))
     return gained / sum(_DISCOUNTS[: max(1, holders)])
 
 
 def _expected(tiers: Tiers) -> list[float]:
     """The expected number at each of the first five places."""
-    return [sum(tier) / len(tier) for tier in tiers for _ in tier[:PLACES]][:PLACES]
+    expected: list[float] = []
+    for tier in tiers:
+        expected.extend([sum(tier) / len(tier)] * len(tier[:PLACES]))
+    return expected[:PLACES]
 
 
 class Resampled:
@@ -104,8 +107,8 @@ class Resampled:
         bases: dict[Hashable, dict[Cluster, None]] = {}
         for label in clusters:
             bases.setdefault(label[0], {})[label] = None
-        number = {label: place for place, label in enumerate(chain.from_iterable(bases.values()))}
-        self._cluster = np.array([number[label] for label in clusters], dtype=int)
+        number_of = {label: number for number, label in enumerate(chain.from_iterable(bases.values()))}
+        self._cluster = np.array([number_of[label] for label in clusters], dtype=int)
         conversations = rng.multinomial(len(bases), _evenly(len(bases)), RESAMPLES)
         sizes = map(len, bases.values())
         drawn = [rng.multinomial(n * size, _evenly(size)) for n, size in zip(conversations.T, sizes, strict=True)]
@@ -114,13 +117,14 @@ class Resampled:
     def mean(self, values: Sequence[float | None]) -> Estimate | None:
         """The mean over the questions that have a value, with its interval; None where no question has one."""
         column = np.array(values, dtype=float)
-        asked = ~np.isnan(column)
-        if not asked.any():
+        has_value = ~np.isnan(column)
+        if not has_value.any():
             return None
-        where, size = self._cluster[asked], self._drawn.shape[1]
-        sums = self._drawn @ np.bincount(where, column[asked], size)
+        where = self._cluster[has_value]
+        size = self._drawn.shape[1]
+        sums = self._drawn @ np.bincount(where, column[has_value], size)
         sizes = self._drawn @ np.bincount(where, minlength=size)
-        return _estimate(float(column[asked].mean()), sums[sizes > 0] / sizes[sizes > 0])
+        return _estimate(float(column[has_value].mean()), sums[sizes > 0] / sizes[sizes > 0])
 
     def figure(self, compute: Callable[[Floats], float]) -> Estimate | None:
         """The figure that `compute` gives for how often each question is drawn; NaN: there is none."""
@@ -136,16 +140,31 @@ def score(outcomes: Mapping[str, Sequence[Outcome]], clusters: Sequence[Cluster]
     draws = Resampled(clusters, seed)
     conversations = len({conversation for conversation, _ in clusters})
     scores: dict[str, Scores] = {}
-    for ranker, asked in outcomes.items():
-        names = dict.fromkeys(name for outcome in asked for name in outcome)
-        columns = {name: [outcome.get(name) for outcome in asked] for name in names}
-        if "recallAt3" in names and ranker != OURS:
-            pairs = zip(columns["recallAt3"], outcomes[OURS], strict=True)
-            columns["recallAt3ToSearch"] = [None if it is None else it - ours["recallAt3"] for it, ours in pairs]
-        figures = {name: made for name, column in columns.items() if (made := draws.mean(column))}
-        answerable = sum("recallAt3" in outcome for outcome in asked)
-        scores[ranker] = Scores(len(asked), answerable, conversations, figures)
+    for ranker, outcomes_of_ranker in outcomes.items():
+        columns: dict[str, list[float | None]] = {}
+        for name in dict.fromkeys(chain.from_iterable(outcomes_of_ranker)):
+            columns[name] = [outcome.get(name) for outcome in outcomes_of_ranker]
+        if "recallAt3" in columns and ranker != OURS:
+            columns["recallAt3ToSearch"] = _differences(columns["recallAt3"], outcomes[OURS])
+        figures: dict[str, Estimate] = {}
+        for name, column in columns.items():
+            estimate = draws.mean(column)
+            if estimate is not None:
+                figures[name] = estimate
+        answerable = sum("recallAt3" in outcome for outcome in outcomes_of_ranker)
+        scores[ranker] = Scores(len(outcomes_of_ranker), answerable, conversations, figures)
     return scores
+
+
+def _differences(recall_at_3: Sequence[float | None], ours: Sequence[Outcome]) -> list[float | None]:
+    """How much more of each question a ranker finds than the server's search; None where nothing answers it."""
+    differences: list[float | None] = []
+    for value, our_outcome in zip(recall_at_3, ours, strict=True):
+        if value is None:
+            differences.append(None)
+        else:
+            differences.append(value - our_outcome["recallAt3"])
+    return differences
 
 
 def _evenly(size: int) -> list[float]:
@@ -174,11 +193,14 @@ def shelves(
 ) -> Iterator[tuple[Sequence[Question], Sequence[Unit], Mapping[str, Ranker]]]:
     """The questions that are asked of the same memories, with these memories and the rankers made of them."""
 
-    def shelf(one: Question | Unit) -> str:
-        return one.conversation_id if scope == "own" else ""
+    def shelf(asked_or_stored: Question | Unit) -> str:
+        if scope == "all":
+            return ""
+        return asked_or_stored.conversation_id
 
-    asked, searched = grouped(questions, shelf), grouped(units, shelf)
-    for name, members in asked.items():
+    questions_by_shelf = grouped(questions, shelf)
+    searched = grouped(units, shelf)
+    for name, members in questions_by_shelf.items():
         yield members, searched[name], {ranker: make(searched[name]) for ranker, make in rankers.items()}
 
 
@@ -186,45 +208,58 @@ def ask_all(
     questions: Sequence[Question], units: Sequence[Unit], *, scope: Scope, rankers: Mapping[str, Maker]
 ) -> Iterator[Asked]:
     """Ask the questions, conversation by conversation."""
-    for asked, searched, made in shelves(questions, units, scope, rankers):
-        holder = {turn.id: unit.id for unit in searched for turn in unit.turns}
+    for asked, searched, made_rankers in shelves(questions, units, scope, rankers):
+        holder: dict[str, str] = {}
+        for unit in searched:
+            holder.update((turn.id, unit.id) for turn in unit.turns)
         for question in asked:
-            yield question, {name: _outcome(ranker, question, holder) for name, ranker in made.items()}
+            yield question, {name: _outcome(ranker, question, holder) for name, ranker in made_rankers.items()}
 
 
 def _outcome(ranker: Ranker, question: Question, holder: Mapping[str, str]) -> Outcome:
-    given = ranker.given(question)
+    ranking = ranker.given(question)
     if not question.answerable:
-        return {"silent": float(not given)}
+        return {"silent": float(not ranking)}
     right = Counter(holder[turn_id] for turn_id in question.gold & holder.keys())
-
-    def tiers(ranking: Ranking) -> list[list[int]]:
-        return [[right[unit.id] for unit in tier] for tier in ranking]
-
-    found = tiers(given)
-    alone = tiers(ranker.given(replace(question, before=()))) if question.before else found
+    tiers = _right_turns(ranking, right)
+    tiers_alone = tiers
+    if question.before:
+        tiers_alone = _right_turns(ranker.given(replace(question, before=())), right)
     return {
-        **{f"recallAt{places}": hit(found, places) for places in (1, 3, 5)},
-        "recallAt3Alone": hit(alone, 3),
-        "evidenceAt5": evidence(found, len(question.gold)),
-        "ndcgAt5": ndcg(found, len(right)),
-        "speaking": float(bool(given)),
+        **{f"recallAt{places}": hit(tiers, places) for places in (1, 3, 5)},
+        "recallAt3Alone": hit(tiers_alone, 3),
+        "evidenceAt5": evidence(tiers, len(question.gold)),
+        "ndcgAt5": ndcg(tiers, len(right)),
+        "speaking": float(bool(ranking)),
     }
+
+
+def _right_turns(ranking: Ranking, right: Mapping[str, int]) -> list[list[int]]:
+    """How many right turns each memory of a ranking holds."""
+    tiers: list[list[int]] = []
+    for tier in ranking:
+        tiers.append([right.get(unit.id, 0) for unit in tier])
+    return tiers
 
 
 def scores_by(asked: Sequence[Asked], grouping: Grouping, seed: int) -> dict[str, dict[str, Scores]]:
     """Group -> ranker -> figures. The first group is that of all questions; it is alone where no other differs."""
-    labelled = grouped(asked, lambda one: str(getattr(one[0], grouping)))
-    groups = {label: members for label, members in labelled.items() if label not in ("", EVERYTHING)}
-    groups = {EVERYTHING: list(asked)} | (groups if len(groups) > 1 else {})
-    return {
-        group: score(
-            {name: [outcomes[name] for _, outcomes in members] for name in members[0][1]},
-            clusters([question for question, _ in members]),
-            seed,
-        )
-        for group, members in groups.items()
-    }
+    labelled = grouped(asked, lambda question_and_outcomes: str(getattr(question_and_outcomes[0], grouping)))
+    scores = {EVERYTHING: _score_of(asked, seed)}
+    labels = [label for label in labelled if label not in ("", EVERYTHING)]
+    if len(labels) > 1:
+        for label in labels:
+            scores[label] = _score_of(labelled[label], seed)
+    return scores
+
+
+def _score_of(asked: Sequence[Asked], seed: int) -> dict[str, Scores]:
+    """The figures of each ranker for these questions."""
+    outcomes: dict[str, list[Outcome]] = {}
+    for _, by_ranker in asked:
+        for name, outcome in by_ranker.items():
+            outcomes.setdefault(name, []).append(outcome)
+    return score(outcomes, clusters([question for question, _ in asked]), seed)
 
 
 def clusters(questions: Sequence[Question]) -> list[Cluster]:

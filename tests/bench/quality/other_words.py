@@ -1,7 +1,7 @@
 """Other words for the questions and memories of a data set, as language models gave them, from files beside it.
 
 A file is a JSON object: the id of a question, or of the first turn of a memory, and its words with commas between.
-Small talk has no ids; its sentences stand for them. docs/how-to/evaluate-recall.md says how such files are made
+Small talk has no ids; its sentences stand for them. docs/project/evaluate-recall.md says how such files are made
 honestly.
 """
 
@@ -31,14 +31,14 @@ class GivenWords:
     @property
     def kinds(self) -> Mapping[str, GivenWords]:
         """The words of queries alone, those of memories alone, and both, as far as there are some."""
-        found: dict[str, GivenWords] = {}
+        kinds: dict[str, GivenWords] = {}
         if self.queries:
-            found["words of queries"] = replace(self, memories={})
+            kinds["words of queries"] = replace(self, memories={})
         if self.memories:
-            found["words of memories"] = replace(self, queries={})
+            kinds["words of memories"] = replace(self, queries={})
         if self.queries and self.memories:
-            found["words of both"] = self
-        return found
+            kinds["words of both"] = self
+        return kinds
 
     def of_question(self, question: Question) -> Question:
         return replace(question, other_words=self.queries.get(question.id, ()))
@@ -64,26 +64,29 @@ def read_words(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return words
 
 
-def with_other_words(rankers: Mapping[str, Maker], names: Sequence[str], given: GivenWords) -> dict[str, Maker]:
-    """The rankers, and those of these names once more with each kind of words."""
-    found = dict(rankers)
+def with_other_words(rankers: Mapping[str, Maker], names: Sequence[str], words_by_kind: GivenWords) -> dict[str, Maker]:
+    """The rankers, and those of these names once more with each kind of other words."""
+    worded_rankers = dict(rankers)
     for name in names:
-        found |= {f"{name}, {kind}": _worded(rankers[name], words) for kind, words in given.kinds.items()}
-    return found
+        for kind, words in words_by_kind.kinds.items():
+            worded_rankers[f"{name}, {kind}"] = _worded(rankers[name], words)
+    return worded_rankers
 
 
-def _worded(make: Maker, given: GivenWords) -> Maker:
-    def made(units: Sequence[Unit]) -> Ranker:
-        ranker = make([given.of_unit(unit) for unit in units])
+def _worded(make: Maker, words: GivenWords) -> Maker:
+    def make_worded(units: Sequence[Unit]) -> Ranker:
+        ranker = make([words.of_unit(unit) for unit in units])
         give = ranker.give
 
         def judged(question: Question) -> Judged:
-            return ranker.judge(given.of_question(question))
+            return ranker.judge(words.of_question(question))
 
         def given_by(question: Question) -> Ranking:
             assert give is not None
-            return give(given.of_question(question))
+            return give(words.of_question(question))
 
-        return Ranker(judged, None if give is None else given_by)
+        if give is None:
+            return Ranker(judged)
+        return Ranker(judged, given_by)
 
-    return made
+    return make_worded

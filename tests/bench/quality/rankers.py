@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from math import log
 
 import numpy as np
@@ -49,15 +49,21 @@ class Ranker:
 
     def given(self, question: Question) -> Ranking:
         """The memories that it gives; an empty ranking is an abstention."""
-        said = {turn.id for turn in question.before}
-        ranking = self._ties(question) if self.give is None else self.give(question)
-        tiers = ([unit for unit in tier if not unit.holds(said)] for tier in ranking)
-        return [tier for tier in tiers if tier]
+        just_said_ids = {turn.id for turn in question.before}
+        ranking: Ranking
+        if self.give is None:
+            ranking = self._ties(question)
+        else:
+            ranking = self.give(question)
+        tiers: list[list[Unit]] = []
+        for tier in ranking:
+            tiers.append([unit for unit in tier if not unit.holds(just_said_ids)])
+        return list(filter(None, tiers))
 
     def judged(self, question: Question) -> Judged:
         """All memories that it can order."""
-        said = {turn.id for turn in question.before}
-        return [(points, unit) for points, unit in self.judge(question) if not unit.holds(said)]
+        just_said_ids = {turn.id for turn in question.before}
+        return [(points, unit) for points, unit in self.judge(question) if not unit.holds(just_said_ids)]
 
     def _ties(self, question: Question) -> Ranking:
         tiers: list[list[Unit]] = []
@@ -97,7 +103,8 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
 
     def judge(question: Question) -> Judged:
         decision = decided(question)
-        columns, points = decision.columns, points_of(decision)
+        columns = decision.columns
+        points = points_of(decision)
         rows = np.lexsort((-columns.times, -decision.counted.relevances))
         rows = rows[decision.counted.eligible[rows] & (points[rows] > -np.inf)]
         return [(float(points[row]), of_id[columns.memory(row).id]) for row in rows.tolist()]
@@ -107,8 +114,13 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
 
 def by_session(make: Maker, sessions: Sequence[Unit]) -> Ranker:
     """Sessions, each ranked by its best memory; no threshold holds one back."""
-    session_of = {unit.id: session for session in sessions for unit in units_of(session.turns)}
-    ranker = make([unit for session in sessions for unit in units_of(session.turns)])
+    session_of: dict[str, Unit] = {}
+    units: list[Unit] = []
+    for session in sessions:
+        for unit in units_of(session.turns):
+            session_of[unit.id] = session
+            units.append(unit)
+    ranker = make(units)
 
     def judge(question: Question) -> Judged:
         best: dict[str, tuple[float, Unit]] = {}
@@ -131,13 +143,17 @@ class Bm25:
 
     def __init__(self, documents: Sequence[Sequence[str]]) -> None:
         self._size = len(documents)
-        mean = sum(map(len, documents)) / self._size if self._size else 0.0
+        mean = sum(map(len, documents)) / max(1, self._size)
         postings: dict[str, dict[int, float]] = {}
         for number, terms in enumerate(documents):
-            norm = K1 * (1 - B + B * len(terms) / mean) if mean else K1
+            norm = K1
+            if mean:
+                norm = K1 * (1 - B + B * len(terms) / mean)
             for term, count in Counter(terms).items():
                 postings.setdefault(term, {})[number] = count * (K1 + 1) / (count + norm)
-        self._postings = {term: (np.array([*held]), np.array([*held.values()])) for term, held in postings.items()}
+        self._postings: dict[str, tuple[npt.NDArray[np.int_], Floats]] = {}
+        for term, weights in postings.items():
+            self._postings[term] = (np.array([*weights]), np.array([*weights.values()]))
 
     def scores(self, terms: Mapping[str, float]) -> dict[int, float]:
         """Document number -> score, for the documents that hold one of the terms; each term counts by its factor.
@@ -153,10 +169,10 @@ class Bm25:
 
 
 def bm25(
-    found: Callable[[Unit], Sequence[str]], sought: Callable[[Question], Mapping[str, float]], units: Sequence[Unit]
+    terms_of: Callable[[Unit], Sequence[str]], sought: Callable[[Question], Mapping[str, float]], units: Sequence[Unit]
 ) -> Ranker:
     """BM25 over the terms found in a unit and sought by a question."""
-    index = Bm25([found(unit) for unit in units])
+    index = Bm25([terms_of(unit) for unit in units])
     return by_scores(lambda question: ((s, units[number]) for number, s in index.scores(sought(question)).items()))
 
 
@@ -166,8 +182,12 @@ def grep(units: Sequence[Unit]) -> Ranker:
 
     def scores(question: Question) -> Iterable[tuple[float, Unit]]:
         sought = [word for word in dict.fromkeys(words(_text(question))) if len(word) > 1 and word not in STOP_WORDS]
-        counted = ((float(sum(word in text for word in sought)), unit) for text, unit in texts)
-        return (scored for scored in counted if scored[0])
+        scored: list[tuple[float, Unit]] = []
+        for text, unit in texts:
+            count = sum(word in text for word in sought)
+            if count:
+                scored.append((float(count), unit))
+        return scored
 
     return by_scores(scores)
 
@@ -175,12 +195,18 @@ def grep(units: Sequence[Unit]) -> Ranker:
 def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Mapping[str, Maker]:
     """By name: the server's search with the parameters of each of `searches`, one of which is OURS, and the baselines.
     With `sessions` the units are sessions."""
-    remember = {name: cache(partial(remembered, made.wording)) for name, made in searches.items()}
-    ours: dict[str, Maker] = {name: partial(search, made, remember[name]) for name, made in searches.items()}
+    remember: dict[str, Remember] = {}
+    ours: dict[str, Maker] = {}
+    for name, parameters in searches.items():
+        remember[name] = cache(partial(remembered, parameters.wording))
+        ours[name] = partial(search, parameters, remember[name])
+        if sessions:
+            ours[name] = partial(by_session, ours[name])
 
     def same_words(unit: Unit) -> Sequence[str]:
         parts = [replace(part, other_words=unit.other_words) for part in units_of(unit.turns)]
-        return [bare(word) for part in parts for word in remember[OURS](part).words]
+        words_of_parts = chain.from_iterable(remember[OURS](part).words for part in parts)
+        return list(map(bare, words_of_parts))
 
     def same_terms(question: Question) -> Mapping[str, float]:
         query = query_of(question, searches[OURS].wording)
@@ -192,7 +218,7 @@ def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Map
         )
 
     return {
-        **({name: partial(by_session, make) for name, make in ours.items()} if sessions else ours),
+        **ours,
         "bm25 same words": partial(bm25, same_words, same_terms),
         "bm25 words": of_text(words),
         "bm25 bigrams": of_text(bigrams),
@@ -204,13 +230,18 @@ def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Map
 
 def words(text: str) -> list[str]:
     """The words of `text` in lower case, without white space and punctuation."""
-    return [word.lower() for word in segment(text) if any(char.isalnum() for char in word)]
+    return [word.lower() for word in segment(text) if any(map(str.isalnum, word))]
 
 
 def bigrams(text: str) -> list[str]:
     """Neighbouring characters of each run of letters and digits, in lower case; a lone character is itself."""
     runs: list[str] = re.findall(r"\w+", text.lower())
-    return [pair for run in runs for pair in (map("".join, pairwise(run)) if len(run) > 1 else (run,))]
+    pairs: list[str] = []
+    for run in runs:
+        if len(run) == 1:
+            pairs.append(run)
+        pairs.extend(map("".join, pairwise(run)))
+    return pairs
 
 
 def text_of(unit: Unit) -> str:

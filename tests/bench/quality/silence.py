@@ -63,8 +63,9 @@ def strangers_of(
     the question has some. A kind without a text is left out.
     """
     rng = Random(f"{seed} {question.id} strangers")
-    own, language, chinese = question.conversation_id, question.language, bool(_HAN.search(question.text))
-    others = [other.text for other in everyone if other.conversation_id != own and other.language == language]
+    chinese = bool(_HAN.search(question.text))
+    of_others = [stranger for stranger in everyone if stranger.conversation_id != question.conversation_id]
+    others = [stranger.text for stranger in of_others if stranger.language == question.language]
     alike = [sentence for sentence in small_talk if bool(_HAN.search(sentence)) == chinese]
     drawn = {kind: rng.choice(texts) for kind, texts in (("unrelated", others), ("small talk", alike)) if texts}
     return {kind: replace(question, id=text, text=text, gold=frozenset()) for kind, text in drawn.items()}
@@ -75,13 +76,14 @@ def listen(
 ) -> Iterator[tuple[Question, dict[str, dict[str, Heard]]]]:
     """Ask each question and its strangers of the memories of its own conversation: ranker -> kind -> `Heard`."""
     of_id = {question.id: others for question, others in strangers}
-    for asked, _, made in shelves([question for question, _ in strangers], units, "own", rankers):
+    for asked, _, made_rankers in shelves([question for question, _ in strangers], units, "own", rankers):
         for question in asked:
             kinds = {_OWN: question, **of_id[question.id]}
-            yield (
-                question,
-                {name: {kind: _heard(ranker, one) for kind, one in kinds.items()} for name, ranker in made.items()},
-            )
+            yield question, {name: _heard_by_kind(ranker, kinds) for name, ranker in made_rankers.items()}
+
+
+def _heard_by_kind(ranker: Ranker, kinds: Mapping[str, Question]) -> dict[str, Heard]:
+    return {kind: _heard(ranker, question) for kind, question in kinds.items()}
 
 
 def _heard(ranker: Ranker, question: Question) -> Heard:
@@ -96,18 +98,32 @@ def silence_by(
 ) -> dict[str, dict[str, Silence]]:
     """Ranker -> kind of stranger -> figures. `heard` is not empty."""
     draws = Resampled(clusters([question for question, _ in heard]), seed)
-    kinds = dict.fromkeys(kind for _, rankers in heard for kind in next(iter(rankers.values())) if kind != _OWN)
-    return {
-        ranker: {kind: _silence([rankers[ranker] for _, rankers in heard], kind, draws) for kind in kinds}
-        for ranker in heard[0][1]
-    }
+    kinds: dict[str, None] = {}
+    for _, rankers in heard:
+        kinds |= dict.fromkeys(next(iter(rankers.values())))
+    kinds.pop(_OWN, None)
+    silences: dict[str, dict[str, Silence]] = {}
+    for name in heard[0][1]:
+        of_ranker = [rankers[name] for _, rankers in heard]
+        silences[name] = {kind: _silence(of_ranker, kind, draws) for kind in kinds}
+    return silences
 
 
 def _silence(heard: Sequence[Mapping[str, Heard]], kind: str, draws: Resampled) -> Silence:
-    own, strangers = [one[_OWN] for one in heard], [one.get(kind) for one in heard]
-    first = np.array([one.first for one in own])
-    most = np.array([np.nan if one is None else one.most for one in strangers])
-    right = np.array([place for place in np.argsort(first, kind="stable") if own[place].right], dtype=int)
+    own = [by_kind[_OWN] for by_kind in heard]
+    strangers = [by_kind.get(kind) for by_kind in heard]
+    first = np.array([answer.first for answer in own])
+    most = np.full(len(strangers), np.nan)
+    is_silent: list[float | None] = [None] * len(strangers)
+    for number, stranger in enumerate(strangers):
+        if stranger is not None:
+            most[number] = stranger.most
+            is_silent[number] = float(not stranger.spoke)
+    is_kept: list[float | None] = [None] * len(own)
+    for number, answer in enumerate(own):
+        if answer.right:
+            is_kept[number] = float(answer.spoke)
+    right = np.array([number for number in np.argsort(first, kind="stable") if own[number].right], dtype=int)
     order = np.argsort(most, kind="stable")[: np.count_nonzero(~np.isnan(most))]
     below, up_to = (np.searchsorted(most[order], first[right], side) for side in ("left", "right"))
 
@@ -118,26 +134,35 @@ def _silence(heard: Sequence[Mapping[str, Heard]], kind: str, draws: Resampled) 
     def area(drawn: Floats) -> float:
         strangers = quieter(drawn)
         pairs = drawn[right].sum() * strangers[-1]
-        return float(drawn[right] @ (strangers[below] + strangers[up_to]) / 2 / pairs) if pairs else np.nan
+        if not pairs:
+            return np.nan
+        return float(drawn[right] @ (strangers[below] + strangers[up_to]) / 2 / pairs)
 
     def weakest_kept(drawn: Floats) -> int | None:
         lost = np.cumsum(drawn[right])
-        return int(np.searchsorted(lost, (1 - KEPT) * lost[-1], side="right")) if len(lost) and lost[-1] else None
+        if not len(lost) or not lost[-1]:
+            return None
+        return int(np.searchsorted(lost, (1 - KEPT) * lost[-1], side="right"))
 
     def silent_95(drawn: Floats) -> float:
-        strangers, kept = quieter(drawn), weakest_kept(drawn)
-        return np.nan if kept is None or not strangers[-1] else float(strangers[below[kept]] / strangers[-1])
+        strangers = quieter(drawn)
+        weakest = weakest_kept(drawn)
+        if weakest is None or not strangers[-1]:
+            return np.nan
+        return float(strangers[below[weakest]] / strangers[-1])
 
     def threshold_95(drawn: Floats) -> float:
-        kept = weakest_kept(drawn)
-        return np.nan if kept is None else float(first[right][kept])
+        weakest = weakest_kept(drawn)
+        if weakest is None:
+            return np.nan
+        return float(first[right][weakest])
 
     return Silence(
         asked=len(order),
         right=len(right),
-        kept=draws.mean([float(one.spoke) if one.right else None for one in own]),
+        kept=draws.mean(is_kept),
         area=draws.figure(area),
         silent_95=draws.figure(silent_95),
         threshold_95=draws.figure(threshold_95),
-        silent=draws.mean([None if one is None else float(not one.spoke) for one in strangers]),
+        silent=draws.mean(is_silent),
     )

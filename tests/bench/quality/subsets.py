@@ -17,35 +17,41 @@ _NAMED = 10
 def of_users(dataset: Dataset, conversation_ids: Collection[str]) -> Dataset:
     """The same turns, and the questions of some conversations only. Raises InvalidInput if one of the conversations
     has no questions."""
-    known = dict.fromkeys(question.conversation_id for question in dataset.questions)
-    if missing := [name for name in conversation_ids if name not in known]:
-        some = ", ".join([*known][:_NAMED]) + (", …" if len(known) > _NAMED else "")
+    conversations = dict.fromkeys(question.conversation_id for question in dataset.questions)
+    missing = [name for name in conversation_ids if name not in conversations]
+    if missing:
+        names = list(conversations)[:_NAMED]
+        if len(conversations) > _NAMED:
+            names.append("…")
+        some = ", ".join(names)
         raise InvalidInput(f"{dataset.name} has no questions of `{missing[0]}`; give one of {some}.")
-    asked = tuple(question for question in dataset.questions if question.conversation_id in conversation_ids)
-    return replace(dataset, questions=asked)
+    questions = tuple(question for question in dataset.questions if question.conversation_id in conversation_ids)
+    return replace(dataset, questions=questions)
 
 
 def half_of(dataset: Dataset, half: str) -> Dataset:
     """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 … Raises InvalidInput if
     there is only one question, and it is not of that half."""
-    asked = dataset.questions[HALVES.index(half) :: 2]
-    if not asked:
+    questions = dataset.questions[HALVES.index(half) :: 2]
+    if not questions:
         raise InvalidInput(f"{dataset.name} has one question only, which is even: it is number 0.")
-    return replace(dataset, questions=asked)
+    return replace(dataset, questions=questions)
 
 
 def by_evidence(dataset: Dataset) -> Dataset:
     """The same turns, and the questions that are about some of them: these turns are right, also where they do not
     answer."""
-    asked = (replace(question, gold=question.gold or question.about) for question in dataset.questions)
-    return replace(dataset, questions=tuple(question for question in asked if question.answerable))
+    questions = (replace(question, gold=question.gold or question.about) for question in dataset.questions)
+    return replace(dataset, questions=tuple(question for question in questions if question.answerable))
 
 
 def sessions_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
     """What was said from one pause to the next."""
     sessions: list[list[Turn]] = []
     for turn in turns:
-        last = sessions[-1][-1] if sessions else None
+        last = None
+        if sessions:
+            last = sessions[-1][-1]
         if (
             last is not None
             and last.conversation_id == turn.conversation_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from random import Random
 
 from bench.quality.evaluation import (
@@ -99,7 +99,10 @@ class Life:
     """
 
     def __init__(self, plan: Plan, *, before: int, parameters: Parameters, seed: int) -> None:
-        self._plan, self._before, self._parameters, self._seed = plan, before, parameters, seed
+        self._plan = plan
+        self._before = before
+        self._parameters = parameters
+        self._seed = seed
         self._rng = Random(seed)
         self._now_ms = plan.days[0][0].time_ms
         runner = SandboxRunner(TriggerSandbox())  # never started: there are no triggers
@@ -115,23 +118,30 @@ class Life:
     def _clock(self) -> int:
         return self._now_ms
 
-    async def day(self, told: Sequence[Unit]) -> None:
+    async def day(self, exchanges: Sequence[Unit]) -> None:
         """Tell the exchanges of a day, search after some of them, and clean up at night."""
-        chatting = set(self._rng.sample(range(len(told)), min(CHAT_SEARCHES_A_DAY, len(told))))
-        asking = self._rng.randrange(len(told))
-        for place, unit in enumerate(told):
+        chatting = set(self._rng.sample(range(len(exchanges)), min(CHAT_SEARCHES_A_DAY, len(exchanges))))
+        asking = self._rng.randrange(len(exchanges))
+        for number, unit in enumerate(exchanges):
             self._now_ms = unit.time_ms
             stored = (await self._memory.add([turn.message for turn in unit.turns], turn=f"{len(self._said)}")).memory
-            self._fresh[stored.id], self._said[stored.id] = stored, text_of(unit)
+            self._fresh[stored.id] = stored
+            self._said[stored.id] = text_of(unit)
             self._now_ms += _AFTER_EXCHANGE_MS
-            if place in chatting and self._plan.talk:
+            if number in chatting and self._plan.talk:
                 chat = run_of(self._rng.choice(self._plan.talk), self._before + 1, self._rng)
                 await self._search([turn.message for turn in just_said(chat, self._now_ms)])
-            said = set(self._said.values()) if place == asking else set()
-            if known := [question for question in self._plan.questions if said & self._plan.answers[question.id]]:
-                await self._search(_asked(self._rng.choice(known), self._now_ms).messages)
+            if number == asking:
+                await self._ask_what_was_told()
         self._now_ms = self._now_ms // DAY_MS * DAY_MS + DAY_MS
         await self._memory.clean_up(by="upkeep")
+
+    async def _ask_what_was_told(self) -> None:
+        """Search with a question whose answer was told, if there is one."""
+        texts = set(self._said.values())
+        questions = [question for question in self._plan.questions if texts & self._plan.answers[question.id]]
+        if questions:
+            await self._search(_asked(self._rng.choice(questions), self._now_ms).messages)
 
     async def _search(self, messages: Sequence[Message]) -> None:
         recall = (await self._memory.search(messages, asked=True)).recall
@@ -141,29 +151,38 @@ class Life:
 
     async def end(self) -> Year:
         """Ask every question: of what is left, and of all that was stored."""
-        kept = {one.id: one for one in await self._memory.memories()}
-        asked = [_asked(question, self._now_ms + _SITTINGS_MS[0]) for question in self._plan.questions]
-        searched = {OURS: deciding(self._parameters, kept), IDEAL: deciding(self._parameters, self._fresh)}
-        outcomes = {name: [self._outcome(decided, one) for one in asked] for name, decided in searched.items()}
-        given, few = self._given.total(), max(1, round(len(self._fresh) / 100))
+        memories = {memory.id: memory for memory in await self._memory.memories()}
+        questions = [_asked(question, self._now_ms + _SITTINGS_MS[0]) for question in self._plan.questions]
+        searched = {OURS: deciding(self._parameters, memories), IDEAL: deciding(self._parameters, self._fresh)}
+        outcomes: dict[str, list[Outcome]] = {}
+        for name, decided in searched.items():
+            outcomes[name] = [self._outcome(decided, question) for question in questions]
+        recalls = self._given.total()
+        most_recalled = sum(count for _, count in self._given.most_common(max(1, round(len(self._fresh) / 100))))
         return Year(
             days=len(self._plan.days),
             exchanges=len(self._fresh),
             repeated=self._plan.repeated,
-            kept=len(kept),
+            kept=len(memories),
             at_the_end=score(outcomes, clusters(self._plan.questions), self._seed),
-            given=given,
-            without_shared_word=self._wordless / given if given else None,
-            most_recalled=sum(count for _, count in self._given.most_common(few)) / given if given else None,
+            given=recalls,
+            without_shared_word=_share(self._wordless, recalls),
+            most_recalled=_share(most_recalled, recalls),
         )
 
     def _outcome(self, decided: Callable[[Question], Decision], question: Question) -> Outcome:
         def right(asked: Question) -> float:
             decision = decided(asked)
-            given = [decision.columns.memory(row).id for row in decision.order.chosen[:PLACES]]
-            return float(any(self._said[memory_id] in self._plan.answers[asked.id] for memory_id in given))
+            memory_ids = [decision.columns.memory(row).id for row in decision.order.chosen[:PLACES]]
+            return float(any(self._said[memory_id] in self._plan.answers[asked.id] for memory_id in memory_ids))
 
         return {"recallAt3": right(question), "recallAt3Alone": right(replace(question, before=()))}
+
+
+def _share(part: int, whole: int) -> float | None:
+    if not whole:
+        return None
+    return part / whole
 
 
 def _asked(question: Question, now_ms: int) -> Question:
@@ -181,28 +200,39 @@ def plan_year(dataset: Dataset, *, before: int, seed: int, days: int = DAYS) -> 
     asked_about = {question.conversation_id for question in dataset.questions if question.answerable}
     waiting = rng.sample(sorted(chats), len(chats))
     waiting.sort(key=lambda name: name in asked_about)  # taken from the end
-    wanted = days * EXCHANGES_A_DAY
+    count = days * EXCHANGES_A_DAY
     chosen: list[str] = []
-    while waiting and sum(len(chats[name]) for name in chosen) < wanted:
+    while waiting and sum(len(chats[name]) for name in chosen) < count:
         chosen.append(waiting.pop())
     talk: list[Sequence[Unit]] = [chats[name] for name in waiting]
     if not waiting:
         gold = frozenset[str]().union(*(question.gold for question in dataset.questions))
         talk = [_aside(chats[name], gold, rng) for name in chosen]
-    aside = {unit.id for units in talk for unit in units}
-    said = [unit for name in rng.sample(chosen, len(chosen)) for unit in chats[name] if unit.id not in aside][:wanted]
+    talk_units = list(chain.from_iterable(talk))
+    aside = {unit.id for unit in talk_units}
+    units = chain.from_iterable(chats[name] for name in rng.sample(chosen, len(chosen)))
+    exchanges = [unit for unit in units if unit.id not in aside][:count]
 
     first_day_ms = min(turn.time_ms for turn in dataset.turns) // DAY_MS * DAY_MS
-    told = [_dated(unit, first_day_ms, place) for place, unit in enumerate(islice(cycle(said), wanted))]
-    texts = {turn.id: text_of(unit) for unit in said for turn in unit.turns}
-    contents = {turn.content for unit in said for turn in unit.turns}
+    told_exchanges = islice(cycle(exchanges), count)
+    dated = [_dated(unit, first_day_ms, number) for number, unit in enumerate(told_exchanges)]
+    texts: dict[str, str] = {}
+    contents: set[str] = set()
+    for unit in exchanges:
+        for turn in unit.turns:
+            texts[turn.id] = text_of(unit)
+            contents.add(turn.content)
     # Generated chats repeat each other: what was told is not talk.
-    unheard = tuple(turn for units in talk for unit in units for turn in unit.turns if turn.content not in contents)
-    answers = {q.id: frozenset(texts[turn_id] for turn_id in q.gold & texts.keys()) for q in dataset.questions}
+    talk_turns = chain.from_iterable(unit.turns for unit in talk_units)
+    unheard = tuple(turn for turn in talk_turns if turn.content not in contents)
+    answers: dict[str, frozenset[str]] = {}
+    for question in dataset.questions:
+        answers[question.id] = frozenset(texts[turn_id] for turn_id in question.gold & texts.keys())
     questions = with_other_talk(replace(dataset, turns=unheard), before, seed).questions
     pool = grouped(unheard, lambda turn: turn.conversation_id)
-    by_day = [told[first : first + EXCHANGES_A_DAY] for first in range(0, wanted, EXCHANGES_A_DAY)]
-    return Plan(by_day, wanted - len(said), [q for q in questions if answers[q.id]], answers, list(pool.values()))
+    by_day = [dated[first : first + EXCHANGES_A_DAY] for first in range(0, count, EXCHANGES_A_DAY)]
+    answered = [question for question in questions if answers[question.id]]
+    return Plan(by_day, count - len(exchanges), answered, answers, list(pool.values()))
 
 
 def _aside(units: Sequence[Unit], gold: frozenset[str], rng: Random) -> Sequence[Unit]:
@@ -213,8 +243,9 @@ def _aside(units: Sequence[Unit], gold: frozenset[str], rng: Random) -> Sequence
     return free[first : first + size]
 
 
-def _dated(unit: Unit, first_day_ms: int, place: int) -> Unit:
-    day, number = divmod(place, EXCHANGES_A_DAY)
-    sitting, number = divmod(number, EXCHANGES_A_DAY // len(_SITTINGS_MS))
-    start_ms = first_day_ms + day * DAY_MS + _SITTINGS_MS[sitting] + number * _EXCHANGES_APART_MS
+def _dated(unit: Unit, first_day_ms: int, number: int) -> Unit:
+    """The exchange at the time at which the exchange of this number is told."""
+    day, number_in_day = divmod(number, EXCHANGES_A_DAY)
+    sitting, number_in_sitting = divmod(number_in_day, EXCHANGES_A_DAY // len(_SITTINGS_MS))
+    start_ms = first_day_ms + day * DAY_MS + _SITTINGS_MS[sitting] + number_in_sitting * _EXCHANGES_APART_MS
     return Unit(tuple(replace(turn, time_ms=start_ms + n * APART_MS) for n, turn in enumerate(unit.turns)))

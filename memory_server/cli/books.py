@@ -1,0 +1,140 @@
+"""`books`: the lorebooks of all conversations, or of the one that `-c` names: list them, show one, switch it, take it
+out."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+
+from languages import _, counted
+from memory_server.app import CallerView
+from memory_server.cli.call_tool import called
+from memory_server.cli.inspection import for_each_conversation, shown_names
+from memory_server.cli.terminal import console, escape, print_columns, time_text, write
+from memory_server.conversations.book_entry import is_constant
+from memory_server.conversations.book_manager import named_so
+from memory_server.conversations.books import HeldBook
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.firing_texts import rules_text
+from memory_server.conversations.model import LongTermMemory
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.tools.books import BookRow, entry_row, state_text
+from sandbox.firing.rules import USUAL_ORDER
+
+
+async def books(app: CallerView, flags: Namespace) -> None:
+    """Run one action."""
+    if flags.action == "list":
+        if flags.name is not None:
+            raise InvalidInput("`books list` takes no name; `books show NAME` shows the entries of one.")
+        _print_books(app, await _all_books(app, flags), flags)
+        return
+    if flags.name is None:
+        raise InvalidInput("`books {action}` needs the name of a book; `books list` shows them.", flags.action)
+    if flags.action == "show":
+        await _show(app, flags)
+        return
+    app.settings.refuse_change(f"books {flags.action}")
+    await _change(app, flags)
+
+
+async def _all_books(app: CallerView, flags: Namespace) -> list[HeldBook]:
+    """The books of the conversations that are meant."""
+    listed: list[HeldBook] = []
+
+    async def look(conversation: Conversation) -> None:
+        listed.extend(await conversation.books.own())
+
+    await for_each_conversation(app, flags, _("looking"), look)
+    return listed
+
+
+def _print_books(app: CallerView, listed: Sequence[HeldBook], flags: Namespace) -> None:
+    if flags.json:
+        for book in listed:
+            write(BookRow.of(book).fields())
+        return
+    if not listed:
+        console().print(_("No lorebooks; `memory-server import FILE` brings one in."))
+        return
+    headings = (
+        _("book"),
+        _("conversation"),
+        _("entries"),
+        _("constants"),
+        _("length"),
+        _("state"),
+        _("changed"),
+        _("from"),
+    )
+    print_columns([headings, *(_book_cells(app, book) for book in listed)])
+
+
+def _book_cells(app: CallerView, book: HeldBook) -> tuple[str, ...]:
+    return (
+        book.name,
+        book.conversation_id,
+        f"{book.entries:,}",
+        f"{book.constants:,} ({book.constant_chars:,})",
+        f"{book.chars:,}",
+        state_text(book.entries, book.off),
+        time_text(book.changed_ms, app.settings.zone),
+        book.source or "-",
+    )
+
+
+async def _show(app: CallerView, flags: Namespace) -> None:
+    book = await _meant(app, flags)
+    entries = await app.conversation(book.conversation_id).books.entries(book.book_id)
+    shown = entries[: max(1, flags.limit)]
+    if flags.json:
+        for memory in shown:
+            write(entry_row(memory).fields())
+        return
+    console().print(escape(str(BookRow.of(book))))
+    headings = (_("order"), _("length"), _("constant"), _("rules"), _("name"))
+    print_columns([headings, *map(_entry_cells, shown)])
+    more = len(entries) - len(shown)
+    if more:
+        console().print(_("{entries} more; --limit N shows more of them.", counted(more, "entry")))
+
+
+def _entry_cells(memory: LongTermMemory) -> tuple[str, ...]:
+    """The order has a column of its own."""
+    constant = "-"
+    if is_constant(memory.trigger):
+        constant = _("constant")
+    other_rules = replace(memory.rules, order=USUAL_ORDER)
+    order = f"{memory.rules.order:g}"
+    length = f"{len(memory.prompt):,}"
+    return order, length, constant, rules_text(other_rules) or "-", memory.name
+
+
+async def _change(app: CallerView, flags: Namespace) -> None:
+    book = await _meant(app, flags)
+    arguments: dict[str, object] = {"name": book.book_id, "conversation_id": book.conversation_id}
+    if flags.action == "remove":
+        answer = await called(app, "remove_book", arguments)
+    else:
+        answer = await called(app, "switch_book", {**arguments, "on": flags.action == "on"})
+    console().print(escape(answer.text))
+
+
+async def _meant(app: CallerView, flags: Namespace) -> HeldBook:
+    """The book with the typed name or id. Raises MemoryNotFound: there is none, or several have it."""
+    listed = await _all_books(app, flags)
+    named = named_so(listed, flags.name)
+    if len(named) == 1:
+        return named[0]
+    if named:
+        places = ", ".join(f"{book.conversation_id} ({book.book_id}, {book.source})" for book in named)
+        raise MemoryNotFound(
+            "Several books are called `{name}`: {places}; name the conversation with -c, or give the id.",
+            flags.name,
+            places,
+        )
+    if not listed:
+        raise MemoryNotFound("There are no lorebooks here; `memory-server import FILE` brings one in.")
+    names = shown_names(list(dict.fromkeys(book.name for book in listed)))
+    raise MemoryNotFound("No book is called `{name}`; there are {names}.", flags.name, names)

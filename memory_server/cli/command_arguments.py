@@ -1,0 +1,62 @@
+"""What the arguments of commands are made of, for commands.py and looking_commands.py."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentParser, _ArgumentGroup
+from collections.abc import Callable
+from typing import Any
+
+from languages import N_, _
+from memory_server.kernel.items import FAMILIES
+from memory_server.kernel.text import words_between_commas
+
+Add = Callable[..., ArgumentParser]
+
+MOST_BY_CHANCE = 100
+"""The most that the settings `flashback_count` and `random_count` allow."""
+MOST_MESSAGES = 1_000_000
+"""The most messages of a chat that a caller may name: no chat has so many."""
+ALL = N_("only this conversation; by default all")
+USUAL = N_("the conversation; by default that of the settings, or `default`")
+UNLISTED = ("", "")
+"""The row of a command that the help of all commands does not list."""
+
+
+def other_words(parser: ArgumentParser, about: str) -> None:
+    parser.add_argument("--other-words", metavar="WORDS", type=words_between_commas, help=about)
+
+
+def argument(parser: ArgumentParser | _ArgumentGroup, name: str, metavar: str | None, about: str, **more: Any) -> None:
+    parser.add_argument(name, metavar=metavar, help=about, **more)
+
+
+def switch(parser: ArgumentParser | _ArgumentGroup, name: str, about: str) -> None:
+    parser.add_argument(name, action="store_true", help=about)
+
+
+def json_lines(parser: ArgumentParser) -> None:
+    switch(parser, "--json", _("print JSON, one object a line"))
+
+
+def family(parser: ArgumentParser) -> None:
+    argument(parser, "--family", None, _("only this kind"), choices=FAMILIES)
+
+
+def dry_run(parser: ArgumentParser, action: str) -> None:
+    switch(parser, "--dry-run", _("only {what}", action))
+
+
+def count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
+        reason = _("`{text}` is not a whole number from 0 to {by_chance}", text, MOST_BY_CHANCE)
+        raise argparse.ArgumentTypeError(reason)
+    return int(text)
+
+
+def number_of_messages(text: str) -> int:
+    """A number of messages that a chat may have."""
+    if not (text.isascii() and text.isdecimal() and int(text) <= MOST_MESSAGES):
+        reason = _("`{text}` is not a whole number from 0 to {most:,}", text, MOST_MESSAGES)
+        raise argparse.ArgumentTypeError(reason)
+    return int(text)

@@ -1,0 +1,207 @@
+"""Runs a command of the command line: in a process of its own, in the shared process, and on a server for a linked
+machine. What differs is the host, which opens the memories and knows where the command was typed.
+
+The command line has been parsed, and its settings have been read. Nothing heavy is imported before it is needed: many
+commands end sooner than the engines would be imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from languages import ENGLISH, speaking, spoken
+from memory_server.cli.terminal import ASKER
+from memory_server.command_table import Command
+from memory_server.kernel.readers import AT_A_SHELL
+
+if TYPE_CHECKING:
+    from memory_server.app import App, CallerView
+    from memory_server.config import Settings
+    from memory_server.kernel.link import Link
+    from memory_server.kernel.messages import Session
+    from memory_server.runtime import Lifetime
+
+CommandFunction = Callable[..., Coroutine[None, None, int | None]]
+"""The function of a command: it takes what its row in the command table `opens`, and the flags. Gives an exit status;
+None is 0."""
+
+
+class Host(Protocol):
+    """The process in which commands run. `folder`: where the command was typed; None: in the folder of this process.
+    `lasts`: the process goes on after the command."""
+
+    @property
+    def folder(self) -> Path | None: ...
+
+    @property
+    def lasts(self) -> bool: ...
+
+    def view(
+        self,
+        settings: Settings,
+        *,
+        session: Session | None = None,
+        asker: str = ASKER,
+        lifetime: Lifetime | None = None,
+    ) -> CallerView:
+        """The memories for one command, to be opened with `async with`. `lifetime`: how long they are used, where this
+        process opens them for the command; None: it lasts."""
+
+    def link(self, settings: Settings) -> Link | None:
+        """The server whose memories the command uses; None: it uses those of this machine."""
+
+    async def function_of(self, command: Command) -> CommandFunction:
+        """The function of a command, which is imported now."""
+
+
+class OwnProcess:
+    """The process of one command, which opens the memories for it and ends with it."""
+
+    folder: Path | None = None
+    lasts = False
+
+    def view(
+        self,
+        settings: Settings,
+        *,
+        session: Session | None = None,
+        asker: str = ASKER,
+        lifetime: Lifetime | None = None,
+    ) -> CallerView:
+        from memory_server.app import App
+        from memory_server.runtime import LASTING, Runtime
+
+        runtime = Runtime(settings, lifetime or LASTING)
+        return App(settings, runtime=runtime, session=session, asker=asker)
+
+    def link(self, settings: Settings) -> Link | None:
+        from memory_server.cli.linked import link_of
+
+        return link_of(settings)
+
+    async def function_of(self, command: Command) -> CommandFunction:
+        return function_of(command)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProcess:
+    """The shared process, which has the memories open in `app` and runs the commands of others, typed in `folder`."""
+
+    app: App
+    folder: Path
+    lasts = True
+
+    def view(
+        self,
+        settings: Settings,
+        *,
+        session: Session | None = None,
+        asker: str = ASKER,
+        lifetime: Lifetime | None = None,
+    ) -> CallerView:
+        # Without `lifetime`: the memories stay open after the command.
+        return self.app.view(settings, folder=self.folder, session=session, asker=asker)
+
+    def link(self, settings: Settings) -> Link | None:
+        return self.app.home.link.read()
+
+    async def function_of(self, command: Command) -> CommandFunction:
+        return await _imported_in_a_thread(command)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerForOthers:
+    """A server that has the memories of a token open in `app`, and runs the commands of linked machines.
+
+    `caller_folder`: where the command was typed, by the name that the folder has on all machines. No folder of the
+    server is the project of a caller.
+    """
+
+    app: App
+    caller_folder: str | None
+    folder = Path("/")
+    lasts = True
+
+    def view(
+        self,
+        settings: Settings,
+        *,
+        session: Session | None = None,
+        asker: str = ASKER,
+        lifetime: Lifetime | None = None,
+    ) -> CallerView:
+        # Without `lifetime`: the memories stay open after the command.
+        view = self.app.view(settings, folder=self.folder, session=session, asker=asker)
+        asker_there = {**view.call.asker, "cwd": self.caller_folder}
+        view.call = replace(view.call, asker=asker_there, folder=self.caller_folder)
+        return view
+
+    def link(self, settings: Settings) -> Link | None:
+        return None
+
+    async def function_of(self, command: Command) -> CommandFunction:
+        return await _imported_in_a_thread(command)
+
+
+async def run_command(settings: Settings, flags: Namespace, host: Host) -> int:
+    """Run the command of `flags` in this process, and give its exit status. What it prints goes to `CAPTURED_IO`, or to
+    the streams of the process, in the language of this context; what programs read is English.
+
+    Raises:
+        MemoryServerError: it failed.
+    """
+    with speaking(ENGLISH if prints_json(flags) else spoken()):
+        return await _run(settings, flags, host)
+
+
+async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
+    command: Command = flags.command
+    AT_A_SHELL.set(not command.for_tools)
+    if command.linked != "here":
+        link = host.link(settings)
+        if link is not None:
+            from memory_server.cli import linked
+
+            return await linked.run(link, settings, flags, host)
+    function = await host.function_of(command)
+    status: int | None
+    if command.opens == "view":
+        async with host.view(settings) as view:
+            status = await function(view, flags)
+    elif command.opens == "host":
+        status = await function(settings, flags, host)
+    else:
+        status = await function(settings, flags)
+    return status or 0
+
+
+def prints_json(flags: Namespace) -> bool:
+    """Whether a program reads what the command prints: that is in English."""
+    return bool(getattr(flags, "json", False)) or (flags.command.name == "call" and not flags.text)
+
+
+def function_of(command: Command) -> CommandFunction:
+    """The function of a command, which is imported now."""
+    _module, _dot, name = command.run.rpartition(".")
+    function: CommandFunction = getattr(import_module(_module_of(command)), name)
+    return function
+
+
+async def _imported_in_a_thread(command: Command) -> CommandFunction:
+    """The function of a command. Its first import takes as long as a hook waits for its answer: others must not wait
+    for it."""
+    if _module_of(command) not in sys.modules:
+        await asyncio.to_thread(function_of, command)
+    return function_of(command)
+
+
+def _module_of(command: Command) -> str:
+    module, _dot, _name = command.run.rpartition(".")
+    return f"memory_server.cli.{module}"

@@ -1,0 +1,240 @@
+"""What `import` and `convert` read of lorebooks: one alone, in a card, in a CharX, and those of a folder of SillyTavern
+with its chats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from languages import _
+from memory_server.app import CallerView
+from memory_server.cli.exchanged_files import Tree
+from memory_server.cli.exchanged_zips import ZippedCard
+from memory_server.cli.lore_import import beginning_of
+from memory_server.cli.terminal import hint
+from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.conversations.trigger_runner import sandbox_errors
+from memory_server.interchange import chats, lore_keys, lore_memories, lorebooks, sillytavern_folder
+from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.lore_keys import Defaults
+from memory_server.interchange.lore_memories import BookSource
+from memory_server.interchange.lorebooks import Book
+from memory_server.interchange.sillytavern_folder import Profile
+from sandbox import CheckReport, TriggerSandbox
+
+_EXPRESSION = re.compile(r"/(?P<body>[\s\S]*)/(?P<flags>[A-Za-z]*)")
+_MOST_EXPRESSION_CHARS = 10_000
+"""Characters of an expression that V8 is asked about."""
+_AT_ONCE = 200
+"""Expressions of one request."""
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+"""Whether an expression compiles does not depend on the time."""
+
+
+def names_of(flags: Namespace) -> dict[str, str]:
+    """Who the user and the character are, as far as the options say it."""
+    return _known_names(char=flags.char, user=flags.user)
+
+
+def _known_names(*, char: str | None, user: str | None) -> dict[str, str]:
+    """The names of `char` and `user`, without those that are not known."""
+    names = {"char": char, "user": user}
+    return {who: name for who, name in names.items() if name}
+
+
+def by_character(flags: Namespace) -> bool:
+    """Whether a chat goes into the conversation of its character, because no option names one."""
+    return not hasattr(flags, "conversation")
+
+
+def with_hidden(flags: Namespace) -> bool:
+    """Whether the messages of SillyTavern that somebody hid come too; `convert` has no such option."""
+    return bool(getattr(flags, "with_hidden", False))
+
+
+def chat_options(app: CallerView, flags: Namespace, usual: str) -> chats.ChatOptions:
+    """How the chats of an import are read; `usual`: the conversation of messages that name none."""
+    return chats.ChatOptions(
+        usual,
+        app.settings.zone,
+        names=names_of(flags),
+        by_character=by_character(flags),
+        with_hidden=with_hidden(flags),
+    )
+
+
+async def lorebook(app: CallerView, data: bytes, source: str, *, flags: Namespace, usual: str) -> Incoming:
+    """A lorebook, or a card with one: that goes into the conversation of its character."""
+    book = await asyncio.to_thread(lorebooks.read_book, data)
+    names = names_of(flags)
+    if hasattr(flags, "conversation"):
+        names = {"char": usual, **names}  # the lorebook of a character usually goes into the one that has its name
+    elif book.character is not None:
+        usual = conversation_id_of(book.character)
+        names = {"char": book.character, **names}
+    defaults = Defaults(
+        depth=flags.depth,
+        whole_words=not flags.substrings,
+        case_sensitive=flags.case_sensitive,
+        names=names,
+        recursion=not flags.no_recursion,
+        speakers=not flags.no_names,
+    )
+    book_source = BookSource(Path(source).name, usual, defaults=defaults, name=flags.book or "")
+    return await _memories_of(app, book, book_source)
+
+
+async def _memories_of(app: CallerView, book: Book, source: BookSource) -> Incoming:
+    expressions = lore_keys.expressions(book, source.defaults)
+    with sandbox_errors():
+        invalid = await invalid_expressions(app.sandbox, expressions)
+    incoming = lore_memories.read(book, replace(source, invalid=invalid))
+    incoming.notes += map(_, book.lost)
+    return incoming
+
+
+async def zipped_card(app: CallerView, card: ZippedCard, source: str, *, flags: Namespace, usual: str) -> Incoming:
+    """The lorebook in a CharX."""
+    try:
+        incoming = await lorebook(app, card.card, source, flags=flags, usual=usual)
+    except NotThisFormat as error:
+        if card.has_module:
+            raise NotThisFormat(
+                "holds a character whose lorebook is in module.risum, in the packed form of RisuAI; export its "
+                "lorebook there as JSON."
+            ) from error
+        raise
+    if card.assets:
+        incoming.lost[_("pictures and other files of the card")] += card.assets
+    if card.has_module:
+        incoming.notes.append(_("module.risum: the packed module of RisuAI, with scripts and perhaps further entries"))
+    return incoming
+
+
+@dataclass(frozen=True, slots=True)
+class SillyTavernFolder:
+    """A folder of SillyTavern. `name`: how the report calls it; `left_out`: path and reason of each file that should
+    be read and is not."""
+
+    name: str
+    profiles: Sequence[Profile]
+    left_out: Sequence[tuple[str, str]]
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether anything of SillyTavern is in it, and not only files with such names."""
+        return not all(profile.is_empty for profile in self.profiles)
+
+
+async def sillytavern_in(tree: Tree, name: str, flags: Namespace, usual: str) -> SillyTavernFolder:
+    """What the users of such a folder have. With -c all of it is for one conversation."""
+    everywhere = DEFAULT_CONVERSATION if by_character(flags) else usual
+    profiles = await asyncio.to_thread(sillytavern_folder.read, tree.files, everywhere, usual)
+    return SillyTavernFolder(name, profiles, tree.left_out)
+
+
+async def sillytavern(app: CallerView, folder: SillyTavernFolder, *, flags: Namespace, usual: str) -> Incoming:
+    """All of a folder of SillyTavern, after one sentence about what is in it."""
+    incoming = Incoming(skipped=[*folder.left_out])
+    for profile in folder.profiles:
+        if profile.is_empty:
+            continue
+        hint(_("{named} is a folder of SillyTavern: {what}.", folder.name, profile.summary()))
+        await asyncio.to_thread(_take_chats, app, incoming, profile, flags=flags, usual=usual)
+    incoming.conversations = chats.merged(incoming.conversations)
+    for profile in folder.profiles:
+        await _take_books(app, incoming, profile, flags=flags, usual=usual)
+    if not incoming.count and not incoming.skipped:
+        raise NotThisFormat("is a folder of SillyTavern without chats and lorebooks.")
+    return incoming
+
+
+def _take_chats(app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str) -> None:
+    for placed in profile.chats:
+        conversation_id = placed.conversation_id if by_character(flags) else usual
+        options = replace(chat_options(app, flags, conversation_id), by_character=False)
+        try:
+            chats.add_file(incoming, placed.data, options, place=placed.path)
+        except NotThisFormat as error:
+            incoming.skipped.append((placed.path, _("it {reason}", error)))
+
+
+async def _take_books(app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str) -> None:
+    """The books of a user; those that are on nowhere come switched off."""
+    incoming.skipped += profile.faults
+    off: list[str] = []
+    for placed in profile.books:
+        if not placed.book.is_on:
+            off.append(placed.book.name)
+        conversation_id = placed.conversation_id if by_character(flags) else usual
+        defaults = _defaults_of(profile, placed.character, flags)
+        source = BookSource(Path(placed.source).name, conversation_id, defaults)
+        of_book = await _memories_of(app, placed.book, source)
+        incoming.books += of_book.books
+        incoming.losses += of_book.losses
+        incoming.skipped += of_book.skipped
+        incoming.notes += of_book.notes
+        incoming.lost.update(of_book.lost)
+    for sentence, names in (
+        (
+            _("lorebooks that are off in SillyTavern are off here too; `memory-server books on NAME` switches one on"),
+            off,
+        ),
+        (_("lorebooks in cards; the one that the card names was imported"), profile.replaced),
+        (_("lorebooks that are named there and are not in the folder"), profile.missing),
+    ):
+        if names:
+            incoming.notes.append(_("{what}: {count:,} ({names})", sentence, len(names), beginning_of(names)))
+
+
+def _defaults_of(profile: Profile, character: str, flags: Namespace) -> Defaults:
+    """What the settings of the user say where an entry does not; options say more."""
+    settings = profile.settings
+    return Defaults(
+        depth=settings.depth if flags.depth is None else flags.depth,
+        whole_words=not flags.substrings and settings.whole_words is not False,
+        case_sensitive=flags.case_sensitive or bool(settings.case_sensitive),
+        names=_known_names(char=character, user=profile.user) | names_of(flags),
+        recursion=settings.recursion and not flags.no_recursion,
+        speakers=settings.names and not flags.no_names,
+        group_scoring=bool(settings.group_scoring),
+    )
+
+
+async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> set[str]:
+    """The expressions `/body/flags` that V8 does not compile, or that are too long for it. Many are tried in one
+    request: a folder has some thousands."""
+    invalid: set[str] = set()
+    triggers: dict[str, str] = {}
+    for key in keys:
+        match = _EXPRESSION.fullmatch(key)
+        if match is None:
+            continue
+        if not match["body"] or len(key) > _MOST_EXPRESSION_CHARS:
+            invalid.add(key)
+        else:
+            triggers[key] = _trigger_of(match["body"], match["flags"])
+    expressions = list(triggers)
+    for begin in range(0, len(expressions), _AT_ONCE):
+        part = expressions[begin : begin + _AT_ONCE]
+        reports = await sandbox.check_all([triggers[key] for key in part], now=_ANY_TIME, seed=0)
+        for key, report in zip(part, reports, strict=True):
+            if _fails(report):
+                invalid.add(key)
+    return invalid
+
+
+def _trigger_of(body: str, flags: str) -> str:
+    """A trigger that throws if V8 does not compile the expression."""
+    return f"new RegExp({json.dumps(body)}, {json.dumps(flags)}).test('')"
+
+
+def _fails(report: CheckReport) -> bool:
+    """Whether a trigger cannot run, or throws."""
+    return bool(report.errors) or any(problem.kind == "thrown" for problem in report.warnings)

@@ -1,0 +1,186 @@
+"""What `import` does with a lorebook: it is compared with what an earlier import of it brought, and one line says what
+changed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from languages import _, counted, joined
+from memory_server.app import CallerView
+from memory_server.conversations.book_entry import is_constant
+from memory_server.conversations.books import (
+    BookContents,
+    BookUpdate,
+    HeldBook,
+    book_changes,
+    deleted_entries,
+    older_version,
+)
+from memory_server.conversations.changes import Change
+from memory_server.conversations.model import ConversationState, LongTermMemory, marks_of
+from memory_server.interchange.incoming import IncomingBook, Loss
+from memory_server.kernel.erasure import left_out_text
+from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.memories.turns import MAX_CHARS
+from sandbox.firing.room import Room
+
+MOST_NAMED = 3
+"""Names that one line of a report has, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBook:
+    """What an import of a book did. `erased`: the sentence about entries that were erased for good, "" if none was.
+    `older`: another book that may be an older version of it; None: there is none. `change_id`: None if nothing had to
+    change."""
+
+    update: BookUpdate
+    erased: str
+    older: HeldBook | None
+    change_id: str | None = None
+
+
+async def store_book(app: CallerView, book: IncomingBook, *, dry_run: bool) -> StoredBook:
+    """Bring a book up to date in its conversation, or say what that would do."""
+    memories = [memory for memory in book.memories if not app.home.erased.holds(marks_of(memory, book.conversation_id))]
+    archive = await app.store.archive(book.conversation_id)
+    contents = BookContents(
+        book_id=book.book_id,
+        name=book.name,
+        source=book.source,
+        memories=memories,
+        is_update=book.is_update,
+        deleted=deleted_entries(archive),
+    )
+    erased = len(book.memories) - len(memories)
+    sentence = left_out_text(erased) if erased else ""
+
+    def decide(state: ConversationState) -> tuple[list[Change], StoredBook]:
+        changes, update = book_changes(state, contents, app.clock())
+        older = None
+        if update.new and not book.is_update:
+            older = older_version(state, contents)
+        return changes, StoredBook(update, sentence, older)
+
+    if dry_run:
+        _changes, stored = decide(await app.store.read(book.conversation_id))
+        return stored
+    stored, change_id = await app.store.update(book.conversation_id, decide, by="import")
+    return replace(stored, change_id=change_id)
+
+
+def book_text(book: IncomingBook, update: BookUpdate) -> str:
+    """One line about a book: where it went, and what changed."""
+    counts = {
+        "new": (len(update.new), _("new")),
+        "changed": (len(update.changed), _("changed")),
+        "unchanged": (len(update.unchanged), _("unchanged")),
+        "retired": (len(update.retired), _("no longer in the book")),
+        "kept": (len(update.kept), _("changed here and kept")),
+        "deleted": (len(update.deleted), _("deleted here")),
+        "left out": (book.entries - len(_uids(book)), _("left out")),
+    }
+    parts = [_("{count:,} {what}", count, what) for count, what in counts.values() if count > 0]
+    state = "" if book.is_on else _(", switched off")
+    return _(
+        "lorebook {name} in {conversation}{state}: {entries}; {counts}",
+        update.stored_as or book.name,
+        book.conversation_id,
+        state,
+        counted(book.entries, "entry"),
+        joined(", ", parts),
+    )
+
+
+def _uids(book: IncomingBook) -> set[str]:
+    """The entries that are used: a long one may be several memories."""
+    entries = [memory.book for memory in book.memories if memory.book is not None]
+    return {entry.uid.partition("/")[0] for entry in entries}
+
+
+def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iterator[Loss]:
+    """What a report names beside the counts, by its kind. `dry_run`: the update was not stored."""
+    update = stored.update
+    if stored.older is not None:
+        name = stored.older.name
+        advice = _(
+            "its entries have the same names as those of {other}; if it is a new version, undo the import "
+            "and repeat it with --book",
+            name,
+        )
+        yield Loss(f"{advice} {shlex.quote(name)}", book.name)
+    if update.stored_as:
+        advice = _(
+            "another lorebook here has the same name and file, but other entries; if this is a new version "
+            "of it, undo the import and repeat it with"
+        )
+        yield Loss(f"{advice} --book {shlex.quote(book.name)}", f"{book.name} -> {update.stored_as}")
+    if stored.change_id is not None and (update.changed or update.retired):
+        yield Loss(_("`memory-server undo {change}` undoes this update", stored.change_id), book.name)
+    elif stored.change_id is not None and update.new:
+        yield Loss(_("stored; `memory-server undo {change}` takes it back", stored.change_id), book.name)
+    retired = _("removed, because the book no longer has it; `memory-server undo` brings it back")
+    if dry_run:
+        retired = _("would be removed, because the book no longer has it")
+    for name in update.retired:
+        yield Loss(retired, name)
+    for name in update.kept:
+        yield Loss(_("kept as you changed it here, although the book has another text"), name)
+    for name in update.deleted:
+        yield Loss(_("not imported, because you deleted it here; `memory-server undo` brings it back"), name)
+    for entry in update.renamed:
+        yield Loss(_("stored under another name, because that one is in use"), f"{entry.title} -> {entry.name}")
+
+    yield from _room_remarks(book)
+
+
+def _room_remarks(book: IncomingBook) -> Iterator[Loss]:
+    """Whether the constants of a book, or all of it, are longer than a prompt has room for."""
+    room = Room.of(MAX_CHARS - FRAME_CHARS).long_term
+    constants = [memory for memory in book.memories if is_constant(memory.trigger)]
+    constant_chars = _chars(constants)
+    all_chars = _chars(book.memories)
+    setting = _("a caller can raise `maxChars`, which is usually {usual:,}", MAX_CHARS)
+    if constant_chars > room:
+        what = _(
+            "the constant entries are longer than the {room:,} characters that a prompt has for them; {setting}",
+            room,
+            setting,
+        )
+        yield Loss(what, _("{name} ({chars:,})", book.name, constant_chars))
+    elif all_chars > room:
+        what = _("all entries together are longer than the {room:,} characters that a prompt has for them", room)
+        yield Loss(what, _("{name} ({chars:,})", book.name, all_chars))
+
+
+def _chars(memories: Iterable[LongTermMemory]) -> int:
+    return sum(len(memory.prompt) for memory in memories)
+
+
+def grouped(losses: Iterable[Loss]) -> dict[str, list[str]]:
+    """The records of each kind of loss. Records of one name, such as entries of several books, count each."""
+    kinds: dict[str, list[str]] = {}
+    for loss in losses:
+        kinds.setdefault(loss.what, []).append(loss.of)
+    return kinds
+
+
+def kind_lines(losses: Iterable[Loss], *, all_of_them: bool) -> list[str]:
+    """One line for each kind of loss with its number and three names, or with `all_of_them` one for each record."""
+    lines: list[str] = []
+    for what, names in grouped(losses).items():
+        if all_of_them or len(names) == 1:
+            lines += [_("{about}: {what}", name, what) for name in names]
+        else:
+            lines.append(_("{what}: {count:,} ({names})", what, len(names), beginning_of(names)))
+    return lines
+
+
+def beginning_of(names: Sequence[str]) -> str:
+    """The first names, and an ellipsis where there are more."""
+    shown = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        shown += ", …"
+    return shown

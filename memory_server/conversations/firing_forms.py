@@ -1,0 +1,126 @@
+"""Books and the state of chats, to and from JSON (docs/reference/data-folder.md). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from memory_server.conversations.book_entry import BookEntry, fingerprint
+from memory_server.kernel.json_text import Json, dumps
+from memory_server.kernel.messages import NOTHING
+from sandbox.firing.chat_state import ChatState, Effect, Firing
+from sandbox.firing.rule_fields import rules_json
+from sandbox.firing.rules import FiringRules
+
+_FIRST_COMMENT = re.compile(r"\A//[^\n]*\n")
+
+
+def book_json(entry: BookEntry | None) -> Json:
+    """The fields of a record that say of which book it is."""
+    if entry is None:
+        return {}
+    book = {"id": entry.book_id, "name": entry.book_name, "source": entry.source}
+    fields: Json = {"book": book, "uid": entry.uid, "imported": entry.imported, "placement": dict(entry.placement)}
+    return {name: value for name, value in fields.items() if value}
+
+
+def taken_book(record: Json) -> BookEntry | None:
+    """The book that the fields of a record name; these are taken out of it. None: they name none."""
+    book = record.get("book")
+    if not isinstance(book, dict) or not isinstance(book.get("id"), str) or not isinstance(book.get("name"), str):
+        return None
+    if not book["id"] or set(book) - {"id", "name", "source"} or not isinstance(book.get("source", ""), str):
+        return None
+    texts = {name: record.get(name, "") for name in ("uid", "imported")}
+    placement = record.get("placement", {})
+    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(placement, dict):
+        return None
+    for name in ("book", "uid", "imported", "placement"):
+        record.pop(name, None)
+    return BookEntry(book["id"], book["name"], book.get("source", ""), **texts, placement=placement or NOTHING)
+
+
+def imported_fingerprint(prompt: str, trigger: str, rules: FiringRules) -> str:
+    """The fingerprint of a memory. Whether it is switched off does not count, nor the comment at the beginning of its
+    trigger, in which the number of its entry stands."""
+    text = dumps(rules_json(replace(rules, is_off=False))).decode()
+    return fingerprint(prompt, _FIRST_COMMENT.sub("", trigger), text)
+
+
+# --- the state of a chat -----------------------------------------------------------------------------------
+
+
+def chat_state_json(state: ChatState | None) -> Json | None:
+    if state is None:
+        return None
+    return {
+        "messages": state.messages,
+        "at": state.at_ms,
+        "firings": {name: _firing_json(firing) for name, firing in state.firings.items()},
+    }
+
+
+def _firing_json(firing: Firing) -> Json:
+    fields: Json = {
+        "message": firing.message,
+        "at": firing.at_ms,
+        "before": None if firing.before is None else list(firing.before),
+        "sticky": None if firing.sticky is None else _effect_json(firing.sticky),
+        "cooldown": None if firing.cooldown is None else _effect_json(firing.cooldown),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _effect_json(effect: Effect) -> list[Any]:
+    return [effect.start, effect.end, effect.is_protected]
+
+
+def chat_state(record: Any) -> ChatState | None:
+    """The state of a chat from its JSON form; None where there is none. Raises KeyError, TypeError, ValueError,
+    AttributeError."""
+    if record is None:
+        return None
+    firings = {str(name): _firing(value) for name, value in record["firings"].items()}
+    return ChatState(int(record["messages"]), int(record["at"]), firings)
+
+
+def _firing(record: Mapping[str, Any]) -> Firing:
+    before = record.get("before")
+    if before is not None:
+        message, at_ms = before
+        before = (int(message), int(at_ms))
+    return Firing(
+        message=int(record["message"]),
+        at_ms=int(record["at"]),
+        before=before,
+        sticky=_effect(record.get("sticky")),
+        cooldown=_effect(record.get("cooldown")),
+    )
+
+
+def _effect(record: Any) -> Effect | None:
+    if record is None:
+        return None
+    start, end, is_protected = record
+    return Effect(int(start), int(end), bool(is_protected))
+
+
+def chats_json(chats: Mapping[str, ChatState]) -> Json:
+    return {session: chat_state_json(state) for session, state in chats.items()}
+
+
+def chats(record: Any) -> dict[str, ChatState]:
+    """The chats of a conversation by their sessions; what cannot be read is left out."""
+    states: dict[str, ChatState] = {}
+    if not isinstance(record, dict):
+        return states
+    for session, value in record.items():
+        try:
+            state = chat_state(value)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            continue
+        if state is not None:
+            states[session] = state
+    return states

@@ -1,0 +1,266 @@
+"""Macros of lorebooks that need nothing of a client: names, chance, dates and white space. Pure.
+
+The names and meanings are those of SillyTavern's macros. What is left to chance is drawn once for a message of a chat
+(`{{random}}`, `{{roll}}`), or once for a chat and a place in the text (`{{pick}}`). A macro that is not known here
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.text import IDEOGRAPH
+
+MACRO = re.compile(r"\{\{[^{}]*\}\}")
+_TRIM = re.compile(r"(?:(?<![\r\n])[\r\n]++)?\{\{\s*+trim\s*+\}\}[\r\n]*+", re.IGNORECASE)
+_PARTS = re.compile(r"\{\{\s*+(?P<name>//|[A-Za-z_]++)(?P<mark>::?|\s|)(?P<argument>[^{}]*)\}\}")
+_DICE = re.compile(r"(?P<count>\d{0,3})d(?P<sides>\d{1,4})(?P<more>[+-]\d{1,4})?|(?P<only>\d{1,4})", re.IGNORECASE)
+_UTC_OFFSET = re.compile(r"\{\{\s*time_utc(?P<hours>[+-]\d{1,2})?\s*\}\}", re.IGNORECASE)
+_FORMAT = re.compile(r"\[(?P<literal>[^\[\]]*)\]|YYYY|YY|MMMM|MMM|MM|M|DD|Do|D|dddd|ddd|HH|H|hh|h|mm|ss|A|a")
+"""The parts of a date in the notation of moment.js."""
+
+_MOST_DICE = 100
+_MOST_NEWLINES = 20
+_DEEPEST = 3
+"""Levels of macros within macros that are filled."""
+CLIENT_MACROS = frozenset(
+    (
+        *("getvar", "setvar", "addvar", "incvar", "decvar", "hasvar", "deletevar"),
+        *("getglobalvar", "setglobalvar", "addglobalvar", "incglobalvar", "decglobalvar"),
+        *("outlet", "original", "input", "persona", "description", "personality", "scenario", "greeting"),
+        *("lastmessage", "lastmessageid", "lastusermessage", "lastcharmessage", "firstincludedmessageid"),
+        *("lastswipeid", "currentswipeid", "lastgenerationtype", "allchatrange", "idle_duration", "timediff"),
+        *("mesexamples", "mesexamplesraw", "charprompt", "charinstruction", "charjailbreak", "charversion"),
+        *("chardepthprompt", "creatornotes", "charcreatornotes", "char_version", "charfirstmessage"),
+        *("group", "groupnotmuted", "notchar", "charifnotgroup", "model", "ismobile", "hasextension"),
+        *("maxprompt", "systemprompt", "defaultsystemprompt", "authorsnote", "charauthorsnote"),
+        *("defaultauthorsnote", "summary", "reverse", "banned", "bias", "chatstart", "chatseparator"),
+        *("exampleseparator", "instructstorystringprefix", "instructinput", "instructoutput"),
+    )
+)
+"""The macros that only a client can fill, in lower case: SillyTavern has them. What is not a macro of SillyTavern stays
+as it is there too, such as a blank that the author wants the model to fill."""
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_WEEKDAYS_ZH = ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日")
+
+
+@dataclass(frozen=True, slots=True)
+class MacroContext:
+    """What macros are filled with: the local time, the names of `user` and `char` as far as they are known, a text that
+    is the same for this message of this chat, and one that is the same for this chat."""
+
+    now: datetime
+    names: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    message_seed: str = ""
+    chat_seed: str = ""
+
+
+def filled(text: str, context: MacroContext) -> str:
+    """The text with its macros filled; one that is not known here stays as it is."""
+    if "{{" not in text:
+        return text
+    is_chinese = IDEOGRAPH.search(MACRO.sub("", text)) is not None
+
+    def value_or_macro(macro: re.Match[str]) -> str:
+        value = _value_of(macro[0], context, start=macro.start(), is_chinese=is_chinese)
+        if value is None:
+            return macro[0]
+        return value
+
+    # A macro may stand within another one: `{{random:{{user}},{{char}}}}`. Each round fills the innermost ones.
+    for _round in range(_DEEPEST):
+        trimmed_text = _TRIM.sub("", text)
+        filled_text = MACRO.sub(value_or_macro, trimmed_text)
+        if filled_text == text:
+            break
+        text = filled_text
+    return text
+
+
+def unfilled(texts: Iterable[str]) -> Iterator[str]:
+    """The macros in these texts that their client fills and nothing fills here, each once, as they are written."""
+    for macro in _macros_in(texts):
+        if name_of(macro).lower() in CLIENT_MACROS:
+            yield macro
+
+
+def unfilled_keys(keys: Iterable[str]) -> Iterator[str]:
+    """The macros in these keys that their client fills, each once: a key is not filled when it is sought."""
+    for macro in _macros_in(keys):
+        name = name_of(macro).lower()
+        if name in ("user", "char") or name in CLIENT_MACROS:
+            yield macro
+
+
+def _macros_in(texts: Iterable[str]) -> dict[str, None]:
+    """The macros in these texts, each once, in their order."""
+    macros: dict[str, None] = {}
+    for text in texts:
+        macros.update(dict.fromkeys(MACRO.findall(text)))
+    return macros
+
+
+def name_of(macro: str) -> str:
+    """The name of a macro, without its arguments."""
+    return re.split(r"::?|\s", macro.strip("{} "), maxsplit=1)[0]
+
+
+def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool) -> str | None:
+    """What a macro that starts there in its text is filled with; None: nothing fills it here."""
+    offset = _UTC_OFFSET.fullmatch(macro)
+    if offset is not None:
+        return _offset_time(int(offset["hours"] or 0), context)
+    parts = _PARTS.fullmatch(macro)
+    if parts is None:
+        return None
+    name = parts["name"].lower()
+    argument = parts["argument"]
+    if name in ("user", "char") and not argument:
+        return context.names.get(name) or None
+    if name in ("random", "pick"):
+        choices = _choices(parts["mark"], argument)
+        if not choices:
+            return None
+        seed = context.message_seed if name == "random" else context.chat_seed
+        return choices[int(_share(seed, macro, start) * len(choices))]
+    if name == "roll":
+        return _rolled(argument, lambda number: _share(context.message_seed, macro, start, number))
+    if name == "datetimeformat":
+        return formatted(context.now, argument.strip(), is_chinese=is_chinese)
+    plain = _PLAIN.get(name)
+    if plain is None:
+        return None
+    return plain(context.now, argument, is_chinese)
+
+
+def _newlines(_now: datetime, argument: str, _is_chinese: bool) -> str:
+    count = argument.strip(": ")
+    if not count.isdecimal():
+        return "\n"
+    return "\n" * min(int(count), _MOST_NEWLINES)
+
+
+def _nothing(_now: datetime, _argument: str, _is_chinese: bool) -> str:
+    return ""
+
+
+def _time(now: datetime, _argument: str, is_chinese: bool) -> str:
+    return formatted(now, "HH:mm" if is_chinese else "h:mm A", is_chinese=is_chinese)
+
+
+def _date(now: datetime, _argument: str, is_chinese: bool) -> str:
+    return formatted(now, "YYYY年M月D日" if is_chinese else "MMMM D, YYYY", is_chinese=is_chinese)
+
+
+def _weekday(now: datetime, _argument: str, is_chinese: bool) -> str:
+    return formatted(now, "dddd", is_chinese=is_chinese)
+
+
+def _iso_time(now: datetime, _argument: str, is_chinese: bool) -> str:
+    return formatted(now, "HH:mm", is_chinese=is_chinese)
+
+
+def _iso_date(now: datetime, _argument: str, is_chinese: bool) -> str:
+    return formatted(now, "YYYY-MM-DD", is_chinese=is_chinese)
+
+
+_PLAIN: Mapping[str, Callable[[datetime, str, bool], str]] = {
+    "newline": _newlines,
+    "noop": _nothing,
+    "//": _nothing,
+    "comment": _nothing,
+    "time": _time,
+    "date": _date,
+    "weekday": _weekday,
+    "isotime": _iso_time,
+    "isodate": _iso_date,
+}
+
+
+def _offset_time(hours: int, context: MacroContext) -> str | None:
+    """`{{time_UTC+2}}`: the time of the clock at an offset from UTC."""
+    if abs(hours) > 14:
+        return None
+    there = context.now.astimezone(timezone(timedelta(hours=hours)))
+    return formatted(there, "h:mm A", is_chinese=False)
+
+
+def _choices(mark: str, argument: str) -> list[str]:
+    """What is chosen from, as the macro lists it after its `mark`."""
+    if not argument.strip():
+        return []
+    separator = "::" if mark == "::" or "::" in argument else ","
+    return [choice.strip() for choice in argument.split(separator)]
+
+
+def _rolled(argument: str, share: Callable[[int], float]) -> str | None:
+    """The sum of the dice of `2d6+1`; `share` is where each of them falls, from 0 to below 1. None: it names none."""
+    dice = _DICE.fullmatch(argument.strip())
+    if dice is None:
+        return None
+    count = int(dice["count"] or 1)
+    sides = int(dice["only"] or dice["sides"])
+    if not 0 < count <= _MOST_DICE or not sides:
+        return None
+    total = sum(1 + int(share(number) * sides) for number in range(count))
+    return str(total + int(dice["more"] or 0))
+
+
+def _share(seed: str, *names: object) -> float:
+    """A number from 0 to below 1 that depends on these alone."""
+    text = "\0".join((seed, *map(str, names))).encode(errors="replace")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48
+
+
+def formatted(moment: datetime, pattern: str, *, is_chinese: bool) -> str:
+    """A moment in the notation of moment.js, whose tokens for words follow the language of the text."""
+
+    def part(token: re.Match[str]) -> str:
+        if token["literal"] is not None:
+            return token["literal"]
+        return _date_part(token[0], moment, is_chinese=is_chinese)
+
+    return _FORMAT.sub(part, pattern)
+
+
+def _date_part(token: str, moment: datetime, *, is_chinese: bool) -> str:
+    month = f"{moment.month}月" if is_chinese else _MONTHS[moment.month - 1]
+    weekday = (_WEEKDAYS_ZH if is_chinese else _WEEKDAYS)[moment.weekday()]
+    hour = moment.hour % 12 or 12
+    parts = {
+        "YYYY": f"{moment.year:04d}",
+        "YY": f"{moment.year % 100:02d}",
+        "MMMM": month,
+        "MMM": month if is_chinese else month[:3],
+        "MM": f"{moment.month:02d}",
+        "M": str(moment.month),
+        "DD": f"{moment.day:02d}",
+        "Do": f"{moment.day}日" if is_chinese else f"{moment.day}{_ordinal(moment.day)}",
+        "D": str(moment.day),
+        "dddd": weekday,
+        "ddd": weekday if is_chinese else weekday[:3],
+        "HH": f"{moment.hour:02d}",
+        "H": str(moment.hour),
+        "hh": f"{hour:02d}",
+        "h": str(hour),
+        "mm": f"{moment.minute:02d}",
+        "ss": f"{moment.second:02d}",
+        "A": "AM" if moment.hour < 12 else "PM",
+        "a": "am" if moment.hour < 12 else "pm",
+    }
+    return parts[token]
+
+
+def _ordinal(day: int) -> str:
+    if 10 < day % 100 < 14:
+        return "th"
+    return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")

@@ -1,0 +1,96 @@
+"""The long-term memories of a conversation as a search needs them, made once for each version of them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.conversations.recall.activation import Shelved
+from sandbox.firing.rule_index import RuleIndex, index_of_rules
+from sandbox.firing.rules import LAST_FIRED, PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Long-term memories that are switched on, and their triggers in the same order. `with_rules`: the indexes in
+    `memories` of those that have rules beside their trigger; `rules` is the index of these rules.
+    `with_last_fired`: the indexes of those whose trigger reads when it last fired. `switched_off`: the other
+    memories."""
+
+    memories: Sequence[Shelved] = ()
+    triggers: Sequence[str] = ()
+    with_rules: Sequence[int] = ()
+    with_last_fired: Sequence[int] = ()
+    switched_off: Sequence[Shelved] = ()
+    rules: RuleIndex = field(default_factory=RuleIndex)
+    documents: dict[tuple[str, str], ShortTermMemory] = field(default_factory=dict, compare=False, repr=False)
+    """The words of memories that are found by words, by the signature of the options and the name; filled when they are
+    first sought (lore_words.py)."""
+
+    @property
+    def all(self) -> Sequence[Shelved]:
+        if not self.switched_off:
+            return self.memories
+        return [*self.memories, *self.switched_off]
+
+    def __add__(self, other: Shelf) -> Shelf:
+        offset = len(self.memories)
+        memories = [*self.memories, *other.memories]
+        with_rules = [*self.with_rules, *(offset + index for index in other.with_rules)]
+        with_last_fired = [*self.with_last_fired, *(offset + index for index in other.with_last_fired)]
+        return Shelf(
+            memories=memories,
+            triggers=[*self.triggers, *other.triggers],
+            with_rules=with_rules,
+            with_last_fired=with_last_fired,
+            switched_off=[*self.switched_off, *other.switched_off],
+            rules=index_of_rules(memories, with_rules, with_last_fired),
+            documents=self.documents,
+        )
+
+
+def shelf_of(state: ConversationState) -> Shelf:
+    """The shelf of a conversation. It is made once for each version, because a prompt may search thousands."""
+    if state.shelf is None:
+        state.shelf = _shelf(state.conversation_id, state.long_term)
+    shelf: Shelf = state.shelf
+    return shelf
+
+
+def _shelf(conversation_id: str, memories: Mapping[str, LongTermMemory]) -> Shelf:
+    shelved = [Shelved(conversation_id, memory) for memory in memories.values()]
+    switched_on = [item for item in shelved if not item.memory.rules.is_off]
+    switched_off = [item for item in shelved if item.memory.rules.is_off]
+    triggers = [item.memory.trigger for item in switched_on]
+    with_rules = [index for index, item in enumerate(switched_on) if item.memory.rules is not PLAIN]
+    with_last_fired = [index for index, trigger in enumerate(triggers) if LAST_FIRED in trigger]
+    return Shelf(
+        memories=switched_on,
+        triggers=triggers,
+        with_rules=with_rules,
+        with_last_fired=with_last_fired,
+        switched_off=switched_off,
+        rules=index_of_rules(switched_on, with_rules, with_last_fired),
+    )
+
+
+class JoinedShelves:
+    """The shelves that were searched together last, as one. It is made again only when one of them has changed."""
+
+    def __init__(self) -> None:
+        self._parts: Sequence[Shelf] = ()
+        self._joined = Shelf()
+
+    def of(self, parts: Sequence[Shelf]) -> Shelf:
+        """These shelves as one, in their order."""
+        filled = [shelf for shelf in parts if shelf.memories or shelf.switched_off]
+        if len(filled) == 1:
+            return filled[0]
+        is_same = len(filled) == len(self._parts) and all(map(operator.is_, filled, self._parts))
+        if not is_same:
+            self._parts = filled
+            self._joined = reduce(operator.add, filled, Shelf())
+        return self._joined

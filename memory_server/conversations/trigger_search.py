@@ -1,0 +1,314 @@
+"""Searching long-term memories: evaluates their triggers, lets sandbox/firing decide which of them come, and keeps
+the state of the chat when what came was given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from languages import _
+from memory_server.conversations.changes import Change, ChatMoved
+from memory_server.conversations.lore_words import found_by_words
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.recall.activation import (
+    Activation,
+    Chat,
+    HeldBackMemory,
+    Shelved,
+    drawn_by_chance,
+    failed_in,
+    fired_in,
+)
+from memory_server.conversations.recall.macros import MacroContext, filled
+from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.search import SEARCH_WAIT_SECONDS
+from memory_server.conversations.services import Services
+from memory_server.conversations.shelf import JoinedShelves, Shelf, shelf_of
+from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.messages import Message
+from memory_server.kernel.nesting import DEEPEST, deeper
+from memory_server.kernel.other_words import other_words_of
+from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.times import local, moment_of
+from sandbox import Verdict
+from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
+from sandbox.firing.participants import character_name, characters_of, user_name
+from sandbox.firing.recursion import ROUND_SECONDS, Recursion, with_text_of_book
+from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed
+from sandbox.firing.rule_index import Counted, key_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """Who searches for what: the messages as they were said, the people in the chat, and the chat."""
+
+    messages: Sequence[Message]
+    participants: Mapping[str, Any]
+    session: str = ""
+    message_count: int | None = None
+    other_words: Sequence[str] = ()
+    room: int | None = None
+
+    @property
+    def seed(self) -> str:
+        """A text that is the same whenever this message of this chat is searched for."""
+        last = self.messages[-1]
+        return message_seed(self.session, self.message_count, last.time_ms, last.content)
+
+
+class TriggerSearch:
+    """Searches made in `conversation_id`; `shared_conversation` is the shared conversation, None if there is none."""
+
+    def __init__(self, conversation_id: str, services: Services, shared_conversation: str | None) -> None:
+        self.conversation_id = conversation_id
+        self._services = services
+        self._shared_conversation = shared_conversation if shared_conversation != conversation_id else None
+        self._joined = JoinedShelves()
+
+    async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
+        """All memories that a search evaluates: those of the conversation, of `also` and of the shared conversation.
+        And the conversations that cannot be read, with the file."""
+        shelves = [shelf_of(await self._services.store.read(self.conversation_id))]
+        unread: dict[str, Path | None] = {}
+        for name in dict.fromkeys((*also, self._shared_conversation)):
+            if name in (None, self.conversation_id):
+                continue
+            try:
+                shelves.append(shelf_of(await self._services.store.read(name)))
+            except StorageError as error:
+                log.warning("the triggers of a conversation were not evaluated: %s", error)
+                unread[name] = error.path
+        return self._joined.of(shelves), unread
+
+    async def search(
+        self,
+        messages: Sequence[Message],
+        *,
+        participants: Mapping[str, Any] | None = None,
+        also: Sequence[str] = (),
+        flashbacks: int | None = None,
+        session: str | None = None,
+        message_count: int | None = None,
+        other_words: Sequence[str] = (),
+        room: int | None = None,
+    ) -> Activation:
+        """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
+        without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
+        `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
+        characters beyond which the texts of books start no further entries. Nothing is changed: `keep_firings` does
+        that. Raises InvalidInput: there is no message, or the participants are nested too deeply."""
+        messages = as_said(messages)
+        if not messages:
+            raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
+        if participants and deeper(dict(participants)):
+            raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
+        usual = self._services.session
+        session = session or ("" if usual is None else usual.id)
+        occasion = Occasion(messages, participants or {}, session, message_count, other_words, room)
+        shelf, unread = await self.with_shared(also)
+        moment = await self._moment(occasion)
+        context = self._macros(occasion, moment)
+        scan = _Scan(self, shelf, occasion, moment, context)
+        verdicts = await scan.run()
+        rng = Random(self._services.rng.getrandbits(64))
+        by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
+        excluded = scan.excluded_from_chance(verdicts)
+        drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
+        return Activation(
+            activated=tuple(_filled(shelf.memories[index], context) for index in scan.rounds.activated),
+            random=tuple(_filled(shelved, context) for shelved in drawn),
+            failed=failed_in(verdicts, shelf.memories),
+            searched=len(shelf.memories),
+            unread=unread,
+            held_back=scan.held_back(),
+            chat=Chat(occasion.session, moment.messages, is_counted=message_count is not None),
+            counting=shelf.rules.counting,
+        )
+
+    async def keep_firings(self, activation: Activation, came: Iterable[Shelved], *, by: str) -> str | None:
+        """Note in the state of the chat that these memories were given. Returns a sentence if that could not be
+        written."""
+        services = self._services
+        if not activation.counting or not services.writable or services.paused() is not None:
+            return None
+        chat = activation.chat
+        counting = activation.counting
+        keys = counting.keys() & {key_of(shelved) for shelved in came}
+        counted = _as_came(sorted(keys, key=lambda key: counting[key].index), counting)
+        now_ms = services.clock()
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
+            before = state.chats.get(chat.session)
+            former = ChatState() if before is None else before
+            messages = chat.messages if chat.is_counted else former.messages + 1
+            others = _as_came([key for key in former.firings if key in counting and key not in keys], counting)
+            after = advanced(former, counted, others, messages=messages, now_ms=now_ms)
+            if chat.is_counted and after.firings == former.firings:
+                return [], None  # the host counts the messages, so nothing of this recall matters to the next one
+            return [ChatMoved.of(chat.session, ChatStep.between(before, after))], None
+
+        try:
+            await services.store.update(self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+        except (LockTimeout, StorageUnwritable) as error:
+            log.warning("the state of a chat was not written: %s", error)
+            return _("What came was not counted for cooldowns, because the conversation could not be written in time.")
+        return None
+
+    async def _moment(self, occasion: Occasion) -> ChatMoment:
+        state = await self._services.store.read(self.conversation_id)
+        chat = state.chats.get(occasion.session, ChatState())
+        counted = chat.messages + 1 if occasion.message_count is None else occasion.message_count
+        return ChatMoment(
+            messages=counted,
+            now_ms=self._services.clock(),
+            seed=f"{self.conversation_id}\0{occasion.seed}",
+            state=chat,
+            characters=characters_of(occasion.participants, self.conversation_id),
+            room=occasion.room,
+        )
+
+    def _macros(self, occasion: Occasion, moment: ChatMoment) -> MacroContext:
+        names = {"user": user_name(occasion.participants), "char": character_name(occasion.participants)}
+        return MacroContext(
+            now=local(moment.now_ms, self._services.zone),
+            names={name: meaning for name, meaning in names.items() if meaning},
+            message_seed=moment.seed,
+            chat_seed=f"{self.conversation_id}\0{occasion.session}",
+        )
+
+    async def evaluate(
+        self,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        last_fired: Mapping[int, Mapping[str, int]] | None = None,
+    ) -> Mapping[int, Verdict]:
+        return await self._services.runner.evaluate(
+            triggers,
+            context,
+            now=moment_of(self._services.clock()),
+            seed=self._services.rng.getrandbits(32),
+            last_fired=last_fired or {},
+        )
+
+    async def by_words(self, shelf: Shelf, occasion: Occasion) -> list[int]:
+        """The indexes of the memories that the messages bring to mind by words."""
+        if not shelf.rules.by_words:
+            return []
+        parameters = self._services.parameters
+        wording = parameters.wording.within(self.conversation_id)
+        now_ms = self._services.clock()
+
+        def sought() -> list[int]:
+            words = other_words_of(occasion.other_words, occasion.messages)
+            query: RecallQuery = wording.of_query(occasion.messages, now_ms, other_words=words.texts)
+            return found_by_words(shelf, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
+
+        return await asyncio.to_thread(sought)
+
+    def _context(
+        self, messages: Sequence[Message], participants: Mapping[str, Any], text_of_books: str = ""
+    ) -> dict[str, Any]:
+        """What a trigger sees (docs/reference/trigger-api.md). `text_of_books`: texts of its book that came, which are
+        searched as part of the last message."""
+        seen = [_seen(message) for message in messages]
+        seen[-1]["content"] = with_text_of_book(seen[-1]["content"], text_of_books)
+        return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
+
+
+class _Scan:
+    """The rounds of one search."""
+
+    def __init__(
+        self, search: TriggerSearch, shelf: Shelf, occasion: Occasion, moment: ChatMoment, macros: MacroContext
+    ) -> None:
+        self._search = search
+        self._shelf = shelf
+        self._occasion = occasion
+        self._moment = moment
+        self.rounds = FiringRounds(
+            shelf.memories, shelf.rules, moment, lambda index: _filled(shelf.memories[index], macros).memory.prompt
+        )
+
+    async def run(self) -> Mapping[int, Verdict]:
+        """The verdicts of the first round, after all rounds have been decided."""
+        until = time.monotonic() + ROUND_SECONDS
+        verdicts = await self._search.evaluate(self._shelf.triggers, self._context_with(""), self._last_fired())
+        by_words = await self._search.by_words(self._shelf, self._occasion)
+        recursion = Recursion(self.rounds, self._shelf.memories, self)
+        await recursion.run([*fired_in(verdicts), *by_words], until)
+        return verdicts
+
+    def held_back(self) -> tuple[HeldBackMemory, ...]:
+        """What fired in any round and does not come, each with the reason."""
+        reasons = self.rounds.held_back()
+        return tuple(HeldBackMemory(self._shelf.memories[index], reason) for index, reason in reasons.items())
+
+    def excluded_from_chance(self, verdicts: Mapping[int, Verdict]) -> frozenset[int]:
+        """What cannot come by chance: what fired, and what its rules hold back."""
+        return frozenset((*fired_in(verdicts), *self.rounds.activated, *self.rounds.barred()))
+
+    async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
+        """Those of the memories whose triggers fire where the last message has this text of a book too."""
+        triggers = [self._shelf.triggers[index] for index in indexes]
+        answers = self._last_fired()
+        asking = {place: answers[index] for place, index in enumerate(indexes) if index in answers}
+        verdicts = await self._search.evaluate(triggers, self._context_with(text_of_book), asking)
+        return [indexes[place] for place in fired_in(verdicts)]
+
+    async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> list[str]:
+        """Those of the conditions, triggers without a memory, that are true with this text of a book."""
+        verdicts = await self._search.evaluate(conditions, self._context_with(text_of_book))
+        return [conditions[place] for place in fired_in(verdicts)]
+
+    def _context_with(self, text_of_book: str) -> dict[str, Any]:
+        return self._search._context(self._occasion.messages, self._occasion.participants, text_of_book)
+
+    def _last_fired(self) -> dict[int, Mapping[str, int]]:
+        """For each trigger that asks: how many messages and milliseconds ago its memory last came."""
+        answers: dict[int, Mapping[str, int]] = {}
+        for index in self._shelf.with_last_fired:
+            shelved = self._shelf.memories[index]
+            firing = self._moment.state.firings.get(key_of(shelved))
+            answer = last_fired(firing, self._moment.messages, self._moment.now_ms)
+            if answer is not None:
+                answers[index] = answer
+        return answers
+
+
+def _filled(shelved: Shelved, context: MacroContext) -> Shelved:
+    """The memory with the macros of its text filled, if it is from a book: one of the user's own has none. Each memory
+    draws for itself, also where two have the same macro in the same place."""
+    memory = shelved.memory
+    if memory.book is None or "{{" not in memory.prompt:
+        return shelved
+    of_memory = f"\0{shelved.conversation_id}\0{memory.name}"
+    own_context = replace(
+        context,
+        message_seed=context.message_seed + of_memory,
+        chat_seed=context.chat_seed + of_memory,
+    )
+    return replace(shelved, memory=replace(memory, prompt=filled(memory.prompt, own_context)))
+
+
+def _seen(message: Message) -> dict[str, Any]:
+    """A message as a trigger sees it."""
+    fields = {
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.time_ms,
+        "name": message.name,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _as_came(keys: Iterable[str], counting: Mapping[str, Counted]) -> list[Came]:
+    """The memories of these keys, each with its rules."""
+    return [Came(key, counting[key].rules) for key in keys]

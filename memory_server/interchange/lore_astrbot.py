@@ -1,0 +1,165 @@
+"""Lorebooks of AstrBot: the YAML of its plugin lorebook_lite, whose triggers look at the one message of the user.
+
+Source: facts of the plugin's README (`trigger`, `authors_note`, logic of keywords `A&B~C`, placeholders
+`{namespace::function(...)}`). Its variables and actions have no meaning here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from languages import _
+from memory_server.interchange.lore_rows import Converted, LoreRow, RowFault, expression_of_all, is_given
+
+MAX_BYTES = 2 * 1024 * 1024
+"""Bytes of such a file at most."""
+MAX_LEVELS = 20
+"""Levels of such a file at most: libyaml takes the square of them."""
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Every scalar is text, so that a name `no` stays what was written. In C where the wheel has it."""
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+_TYPES = ("keywords", "regex", "listener")
+_COMMA = re.compile(r"""("[^"]*"|'[^']*'|[^,"']+)+""")
+_PLACEHOLDER = re.compile(r"\{\w+::\w+")
+_SENDER = re.compile(r"\{buildin::sender_name\}")
+_WITHOUT_LOGIC = ("false", "no", "off", "0")
+_TRUE = ("true", "yes", "on", "1")
+
+
+def _begins(line: bytes) -> bool:
+    """Whether a line begins the triggers of such a lorebook."""
+    if not line.startswith(b"trigger:"):
+        return False
+    value = line.removeprefix(b"trigger:").partition(b"#")[0]
+    return not value.strip()
+
+
+def document_in(data: bytes) -> Any:
+    """The value of a file in YAML that can be such a lorebook; None: it is none, too large or not YAML."""
+    if len(data) > MAX_BYTES or not any(map(_begins, data.splitlines())):
+        return None
+    text = data.decode("utf-8-sig", errors="replace")
+    try:
+        if _is_deep(text):
+            return None
+        value = yaml.load(text, _Loader)
+    except (yaml.YAMLError, RecursionError):
+        return None
+    if not is_lorebook(value):
+        return None
+    return value
+
+
+def _is_deep(text: str) -> bool:
+    """Whether it has too many levels, counted before YAML counts them. Brackets in texts count too, so that only those
+    of a flow are counted which are not closed."""
+    flow_level = 0
+    for char in text:
+        flow_level = max(0, flow_level + _STEPS.get(char, 0))
+        if flow_level > MAX_LEVELS:
+            return True
+    level = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            level += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            level -= 1
+        if level > MAX_LEVELS or isinstance(event, yaml.AliasEvent):
+            return True
+    return False
+
+
+def is_lorebook(value: Any) -> bool:
+    """Whether the value of a file is such a lorebook."""
+    triggers = value.get("trigger") if isinstance(value, dict) else None
+    if not isinstance(triggers, list) or not triggers:
+        return False
+    return isinstance(triggers[0], dict) and triggers[0].get("type") in _TYPES
+
+
+def read(value: Mapping[str, Any]) -> Converted:
+    """The triggers and author's notes of such a lorebook."""
+    rows: list[LoreRow] = []
+    broken: list[tuple[str, str]] = []
+    triggers = [trigger for trigger in value["trigger"] if isinstance(trigger, dict)]
+    for position, trigger in enumerate(triggers):
+        name = str(trigger.get("name") or position)
+        try:
+            rows.append({"uid": name, "comment": name} | _row_of(trigger))
+        except RowFault as fault:
+            broken.append((name, str(fault)))
+    notes = value.get("authors_note")
+    for position, note in enumerate(notes if isinstance(notes, list) else []):
+        if isinstance(note, dict):
+            rows.append(_of_all(note) | {"uid": f"authors_note {position}", "constant": True})
+    return Converted(rows=tuple(rows), broken=tuple(broken), program="AstrBot", lost=_lost(rows, triggers))
+
+
+def _row_of(trigger: Mapping[str, Any]) -> LoreRow:
+    """Raises RowFault: when it comes depends on what is not known here."""
+    if is_given(trigger.get("conditional")):
+        raise RowFault(_("its condition needs variables of AstrBot"))
+    row = _of_all(trigger)
+    match = str(trigger.get("match") or "")
+    kind = trigger.get("type")
+    if kind == "listener":
+        return row | {"constant": True}
+    if kind == "regex":
+        return row | {"key": [f"/{_escaped(match)}/"]}
+    uses_logic = str(trigger.get("use_logic", "true")).lower() not in _WITHOUT_LOGIC
+    parts = [part.group().strip().strip("'\"") for part in _COMMA.finditer(match)]
+    keys = [_key_of(part) if uses_logic else part for part in parts if part]
+    return row | {"key": keys, "caseSensitive": True, "matchWholeWords": False}
+
+
+def _of_all(part: Mapping[str, Any]) -> LoreRow:
+    """What triggers and author's notes have both. A message of the user is all that they look at."""
+    probability = _number(part.get("probability"), 1.0) * 100
+    content = _SENDER.sub("{{user}}", str(part.get("content") or ""))
+    order = _number(part.get("priority"), 100.0)
+    return {"content": content, "scanDepth": 1, "probability": probability, "order": order}
+
+
+def _key_of(expression: str) -> str:
+    """A key for `A&B~C&D`: A and B, and not C together with D."""
+    wanted, _tilde, unwanted = expression.partition("~")
+    wanted_parts = _parts_of(wanted)
+    unwanted_parts = _parts_of(unwanted)
+    if len(wanted_parts) == 1 and not unwanted_parts:
+        return wanted_parts[0]
+    return expression_of_all(wanted_parts, unwanted_parts, ignores_case=False)
+
+
+def _parts_of(conjunction: str) -> list[str]:
+    parts = [part.strip() for part in conjunction.split("&")]
+    return [part for part in parts if part]
+
+
+def _escaped(expression: str) -> str:
+    """An expression of Python between slashes: a slash in it must not end it."""
+    return re.sub(r"(?<!\\)/", r"\\/", expression)
+
+
+def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Sentences about what the form has and world info not."""
+    with_actions = [trigger for trigger in triggers if is_given(trigger.get("actions"))]
+    blocking = [trigger for trigger in triggers if str(trigger.get("block", "")).lower() in _TRUE]
+    with_placeholders = [row for row in rows if _PLACEHOLDER.search(row["content"]) is not None]
+    counts = {
+        _("triggers that carry out actions"): len(with_actions),
+        _("triggers that keep later ones from coming (block)"): len(blocking),
+        _("entries with placeholders of AstrBot, which stay as they are"): len(with_placeholders),
+    }
+    return tuple(_("{what}: {count:,}", what, count) for what, count in counts.items() if count)
+
+
+def _number(value: Any, usual: float) -> float:
+    """A number that is written as text; `usual`: there is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return usual

@@ -1,0 +1,332 @@
+"""Lorebooks of programs that have a form of their own: NovelAI, Agnai, RisuAI, KoboldAI, AI Dungeon and AstrBot. Each
+becomes entries with the names of world info, which lorebooks.py reads.
+
+Sources: facts of SillyTavern's importers (public/scripts/world-info.js: convertNovelLorebook, convertAgnaiMemoryBook,
+convertRisuLorebook), of RisuAI's lorebook.svelte.ts, and of public files of each program. What a form has more than
+world info is counted and named, and not guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from languages import N_, _
+from memory_server.interchange import lore_astrbot
+from memory_server.interchange.incoming import list_of
+from memory_server.interchange.lore_rows import Converted, LoreRow, RowFault, expression_of_all, is_given
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A form: which program has it, how it is told, and what reads it."""
+
+    program: str
+    is_form: Callable[[Any], bool]
+    read: Callable[[Any], Converted]
+
+
+def converted(value: Any) -> Converted | None:
+    """The lorebook in the value of a file, with rows of world info; None: it has none of these forms."""
+    for form in _FORMS:
+        if form.is_form(value):
+            return form.read(value)
+    return None
+
+
+def program_of(value: Any) -> str:
+    """The program whose form this value has; "": it has none of these forms."""
+    for form in _FORMS:
+        if form.is_form(value):
+            return form.program
+    return ""
+
+
+def _rows(values: Iterable[Any], row_of: Callable[[Mapping[str, Any]], LoreRow | None]) -> Converted:
+    """What `row_of` makes of each entry. An entry for which it gives None is no entry, but a heading. An id stays the
+    uid of its entry as long as no other entry has it; the others are counted through."""
+    rows: list[LoreRow] = []
+    broken: list[tuple[str, str]] = []
+    uids: set[str] = set()
+    for position, entry in enumerate(values):
+        uid = str(position)
+        if isinstance(entry, dict):
+            uid = str(entry.get("id") or entry.get("uid") or position)
+        if uid in uids:
+            uid = f"{uid}#{position}"
+        uids.add(uid)
+        if not isinstance(entry, dict):
+            broken.append((uid, _("it is not an object")))
+            continue
+        try:
+            row = row_of(entry)
+        except RowFault as fault:
+            broken.append((uid, str(fault)))
+            continue
+        if row is not None:
+            rows.append({"uid": uid} | row)
+    return Converted(rows=tuple(rows), broken=tuple(broken))
+
+
+def _named(name: Any) -> str:
+    return " ".join(str(name or "").split())
+
+
+def _counted(values: Iterable[Any], fields: Mapping[str, str]) -> tuple[str, ...]:
+    """How many entries have each of these fields set, in the words that stand beside its name."""
+    entries = [entry for entry in values if isinstance(entry, dict)]
+    lines: list[str] = []
+    for field, what in fields.items():
+        count = sum(is_given(entry.get(field)) for entry in entries)
+        if count:
+            lines.append(_("{what}: {count:,}", _(what), count))
+    return tuple(lines)
+
+
+# NovelAI
+
+_NOVELAI_LOST = {
+    "advancedConditions": N_("entries with further conditions (advancedConditions)"),
+    "loreBiasGroups": N_("entries that make phrases more or less likely (loreBiasGroups)"),
+}
+_CONJUNCTION = re.compile(r"\s&\s")
+
+
+def _novelai_book(value: Any) -> Mapping[str, Any] | None:
+    """The lorebook in a file of NovelAI: alone, or in a story or a scenario."""
+    if not isinstance(value, dict):
+        return None
+    for book in (value, value.get("lorebook"), _object(value.get("content")).get("lorebook")):
+        if isinstance(book, dict) and "lorebookVersion" in book and isinstance(book.get("entries"), list):
+            return book
+    return None
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """An object of JSON; empty if it is another value."""
+    if not isinstance(value, dict):
+        return {}
+    return value
+
+
+def _read_novelai(value: Any) -> Converted:
+    book = _novelai_book(value) or {}
+    disabled_categories: set[Any] = set()
+    for category in map(_object, list_of(book.get("categories"))):
+        if category.get("enabled") is False:
+            disabled_categories.add(category.get("id"))
+
+    def row_of(entry: Mapping[str, Any]) -> LoreRow:
+        is_enabled = entry.get("enabled", True) and entry.get("category") not in disabled_categories
+        return {
+            "key": [_novelai_key(str(key)) for key in list_of(entry.get("keys"))],
+            "comment": _named(entry.get("displayName")),
+            "content": str(entry.get("text") or ""),
+            "constant": bool(entry.get("forceActivation")),
+            "order": _object(entry.get("contextConfig")).get("budgetPriority"),
+            "disable": not is_enabled,
+        }
+
+    entries = list_of(book.get("entries"))
+    title = value.get("title") or _object(value.get("metadata")).get("title")
+    lost = _counted(entries, _NOVELAI_LOST)
+    if book is not value:
+        lost = (*lost, _STORY)
+    return _rows(entries, row_of).of_book("NovelAI", _named(title), lost)
+
+
+def _novelai_key(key: str) -> str:
+    """A key as world info has it; `a & b` wants both, which is an expression."""
+    if key.startswith("/"):
+        return key
+    parts = [part.strip() for part in _CONJUNCTION.split(key)]
+    wanted = [part for part in parts if part]
+    if len(wanted) < 2:
+        return key
+    return expression_of_all(wanted, ignores_case=True)
+
+
+# Agnai
+
+
+def _is_agnai(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("kind") == "memory" and isinstance(value.get("entries"), list)
+
+
+def _read_agnai(value: Any) -> Converted:
+    def row_of(entry: Mapping[str, Any]) -> LoreRow:
+        return {
+            "key": [str(key) for key in list_of(entry.get("keywords"))],
+            "comment": _named(entry.get("name")),
+            "content": str(entry.get("entry") or ""),
+            "order": entry.get("weight"),
+            "disable": not entry.get("enabled", True),
+        }
+
+    entries = list_of(value["entries"])
+    priorities = {entry.get("priority") for entry in entries if isinstance(entry, dict)}
+    lost: tuple[str, ...] = ()
+    if len(priorities) > 1:
+        lost = (_("which entries come first where there is no room for all (priority)"),)
+    return _rows(entries, row_of).of_book("Agnai", _named(value.get("name")), lost)
+
+
+# RisuAI
+
+_RISU_MODULE_LOST = {
+    "regex": N_("scripts that change texts (regex)"),
+    "trigger": N_("programs of the module (trigger)"),
+    "triggerscript": N_("programs of the module (triggerscript)"),
+    "cjs": N_("programs of the module (cjs)"),
+    "assets": N_("pictures and other files of the module"),
+}
+
+
+def _risu_module(value: Any) -> Mapping[str, Any] | None:
+    """A module of RisuAI, also as the bare object that editors write."""
+    if not isinstance(value, dict):
+        return None
+    if value.get("type") == "risuModule":
+        return _object(value.get("module"))
+    is_bare = isinstance(value.get("lorebook"), list) and isinstance(value.get("name"), str)
+    if not is_bare or "entries" in value:
+        return None
+    return value
+
+
+def _is_risu_book(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("type") == "risu" and isinstance(value.get("data"), list)
+
+
+def _risu_row(entry: Mapping[str, Any]) -> LoreRow | None:
+    if entry.get("mode") == "folder":
+        return None
+    if entry.get("mode") == "child":
+        raise RowFault(_("it is a copy of another entry for a second place"))
+    extensions = _object(entry.get("extentions", entry.get("extensions")))  # RisuAI spells it so
+    return {
+        "key": entry.get("key"),
+        "keysecondary": entry.get("secondkey"),
+        "selective": bool(entry.get("selective")),
+        "comment": _named(entry.get("comment")),
+        "content": str(entry.get("content") or ""),
+        "constant": bool(entry.get("alwaysActive")) or entry.get("mode") == "constant",
+        "order": entry.get("insertorder", entry.get("order")),
+        "probability": entry.get("activationPercent"),
+        "use_regex": bool(entry.get("useRegex")),
+        "caseSensitive": extensions.get("risu_case_sensitive"),
+    }
+
+
+def _read_risu_book(value: Any) -> Converted:
+    return _rows(value["data"], _risu_row).of_book("RisuAI", "", ())
+
+
+def _read_risu_module(value: Any) -> Converted:
+    module = _risu_module(value) or {}
+    lost = tuple(loss for field, loss in _RISU_MODULE_LOST.items() if is_given(module.get(field)))
+    return _rows(list_of(module.get("lorebook")), _risu_row).of_book("RisuAI", _named(module.get("name")), lost)
+
+
+# KoboldAI
+
+_STORY = N_("the text of the story: it is not a chat of messages")
+
+
+def _is_kobold(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("worldinfo"), list)
+
+
+def _read_kobold(value: Any) -> Converted:
+    def row_of(entry: Mapping[str, Any]) -> LoreRow | None:
+        if not is_given(entry.get("key")) and not is_given(entry.get("content")):
+            return None
+        return {
+            "key": entry.get("key"),
+            "keysecondary": entry.get("keysecondary"),
+            "excludedKeys": entry.get("keyanti"),
+            "selective": bool(entry.get("selective")),
+            "comment": _named(entry.get("comment")),
+            "content": str(entry.get("content") or ""),
+            "constant": bool(entry.get("constant")),
+            "probability": entry.get("probability"),
+            "disable": bool(entry.get("widisabled")),
+        }
+
+    lost: list[str] = []
+    if is_given(value.get("prompt")) or is_given(value.get("actions")):
+        lost.append(_STORY)
+    if is_given(value.get("memory")) or is_given(value.get("authorsnote")):
+        lost.append(_("memory and author's note of the story, which its client puts into the prompt"))
+    return _rows(value["worldinfo"], row_of).of_book("KoboldAI", "", tuple(lost))
+
+
+# AI Dungeon
+
+_CARDS = ("storyCards", "worldInfo")
+
+
+def _story_cards(value: Any) -> Sequence[Any] | None:
+    """The story cards (world info, as they were called before) of AI Dungeon: a list of them alone, or in an adventure
+    or a scenario."""
+    if isinstance(value, list):
+        return value if _are_story_cards(value) else None
+    if not isinstance(value, dict):
+        return None
+    for holder in (value, _object(value.get("data"))):
+        for name in _CARDS:
+            cards = holder.get(name)
+            if _are_story_cards(cards):
+                return list_of(cards)
+    return None
+
+
+def _are_story_cards(value: Any) -> bool:
+    """Whether a value is a list that begins with a story card."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return False
+    return isinstance(value[0].get("keys"), str) and ("value" in value[0] or "entry" in value[0])
+
+
+def _is_novelai(value: Any) -> bool:
+    return _novelai_book(value) is not None
+
+
+def _is_risu_module(value: Any) -> bool:
+    return _risu_module(value) is not None
+
+
+def _is_ai_dungeon(value: Any) -> bool:
+    return _story_cards(value) is not None
+
+
+def _read_ai_dungeon(value: Any) -> Converted:
+    def row_of(card: Mapping[str, Any]) -> LoreRow:
+        keys = str(card.get("keys") or "").split(",")
+        return {
+            "key": [key.strip() for key in keys],
+            "comment": _named(card.get("title") or card.get("name")),
+            "content": str(card.get("value") or card.get("entry") or ""),
+            # Keys match inside of words there. An author who does not want that writes a blank behind a key.
+            "matchWholeWords": any(key.endswith(" ") for key in keys),
+        }
+
+    lost: tuple[str, ...] = ()
+    title = ""
+    if isinstance(value, dict):
+        lost = (_STORY,)
+        title = _named(value.get("title"))
+    return _rows(_story_cards(value) or (), row_of).of_book("AI Dungeon", title, lost)
+
+
+_FORMS = (
+    _Form("NovelAI", _is_novelai, _read_novelai),
+    _Form("Agnai", _is_agnai, _read_agnai),
+    _Form("RisuAI", _is_risu_book, _read_risu_book),
+    _Form("RisuAI", _is_risu_module, _read_risu_module),
+    _Form("KoboldAI", _is_kobold, _read_kobold),
+    _Form("AI Dungeon", _is_ai_dungeon, _read_ai_dungeon),
+    _Form("AstrBot", lore_astrbot.is_lorebook, lore_astrbot.read),
+)

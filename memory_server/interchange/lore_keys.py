@@ -1,0 +1,210 @@
+"""The keys of a lore entry as a trigger that a person can read.
+
+Sources: facts of SillyTavern's public/scripts/world-info.js. SillyTavern looks for keys in the last `scanDepth`
+messages joined together, each behind a mark and the name of its speaker. A key `/re/flags` is an expression; otherwise
+upper case counts only if that is set. With whole words, a single word must stand between characters that are not ASCII
+word characters; several words are a substring.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from languages import Sentence
+from memory_server.conversations.recall import macros
+from memory_server.interchange.lorebooks import Book, LoreEntry
+from sandbox import literals
+from sandbox.firing.rules import ScoredKeys
+
+SILLYTAVERN_DEPTH = 2
+"""Messages that SillyTavern scans unless its user says otherwise (world_info_depth)."""
+NAMED = "named"
+"""The scope of match_keys with the names of speakers."""
+ANYBODY = "any"
+"""The scope of match_keys without them."""
+_EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
+_OPEN_SLASH = re.compile(r"(^|[^\\])/")
+_SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
+_ASCII = re.compile(r"[!-~]")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
+_FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
+"""What a condition on keys is in JavaScript, around the call that looks for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for an entry that does not say it: the settings of its owner's SillyTavern. `names`: the meanings of
+    `char` and `user`. `recursion`: the texts of a book that came are searched too. `speakers`: the names of speakers
+    are part of what is searched. `group_scoring`: in groups, the number of keys counts."""
+
+    depth: int | None = None
+    whole_words: bool = True
+    case_sensitive: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    recursion: bool = True
+    speakers: bool = True
+    group_scoring: bool = False
+
+    def named(self, text: str, spelled: Callable[[str], str] = str) -> str:
+        """The text with the names in place of their macros, as far as they are known; each name as `spelled` has it."""
+
+        def name_of(macro: re.Match[str]) -> str:
+            name = self.names.get(macro[0].strip("{}").lower())
+            if name is None:
+                return macro[0]
+            return spelled(name)
+
+        return macros.MACRO.sub(name_of, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A key with the form of an expression: its body and its flags."""
+
+    body: str
+    flags: str
+
+    @property
+    def text(self) -> str:
+        """The expression as the key has it."""
+        return f"/{self.body}/{self.flags}"
+
+    @property
+    def literal(self) -> str:
+        """The expression as a literal of JavaScript, which stands in one line and looks for one place."""
+        line = self.body.replace("\r", r"\r").replace("\n", r"\n")
+        flags = self.flags.replace("g", "").replace("y", "")
+        return f"/{line}/{flags}"
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether it looks for an end of all scanned text."""
+        if "m" in self.flags:
+            return False
+        return self.body.startswith("^") or (self.body.endswith("$") and not self.body.endswith("\\$"))
+
+
+def expressions(book: Book, defaults: Defaults = Defaults()) -> list[str]:
+    """The keys with the form of an expression. `KeyWriter` must be told which of them V8 does not compile."""
+    texts: list[str] = []
+    for entry in book.entries:
+        for key in keys_of(entry):
+            expression = _parsed(key, entry, defaults)
+            if expression is not None:
+                texts.append(expression.text)
+    return texts
+
+
+def keys_of(entry: LoreEntry) -> Iterator[str]:
+    """All keys of an entry."""
+    yield from entry.keys
+    yield from entry.secondary
+    for condition in entry.conditions:
+        yield from condition.keys
+
+
+def _parsed(key: str, entry: LoreEntry, defaults: Defaults) -> Expression | None:
+    """A key as an expression; None: it is plain text."""
+    match = _EXPRESSION.fullmatch(defaults.named(key, _without_syntax))
+    if match is not None and not _OPEN_SLASH.search(match["body"]):
+        return Expression(match["body"], match["flags"])
+    if not entry.all_regex:
+        return None
+    return Expression(key.replace("/", r"\/"), "")
+
+
+def _without_syntax(name: str) -> str:
+    """A name as an expression that looks for just this name."""
+    return _SYNTAX.sub(r"\\\g<0>", name)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWriter:
+    """Writes the keys of `entry`, which are sought in the last `depth` messages. `invalid`: expressions that V8 does
+    not compile. `lost` receives a sentence for each thing that a key says and its literal does not."""
+
+    entry: LoreEntry
+    depth: int
+    defaults: Defaults
+    invalid: Collection[str]
+    lost: list[Sentence]
+
+    @property
+    def scope(self) -> str:
+        """The scope of match_keys."""
+        if self.defaults.speakers:
+            return NAMED
+        return ANYBODY
+
+    def conditions(self) -> list[str]:
+        """The conditions of the entry on keys, which must all hold."""
+        entry = self.entry
+        primary = self._literals(entry.keys)
+        wants_all = entry.secondary and entry.logic == "AND_ALL" and not entry.conditions
+        if len(primary) == 1 and wants_all:
+            return [self._call("match_keys_all", [*primary, *self._literals(entry.secondary)])]
+        conditions: list[str] = []
+        if primary:
+            conditions.append(_FORMS["AND_ANY"].format(self._call("match_keys", primary)))
+        if entry.secondary:
+            conditions.append(self._condition(entry.secondary, entry.logic))
+        conditions += [self._condition(condition.keys, condition.logic) for condition in entry.conditions]
+        return conditions
+
+    def scored_keys(self) -> ScoredKeys:
+        """The keys as they are counted where the number of them decides a group."""
+        secondary: tuple[str, ...] = ()
+        if self.entry.logic.startswith("AND"):
+            secondary = tuple(self._literals(self.entry.secondary))
+        return ScoredKeys(
+            primary=tuple(self._literals(self.entry.keys)),
+            secondary=secondary,
+            logic=self.entry.logic,
+            call=f"context.messages, [{{}}], '{self.scope}', {self.depth}",
+        )
+
+    def _condition(self, keys: Sequence[str], logic: str) -> str:
+        function = "match_keys_all" if logic.endswith("ALL") else "match_keys"
+        return _FORMS[logic].format(self._call(function, self._literals(keys)))
+
+    def _call(self, function: str, keys: Sequence[str]) -> str:
+        return literals.call(function, keys, depth=self.depth, scope=self.scope)
+
+    def _literals(self, keys: Sequence[str]) -> list[str]:
+        return [self._literal(key) for key in keys]
+
+    def _literal(self, key: str) -> str:
+        """A key as match_keys takes it: a string if that means the same, otherwise an expression."""
+        expression = _parsed(key, self.entry, self.defaults)
+        if expression is None:
+            return self._plain(self.defaults.named(key))
+        if expression.text in self.invalid:
+            self.lost.append(
+                Sentence("key {key}: not a valid expression; it is looked for as plain text, as SillyTavern does", key)
+            )
+            return self._plain(self.defaults.named(key))
+        if expression.is_anchored:
+            self.lost.append(
+                Sentence("key {key}: ^ and $ are the ends of one message here, not of all scanned text", key)
+            )
+        return expression.literal
+
+    def _plain(self, text: str) -> str:
+        entry = self.entry
+        is_exact = self.defaults.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
+        is_whole = self.defaults.whole_words if entry.whole_words is None else entry.whole_words
+        if re.search(r"\s", text):
+            is_whole = False
+        begins_in_word = _ASCII_WORD.match(text[0]) is not None
+        ends_in_word = _ASCII_WORD.match(text[-1]) is not None
+        has_ideograph = literals.has_ideograph(text)
+        is_foreign = has_ideograph or not (_ASCII.match(text[0]) and _ASCII.match(text[-1]))
+        # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
+        is_marked = is_whole and not is_foreign and not (begins_in_word and ends_in_word)
+        means_the_same = has_ideograph or is_whole or not (begins_in_word or ends_in_word)
+        if not is_exact and not is_marked and means_the_same:
+            return literals.string(text)
+        flags = "" if is_exact else "i"
+        return literals.expression(text, flags, whole=is_whole and not is_foreign)

@@ -1,0 +1,375 @@
+"""Lorebooks as other programs keep them: SillyTavern's world info, and character books (also inside cards of version 2
+and 3). Each entry becomes a value with the names and meanings of world info; lore_memories.py makes memories of them.
+
+Sources: facts of SillyTavern's public/scripts/world-info.js (fields, defaults, the order of selectiveLogic) and of the
+character card specifications V2 and V3 (character_book, use_regex, decorators).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from languages import _
+from memory_server.interchange import lore_astrbot, lore_decorators, lore_forms
+from memory_server.interchange.incoming import NotThisFormat, document, fields_of
+from memory_server.interchange.lore_decorators import Decorators
+from sandbox.firing.rule_fields import group_names
+from sandbox.firing.rules import USUAL_ORDER, CharacterRule, GroupRules, RecursionRules
+
+T = TypeVar("T")
+LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")
+"""The logics of the secondary keys, by the number that the file holds."""
+_BOOK_NAMES = {
+    "keys": "key",
+    "secondary_keys": "keysecondary",
+    "insertion_order": "order",
+    "id": "uid",
+    "case_sensitive": "caseSensitive",
+}
+"""What a character book calls a field of world info; its `extensions` use snake_case for the others."""
+_CARD = (
+    *("description", "personality", "scenario", "first_mes", "mes_example", "alternate_greetings"),
+    *("group_only_greetings", "system_prompt", "post_history_instructions", "creator_notes", "assets"),
+)
+"""Fields of a card that its client puts into the prompt or shows."""
+_SNAKE = re.compile(r"_([a-z])")
+_POSITIONS = {"before_char": 0, "after_char": 1}
+"""The two words of a character book for a position, by the number that world info has for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCondition:
+    """Keys that must be there or not, beside those of the entry. `logic`: one of LOGICS, as for the secondary keys."""
+
+    keys: tuple[str, ...]
+    logic: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoreEntry:
+    """One entry, with the names and meanings of world info. `depth`, `sticky`, `cooldown`, `delay`, `every`: messages.
+    None: the default. `fields`: all fields, as the file has them. `content` has no lines of decorators: what they say
+    is in the fields.
+
+    `conditions`: further ones on keys, which must hold too; the first one is in `secondary` and `logic` where the entry
+    has no secondary keys of its own. `every`: it comes only where the number of messages is a multiple; 0: always.
+    `once`: it never comes again after it came; `stays`: it always comes after it came. `is_forbidden`: it never comes
+    (and is not enabled). `recursion`: `is_on` is False there, because no entry says it. `character_tags`: those of its
+    filter, kept only to name them: no tag is known here. `placement`: where decorators put the text, by their names.
+    `unknown_decorators`: the lines that have no meaning here.
+    """
+
+    uid: str
+    title: str
+    content: str
+    keys: tuple[str, ...]
+    secondary: tuple[str, ...]
+    logic: str
+    constant: bool
+    enabled: bool
+    all_regex: bool
+    depth: int | None
+    whole_words: bool | None
+    case_sensitive: bool | None
+    probability: float
+    order: float
+    sticky: int
+    cooldown: int
+    delay: int
+    group: GroupRules
+    recursion: RecursionRules
+    characters: CharacterRule
+    character_tags: tuple[str, ...]
+    ignores_budget: bool
+    vectorized: bool
+    outlet: str
+    fields: Mapping[str, Any]
+    conditions: tuple[KeyCondition, ...] = ()
+    every: int = 0
+    once: bool = False
+    stays: bool = False
+    is_forbidden: bool = False
+    placement: Mapping[str, str] = field(default_factory=dict)
+    unknown_decorators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A lorebook. `name`: as the file has it; "": it has none. `depth`: messages that its entries scan by default;
+    None: not given. `broken`: uid and fault of each entry that cannot be read. `character`: whose card it is in;
+    `unread`: what else is in the card. `is_on`: whether its owner has it switched on. `program`: which program's form
+    it has; "": SillyTavern's or that of the card specifications. `lost`: sentences about what that form has and this
+    one not."""
+
+    entries: tuple[LoreEntry, ...]
+    depth: int | None
+    broken: tuple[tuple[str, str], ...] = ()
+    character: str | None = None
+    unread: tuple[str, ...] = ()
+    name: str = ""
+    is_on: bool = True
+    program: str = ""
+    lost: tuple[str, ...] = ()
+
+
+def read_book(data: bytes) -> Book:
+    """The lorebook in a file. Raises NotThisFormat."""
+    value = lore_astrbot.document_in(data)
+    if value is None:
+        value = document(data)
+    return book_of(value)
+
+
+def book_of(value: Any) -> Book:
+    """The lorebook in the value of a JSON file. Raises NotThisFormat."""
+    converted = lore_forms.converted(value)
+    if converted is None:
+        return _book_of(value)
+    book = _book_of({"name": converted.name, "entries": dict(enumerate(converted.rows))})
+    return replace(book, program=converted.program, lost=converted.lost, broken=(*converted.broken, *book.broken))
+
+
+def _book_of(value: Any) -> Book:
+    book = _entries_of(value)
+    entries: list[LoreEntry] = []
+    broken: list[tuple[str, str]] = []
+    for uid, row in _rows(book["entries"]):
+        try:
+            if not isinstance(row, dict):
+                raise TypeError(_("it is not an object"))
+            entries.append(_entry(uid, _as_world_info(row)))
+        except (TypeError, ValueError, OverflowError) as error:
+            broken.append((uid, str(error)))
+    if broken and not entries:
+        raise NotThisFormat(
+            "cannot be used: entry {entry}: {reason}; export the lorebook again.", broken[0][0], broken[0][1]
+        )
+    card = value if "character_book" in value else fields_of(value.get("data"))
+    character = None
+    unread: tuple[str, ...] = ()
+    if "character_book" in card:
+        character = str(card.get("name") or "").strip() or None
+    if character is not None:
+        unread = tuple(field for field in _CARD if card.get(field))
+    return Book(
+        entries=tuple(entries),
+        depth=_whole(book.get("scan_depth")),
+        broken=tuple(broken),
+        character=character,
+        unread=unread,
+        name=" ".join(str(book.get("name") or "").split()),
+    )
+
+
+def _rows(entries: Any) -> Iterable[tuple[str, Any]]:
+    """The rows of a book by their uids, or else by their numbers."""
+    if isinstance(entries, dict):
+        return entries.items()
+    return [(f"#{number}", row) for number, row in enumerate(entries, start=1)]
+
+
+def _entries_of(value: Any) -> Mapping[str, Any]:
+    outer = value if isinstance(value, dict) else {}
+    data = outer.get("data")
+    inner = data if isinstance(data, dict) else {}
+    # `inner` alone: a lorebook of card specification V3, with `spec: lorebook_v3`.
+    for book in (outer, outer.get("character_book"), inner, inner.get("character_book")):
+        if isinstance(book, dict) and isinstance(book.get("entries"), dict | list):
+            return book
+    if isinstance(value, dict) and "spec" in value:
+        raise NotThisFormat(
+            "is a character card without a character book: it has no memories; export its lorebook as JSON."
+        )
+    if isinstance(value, list):
+        raise NotThisFormat("is a list and not a lorebook; name its format with --format.")
+    raise NotThisFormat('has no `entries`; export the lorebook from SillyTavern as JSON ({"entries": {"0": ...}}).')
+
+
+def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entry of either form, with the names of world info."""
+    if "keys" not in row:
+        return dict(row)
+    fields: dict[str, Any] = {}
+    extensions = row.get("extensions")
+    if isinstance(extensions, dict):
+        fields = {_camel_case(name): value for name, value in extensions.items()}
+    fields.setdefault("selective", bool(row.get("selective")))
+    for name, value in row.items():
+        if name in ("extensions", "enabled") or (name == "case_sensitive" and value is None):
+            continue
+        if name == "position" and "position" in fields:
+            continue  # the one in the extensions is finer
+        fields[_BOOK_NAMES.get(name, name)] = value
+    is_enabled = row.get("enabled", not row.get("disable", False))
+    return fields | {"disable": not is_enabled}
+
+
+def _camel_case(name: str) -> str:
+    return _SNAKE.sub(lambda letter: letter[1].upper(), name)
+
+
+def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
+    """Raises TypeError, ValueError or OverflowError if a field has a value that it cannot have."""
+    logic = _logic_of(row)
+    keys = _keys(row.get("key"))
+    if row.get("uid") is not None:
+        uid = str(row["uid"])
+    decorators, content = lore_decorators.decorators_in(str(row.get("content") or ""))
+    conditions = _conditions(row, logic, decorators)
+    first_condition = conditions[0] if conditions else KeyCondition((), logic)
+    character_filter = row.get("characterFilter")
+    character_fields = character_filter if isinstance(character_filter, dict) else {}
+    return LoreEntry(
+        uid=str(uid),
+        title=_title_of(row, keys, str(uid)),
+        content=content,
+        keys=keys,
+        secondary=first_condition.keys,
+        logic=first_condition.logic,
+        constant=bool(row.get("constant")) or decorators.is_constant,
+        enabled=not row.get("disable", False) and not decorators.is_forbidden,
+        all_regex=bool(row.get("use_regex")) and not row.keys() >= _OF_SILLYTAVERN,
+        depth=_first(decorators.scan_depth, _whole(row.get("scanDepth"))),
+        whole_words=_first(decorators.whole_words, _switch(row.get("matchWholeWords"))),
+        case_sensitive=_switch(row.get("caseSensitive")),
+        probability=_first(decorators.probability, _probability_of(row)),
+        order=_first(decorators.order, _number(row.get("order"), USUAL_ORDER)),
+        sticky=_whole(row.get("sticky")) or 0,
+        cooldown=_whole(row.get("cooldown")) or 0,
+        delay=max(_whole(row.get("delay")) or 0, decorators.after or 0),
+        group=_group_of(row),
+        recursion=_recursion_of(row, decorators),
+        characters=CharacterRule(_keys(character_fields.get("names")), bool(character_fields.get("isExclude"))),
+        character_tags=_keys(character_fields.get("tags")),
+        ignores_budget=bool(row.get("ignoreBudget")),
+        vectorized=bool(row.get("vectorized")),
+        outlet=_outlet(row),
+        fields=row,
+        conditions=conditions[1:],
+        every=decorators.every or 0,
+        once=decorators.once,
+        stays=decorators.stays,
+        is_forbidden=decorators.is_forbidden,
+        placement=decorators.placement,
+        unknown_decorators=decorators.unknown,
+    )
+
+
+def _logic_of(row: Mapping[str, Any]) -> str:
+    number = int(row.get("selectiveLogic") or 0)
+    if not 0 <= number < len(LOGICS):
+        raise ValueError(_("selectiveLogic is {number}, but only 0 to {logics} are known", number, len(LOGICS) - 1))
+    return LOGICS[number]
+
+
+def _title_of(row: Mapping[str, Any], keys: Sequence[str], uid: str) -> str:
+    """What people call the entry: its title, its first key, or else its uid."""
+    title = row.get("comment") or row.get("name") or row.get("title")
+    if not title:
+        title = keys[0] if keys else _("entry {uid}", uid)
+    return " ".join(str(title).split())
+
+
+def _probability_of(row: Mapping[str, Any]) -> float:
+    """In per cent."""
+    probability = row.get("probability") if row.get("useProbability", True) else None
+    return _number(probability, 100.0)
+
+
+def _conditions(row: Mapping[str, Any], logic: str, decorators: Decorators) -> tuple[KeyCondition, ...]:
+    """All conditions on keys beside those of the entry itself; its secondary keys first."""
+    secondary = _keys(row.get("keysecondary")) if row.get("selective", True) else ()
+    excluded = (*_keys(row.get("excludedKeys")), *decorators.excluded)
+    conditions = [KeyCondition(secondary, logic), KeyCondition(excluded, "NOT_ANY")]
+    conditions += [KeyCondition(keys, "AND_ANY") for keys in decorators.additional]
+    conditions += [KeyCondition(keys, "NOT_ALL") for keys in decorators.excluded_together]
+    return tuple(condition for condition in conditions if condition.keys)
+
+
+def _first(decorated: T | None, usual: T) -> T:
+    """What a decorator says, or else what the field says."""
+    if decorated is None:
+        return usual
+    return decorated
+
+
+def _group_of(row: Mapping[str, Any]) -> GroupRules:
+    groups = row.get("group")
+    if isinstance(groups, str):
+        names = group_names(groups)
+    else:
+        names = [str(name).strip() for name in groups or ()]
+    return GroupRules(
+        names=tuple(dict.fromkeys(filter(None, names))),
+        weight=_number(row.get("groupWeight"), USUAL_ORDER),
+        overrides=bool(row.get("groupOverride")),
+        is_scored=bool(row.get("useGroupScoring")),
+    )
+
+
+def _recursion_of(row: Mapping[str, Any], decorators: Decorators) -> RecursionRules:
+    level = row.get("delayUntilRecursion")
+    if level is True:
+        level = 1
+    return RecursionRules(
+        is_excluded=bool(row.get("excludeRecursion")) or decorators.excluded_from_recursion,
+        is_prevented=_first(decorators.prevents_recursion, bool(row.get("preventRecursion"))),
+        level=_whole(level) or 0,
+    )
+
+
+_OF_SILLYTAVERN = frozenset(("excludeRecursion", "selectiveLogic", "useProbability"))
+"""Fields that SillyTavern writes into the extensions of each entry of a card. It also writes `use_regex: true` into
+each of them, and reads no key as an expression because of that."""
+_OUTLET = 7
+"""The position of an entry that comes only where a template of its client names its outlet."""
+
+
+def _outlet(row: Mapping[str, Any]) -> str:
+    """The outlet in which alone an entry stands; "": it stands in the prompt."""
+    if row.get("position") != _OUTLET:
+        return ""
+    return str(row.get("outletName") or "?")
+
+
+def placement_of(entry: LoreEntry) -> dict[str, Any]:
+    """Where the client puts an entry, for hosts that place texts themselves: the fields that the file has, or what its
+    decorators say."""
+    fields = {name: entry.fields.get(name) for name in ("position", "depth", "role")}
+    fields["position"] = _POSITIONS.get(str(fields["position"]), fields["position"])
+    numbers = {name: value for name, value in fields.items() if type(value) is int}
+    return numbers | lore_decorators.placement_fields(entry.placement)
+
+
+def _keys(value: Any) -> tuple[str, ...]:
+    """A list of keys; older files hold one text with commas."""
+    listed_keys = value.split(",") if isinstance(value, str) else value or []
+    keys = [str(key).strip() for key in listed_keys]
+    return tuple(dict.fromkeys(filter(None, keys)))
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number; None: there is none."""
+    if value is None or value is False or value == "":
+        return None
+    return int(value)
+
+
+def _number(value: Any, usual: float) -> float:
+    """A number; `usual`: there is none. Raises ValueError: it is not finite, or no number."""
+    if value is None or value == "":
+        return usual
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(_("{value} is not a number", value))
+    return number
+
+
+def _switch(value: Any) -> bool | None:
+    if not isinstance(value, bool):
+        return None
+    return value

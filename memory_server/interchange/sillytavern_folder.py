@@ -1,0 +1,303 @@
+"""A folder of SillyTavern, read as one: the chats of each conversation, and its books, on where they are on there.
+Pure.
+
+A chat belongs to the conversation of its character, the chat of a group to that of the group. A book that is on
+everywhere belongs to the conversation that all others share; the book of a character, a chat or a persona to theirs, so
+that one book may stand in several. A book that is on nowhere is off. Of a card with a book of its own and a world that
+it names, SillyTavern uses the world: so does this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from languages import _, counted
+from memory_server.conversations.model import conversation_id_of
+from memory_server.interchange import lorebooks, sillytavern_parts
+from memory_server.interchange.incoming import NotThisFormat
+from memory_server.interchange.lorebooks import Book
+from memory_server.interchange.sillytavern_parts import Card, ChatHead, Group, Part, ProfileSettings, UserSettings
+from memory_server.kernel.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBook:
+    """A book in a conversation. `source`: the path of its file; `character`: whose it is, "" if it is nobody's."""
+
+    conversation_id: str
+    book: Book
+    source: str
+    character: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedChat:
+    """A chat in a conversation. `path`: of its file."""
+
+    conversation_id: str
+    path: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many files of each kind the folder has, and what is in its books. A book in several conversations counts
+    once."""
+
+    chats: int = 0
+    group_chats: int = 0
+    groups: int = 0
+    characters: int = 0
+    books: int = 0
+    entries: int = 0
+    books_on: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one user of SillyTavern has. `user`: their name, "" if it is not known. `faults`: path and reason of each
+    file that cannot be read. `replaced`: characters whose own book gives way to the world that they name; `missing`:
+    worlds that something names, and that are not in the folder."""
+
+    books: tuple[PlacedBook, ...] = ()
+    chats: tuple[PlacedChat, ...] = ()
+    counts: Counts = Counts()
+    settings: ProfileSettings = field(default_factory=ProfileSettings)
+    user: str = ""
+    faults: tuple[tuple[str, str], ...] = ()
+    replaced: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are only files with names of SillyTavern, and nothing of it."""
+        return not (self.chats or self.books or self.counts.characters)
+
+    def summary(self) -> str:
+        """What is in the folder, in one sentence."""
+        counts = self.counts
+        return _(
+            "{chats}, {group_chats} of groups, {characters}, {books} with {entries} ({on} on)",
+            counted(counts.chats, "chat"),
+            counts.group_chats,
+            counted(counts.characters, "character"),
+            counted(counts.books, "lorebook"),
+            counted(counts.entries, "entry"),
+            counts.books_on,
+        )
+
+
+def is_folder(paths: Iterable[str]) -> bool:
+    """Whether files with these paths are a folder of SillyTavern: two kinds of parts of a user, or worlds or characters
+    alone, directly in the folder."""
+    kinds_by_root: dict[str, set[str]] = {}
+    for path in paths:
+        part = sillytavern_parts.part_of(path)
+        if part is not None:
+            kinds_by_root.setdefault(part.root, set()).add(part.kind)
+    holds_books = kinds_by_root.get("", set()) & {"world", "character"}
+    return bool(holds_books) or any(len(kinds) > 1 for kinds in kinds_by_root.values())
+
+
+def read(files: Mapping[str, bytes], everywhere: str, usual: str) -> list[Profile]:
+    """What each user has, of the files of a folder by their paths; a picture may be given as the JSON of its card.
+    `everywhere`: the conversation that all others share; `usual`: the one of a chat that says of nobody whose it is."""
+    by_root: dict[str, list[Part]] = {}
+    for path in sorted(files):
+        part = sillytavern_parts.part_of(path)
+        if part is not None:
+            by_root.setdefault(part.root, []).append(part)
+    return [_profile(_parsed(parts, files), everywhere, usual) for parts in by_root.values()]
+
+
+@dataclass(slots=True)
+class _Parsed:
+    """The files of one user, read: cards and worlds by the stem of their file. `heads`: what each chat says of itself,
+    by its path."""
+
+    settings: UserSettings | None = None
+    worlds: dict[str, PlacedBook] = field(default_factory=dict)
+    cards: dict[str, Card] = field(default_factory=dict)
+    card_paths: dict[str, str] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+    chats: list[Part] = field(default_factory=list)
+    heads: dict[str, ChatHead] = field(default_factory=dict)
+    data: dict[str, bytes] = field(default_factory=dict)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+    def take(self, part: Part, data: bytes) -> None:
+        """Raises NotThisFormat."""
+        match part.kind:
+            case "settings":
+                self.settings = sillytavern_parts.settings_in(data)
+            case "world":
+                book = replace(lorebooks.read_book(data), name=part.stem)
+                self.worlds[part.stem] = PlacedBook("", book, part.path)
+            case "character":
+                self.cards[part.stem] = sillytavern_parts.card_in(data)
+                self.card_paths[part.stem] = part.path
+            case "group":
+                self.groups.append(sillytavern_parts.group_in(data))
+            case "chat" | "group chat":
+                self.chats.append(part)
+                self.data[part.path] = data
+                self.heads[part.path] = sillytavern_parts.head_of(data)
+
+
+def _parsed(parts: Iterable[Part], files: Mapping[str, bytes]) -> _Parsed:
+    parsed = _Parsed()
+    for part in parts:
+        try:
+            parsed.take(part, files[part.path])
+        except NotThisFormat as error:
+            parsed.faults.append((part.path, _("it {reason}", error)))
+    return parsed
+
+
+def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
+    homes = _Homes(parsed, usual)
+    settings = parsed.settings or UserSettings()
+    chats = [PlacedChat(homes.of_chat(part), part.path, parsed.data[part.path]) for part in parsed.chats]
+    worlds_on = _worlds_that_are_on(parsed, settings, homes, everywhere=everywhere)
+    books: list[PlacedBook] = []
+    for stem, world in parsed.worlds.items():
+        characters_by_home = worlds_on.get(stem, {})
+        for conversation, character in characters_by_home.items():
+            books.append(replace(world, conversation_id=conversation, character=character))
+        if not characters_by_home:
+            book = replace(world.book, is_on=_holds_only_worlds(parsed))
+            books.append(replace(world, conversation_id=everywhere, book=book))
+    books += _own_books(parsed, homes)
+    replaced = [card.name for card in parsed.cards.values() if card.has_book and card.world in parsed.worlds]
+    return Profile(
+        books=tuple(books),
+        chats=tuple(chats),
+        counts=_counts(parsed, books),
+        settings=settings.profile,
+        user=settings.user,
+        faults=tuple(parsed.faults),
+        replaced=tuple(replaced),
+        missing=tuple(sorted(world for world in worlds_on if world not in parsed.worlds)),
+    )
+
+
+def _counts(parsed: _Parsed, placed_books: Iterable[PlacedBook]) -> Counts:
+    books = {placed.source: placed.book for placed in placed_books}
+    return Counts(
+        chats=len(parsed.chats),
+        group_chats=sum(part.kind == "group chat" for part in parsed.chats),
+        groups=len(parsed.groups),
+        characters=len(parsed.cards),
+        books=len(books),
+        entries=sum(len(book.entries) for book in books.values()),
+        books_on=sum(book.is_on for book in books.values()),
+    )
+
+
+def _holds_only_worlds(parsed: _Parsed) -> bool:
+    """Whether nothing in the folder says which worlds are on, so that somebody gave it because of all of them."""
+    return parsed.settings is None and not parsed.cards and not parsed.chats
+
+
+class _Homes:
+    """The conversation of each character, group and chat. What has a name that cannot be that of a conversation is in
+    the usual one."""
+
+    def __init__(self, parsed: _Parsed, usual: str) -> None:
+        self._usual = usual
+        self._parsed = parsed
+        self._groups_of_chats: dict[str, str] = {}
+        for group in parsed.groups:
+            for chat in group.chats:
+                self._groups_of_chats[chat] = self.of_group(group)
+
+    def of_group(self, group: Group) -> str:
+        return self._id(group.name)
+
+    def of_card(self, stem: str) -> str:
+        card = self._parsed.cards.get(stem)
+        if card is None or not card.name:
+            return self._id(stem)
+        return self._id(card.name)
+
+    def of_chat(self, part: Part) -> str:
+        if part.kind == "group chat":
+            return self._groups_of_chats.get(part.stem, self._usual)
+        if part.folder in self._parsed.cards:
+            return self.of_card(part.folder)
+        return self._id(self._parsed.heads[part.path].character or part.folder)
+
+    def where_speaks(self, stem: str) -> tuple[str, ...]:
+        """The conversations in which a character speaks: its own, and those of its groups."""
+        groups = [group for group in self._parsed.groups if stem in map(_stem, group.members)]
+        return tuple(dict.fromkeys([self.of_card(stem), *map(self.of_group, groups)]))
+
+    def _id(self, name: str) -> str:
+        try:
+            return conversation_id_of(name)
+        except InvalidInput:
+            return self._usual
+
+
+def _worlds_that_are_on(
+    parsed: _Parsed, settings: UserSettings, homes: _Homes, *, everywhere: str
+) -> dict[str, dict[str, str]]:
+    """By the name of each world that is on: its conversations, each with the character for whom it is on there."""
+    worlds_on: dict[str, dict[str, str]] = {}
+    for world in settings.worlds:
+        worlds_on[world] = {everywhere: ""}
+
+    def switch_on(world: str, conversation: str, character: str = "") -> None:
+        homes_of_world = worlds_on.setdefault(world, {})
+        if world and everywhere not in homes_of_world:
+            homes_of_world.setdefault(conversation, character)
+
+    for persona in settings.personas:
+        if persona.is_active:
+            worlds_on[persona.world] = {everywhere: ""}
+        for avatar in persona.avatars:
+            for conversation in _conversations_of_avatar(avatar, parsed, homes):
+                switch_on(persona.world, conversation)
+    for stem, card in parsed.cards.items():
+        for world in (card.world, *settings.extra.get(stem, ())):
+            for conversation in homes.where_speaks(stem):
+                switch_on(world, conversation, card.name)
+    for group in parsed.groups:
+        for world in group.worlds:
+            switch_on(world, homes.of_group(group))
+    for part in parsed.chats:
+        switch_on(parsed.heads[part.path].world, homes.of_chat(part))
+    worlds_on.pop("", None)
+    return worlds_on
+
+
+def _conversations_of_avatar(avatar: str, parsed: _Parsed, homes: _Homes) -> tuple[str, ...]:
+    """The conversations of a character by the name of its file, or of a group by its name."""
+    if _stem(avatar) in parsed.cards:
+        return homes.where_speaks(_stem(avatar))
+    return tuple(homes.of_group(group) for group in parsed.groups if group.name == avatar)
+
+
+def _own_books(parsed: _Parsed, homes: _Homes) -> list[PlacedBook]:
+    """The books inside of cards; not of one that names a world which is there."""
+    books: list[PlacedBook] = []
+    for stem, card in parsed.cards.items():
+        if not card.has_book or card.world in parsed.worlds:
+            continue
+        path = parsed.card_paths[stem]
+        try:
+            book = lorebooks.book_of(card.card)
+        except NotThisFormat as error:
+            parsed.faults.append((path, _("it {reason}", error)))
+            continue
+        books += [
+            PlacedBook(conversation, book, source=path, character=card.name)
+            for conversation in homes.where_speaks(stem)
+        ]
+    return books
+
+
+def _stem(file_name: str) -> str:
+    return PurePosixPath(file_name).stem

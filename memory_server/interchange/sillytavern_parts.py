@@ -1,0 +1,253 @@
+"""The parts of a folder of SillyTavern by their paths, and what is in each: settings, cards, groups and the heads of
+chats. Pure.
+
+Sources: facts of SillyTavern's src/users.js (names of folders), public/scripts/world-info.js (`world_info_settings`,
+`charLore`, `chat_metadata.world_info`), public/scripts/personas.js (`persona_descriptions`) and of public profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from memory_server.interchange import chats, png_cards
+from memory_server.interchange.incoming import NotThisFormat, document, fields_of, list_of
+from memory_server.kernel.json_text import Json
+
+Kind = Literal["settings", "world", "character", "chat", "group", "group chat"]
+SETTINGS = "settings.json"
+BOOK_FOLDERS = ("worlds", "characters")
+"""Folders of a user that hold lorebooks, and may be given alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of the folder of a user. `root`: the path of that folder; `kind`: what is in the file."""
+
+    root: str
+    kind: Kind
+    path: str
+
+    @property
+    def stem(self) -> str:
+        return PurePosixPath(self.path).stem
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that the file is in: of a chat, that of its character."""
+        return PurePosixPath(self.path).parent.name
+
+
+def part_of(path: str) -> Part | None:
+    """The part of a folder of SillyTavern that a file with this path is; None: it is none."""
+    pure_path = PurePosixPath(path)
+    parts = pure_path.parts
+    if pure_path.name == SETTINGS:
+        return Part("/".join(parts[:-1]), "settings", path)
+    if len(parts) > 1:
+        root = "/".join(parts[:-2])
+        match parts[-2], pure_path.suffix.lower():
+            case "worlds", ".json":
+                return Part(root, "world", path)
+            case "characters", ".png" | ".json":
+                return Part(root, "character", path)
+            case "groups", ".json":
+                return Part(root, "group", path)
+            case "group chats", ".jsonl":
+                return Part(root, "group chat", path)
+    if len(parts) > 2 and parts[-3] == "chats" and pure_path.suffix == ".jsonl":
+        return Part("/".join(parts[:-3]), "chat", path)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """What the settings of a user say about all books; the defaults are those that SillyTavern ships. None: they do not
+    say it. `recursion`: texts that came are searched too; `most_rounds`: of recursion, 0 is no bound; `names`: the
+    names of speakers are part of what is searched."""
+
+    recursion: bool = True
+    most_rounds: int = 0
+    names: bool = True
+    depth: int | None = None
+    whole_words: bool | None = None
+    case_sensitive: bool | None = None
+    group_scoring: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaBook:
+    """The lorebook of a persona. `is_active`: the user speaks as this persona, or does usually; `avatars`: the
+    characters and groups for which it is chosen."""
+
+    world: str
+    is_active: bool
+    avatars: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserSettings:
+    """`worlds`: names of the lorebooks that are on everywhere; `extra`: by the stem of a character's file, the further
+    ones that are on for it."""
+
+    profile: ProfileSettings = field(default_factory=ProfileSettings)
+    user: str = ""
+    worlds: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    personas: tuple[PersonaBook, ...] = ()
+
+
+def settings_in(data: bytes) -> UserSettings:
+    """The settings of a user. Raises NotThisFormat: the file is not JSON."""
+    value = _object(data)
+    lore = fields_of(value.get("world_info_settings")) or value
+    selection = fields_of(lore.get("world_info"))
+    extra: dict[str, tuple[str, ...]] = {}
+    for row in list_of(selection.get("charLore")):
+        fields = fields_of(row)
+        extra[str(fields.get("name"))] = _names(fields.get("extraBooks"))
+    power = fields_of(value.get("power_user"))
+    avatar = str(value.get("user_avatar") or "")
+    name = fields_of(power.get("personas")).get(avatar) or value.get("username") or ""
+    return UserSettings(
+        profile=_profile(lore),
+        user=_line(name),
+        worlds=_names(selection.get("globalSelect")),
+        extra=extra,
+        personas=_personas(power, {avatar, str(power.get("default_persona") or "")}),
+    )
+
+
+def _profile(lore: Mapping[str, Any]) -> ProfileSettings:
+    usual = ProfileSettings()
+    recursion = _switch(lore, "world_info_recursive")
+    if recursion is None:
+        recursion = usual.recursion
+    names = _switch(lore, "world_info_include_names")
+    if names is None:
+        names = usual.names
+    return ProfileSettings(
+        recursion=recursion,
+        most_rounds=_count(lore, "world_info_max_recursion_steps") or 0,
+        names=names,
+        depth=_count(lore, "world_info_depth"),
+        whole_words=_switch(lore, "world_info_match_whole_words"),
+        case_sensitive=_switch(lore, "world_info_case_sensitive"),
+        group_scoring=_switch(lore, "world_info_use_group_scoring"),
+    )
+
+
+def _personas(power: Mapping[str, Any], active: set[str]) -> tuple[PersonaBook, ...]:
+    books: list[PersonaBook] = []
+    for avatar, description in fields_of(power.get("persona_descriptions")).items():
+        fields = fields_of(description)
+        world = fields.get("lorebook")
+        if isinstance(world, str) and world:
+            connections = [fields_of(connection) for connection in list_of(fields.get("connections"))]
+            avatars = tuple(str(connection.get("id")) for connection in connections if connection.get("id"))
+            books.append(PersonaBook(world, avatar in active, avatars))
+    return tuple(books)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A character. `world`: the name of its lorebook among the worlds; `card`: the value of its file."""
+
+    name: str
+    world: str
+    card: Json
+
+    @property
+    def has_book(self) -> bool:
+        return "character_book" in self.card or "character_book" in fields_of(self.card.get("data"))
+
+
+def card_in(data: bytes) -> Card:
+    """The character in a picture or a JSON file. Raises NotThisFormat."""
+    if data.startswith(png_cards.SIGNATURE):
+        data = png_cards.card_in(data)
+    value = _object(data)
+    inner = fields_of(value.get("data")) or value
+    extensions = fields_of(inner.get("extensions"))
+    return Card(
+        name=_line(inner.get("name") or value.get("name")), world=str(extensions.get("world") or ""), card=value
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group. `members`: names of the files of its characters; `chats`: stems of the files of its chats; `worlds`:
+    lorebooks of these chats."""
+
+    name: str
+    members: tuple[str, ...]
+    chats: tuple[str, ...]
+    worlds: tuple[str, ...]
+
+
+def group_in(data: bytes) -> Group:
+    """The group in a file. Raises NotThisFormat."""
+    value = _object(data)
+    past_metadata = fields_of(value.get("past_metadata"))
+    metadata_of_chats = [value.get("chat_metadata"), *past_metadata.values()]
+    worlds = [_world_of(fields_of(metadata)) for metadata in metadata_of_chats]
+    return Group(
+        name=_line(value.get("name")),
+        members=_names(value.get("members")),
+        chats=(*_names(value.get("chats")), str(value.get("chat_id") or "")),
+        worlds=tuple(filter(None, worlds)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChatHead:
+    """What a chat says of itself: the name of its character, and of its own lorebook; "": it does not say it."""
+
+    character: str
+    world: str
+
+
+def head_of(data: bytes) -> ChatHead:
+    """The head of a chat, from its first line and the names of its speakers."""
+    first = fields_of(data.partition(b"\n")[0])
+    world = _world_of(fields_of(first.get("chat_metadata")))
+    return ChatHead(character=_line(chats.names_in(data).get("char")), world=world)
+
+
+def _world_of(metadata: Mapping[str, Any]) -> str:
+    """The lorebook of a chat; "": it has none."""
+    world = metadata.get("world_info")
+    if not isinstance(world, str):
+        return ""
+    return world
+
+
+def _object(data: bytes) -> Json:
+    value = document(data)
+    if not isinstance(value, dict):
+        raise NotThisFormat("is not a JSON object.")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(name for name in list_of(value) if isinstance(name, str) and name)
+
+
+def _line(value: Any) -> str:
+    return " ".join(str(value or "").split())
+
+
+def _switch(fields: Mapping[str, Any], name: str) -> bool | None:
+    value = fields.get(name)
+    if not isinstance(value, bool):
+        return None
+    return value
+
+
+def _count(fields: Mapping[str, Any], name: str) -> int | None:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return None
+    return value

@@ -1,0 +1,81 @@
+"""Findings about what crashes, damage and repairs leave in the folder of a conversation.
+
+docs/reference/findings.md explains each finding and changes with this file.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from languages import N_, _, counted, joined
+from memory_server.kernel import files as folders
+from memory_server.kernel.text import Grade
+from memory_server.storage.json_store import history_files as past
+from memory_server.storage.json_store.conversation_files import conversation_id_in
+from memory_server.storage.json_store.snapshots import SNAPSHOTS
+from memory_server.storage.partition import journal
+
+GradedSentence = tuple[Grade, str]
+"""A grade and a sentence: a `Finding` without `about`."""
+UNTIL = N_("Upkeep removes them after storage.archive_days, as it does the history.")
+
+
+def leftovers(folder: Path) -> Iterator[GradedSentence]:
+    """Unreadable lines, unfinished files, pieces and files that were set aside."""
+    private = folder / folders.PRIVATE
+    history = private / "history.jsonl"
+    tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
+    unreadable_lines = len(tail.bad) + bool(tail.torn)
+    if unreadable_lines:
+        lines = counted(unreadable_lines, "line")
+        yield "warning", _("{lines} of {history} cannot be read; the others are used.", lines, history)
+    for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
+        yield "note", _("{path} is left over from a write that a crash interrupted; you may delete it.", path)
+    pieces = [piece for piece in past.pieces(private) if "kept" not in piece.fields]
+    if pieces:
+        reasons = joined(", ", sorted({_(piece.reason) for piece in pieces}))
+        yield (
+            "note",
+            _("{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}", len(pieces), reasons, _(UNTIL)),
+        )
+    yield from snapshots_set_aside(folder)
+    other_files = sum(_snapshot_kept_as(path) is None for path, _time in past.broken_files(private))
+    if other_files:
+        files = counted(other_files, "damaged file")
+        broken_folder = private / past.BROKEN
+        yield (
+            "note",
+            _("Copies of {files}, made before a repair, are in {place}. {until}", files, broken_folder, _(UNTIL)),
+        )
+
+
+def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
+    """Each snapshot that was set aside in `folder`: why, how to put it back, and how long it stays."""
+    private = folder / folders.PRIVATE
+    reasons = {piece.fields.get("kept"): piece.reason for piece in past.pieces(private)}
+    for path, _time in past.broken_files(private):
+        file_name = _snapshot_kept_as(path)
+        if file_name is None:
+            continue
+        reason = reasons.get(f"{past.BROKEN}/{path.name}", _("the reason was not noted"))
+        conversation_id = shlex.quote(conversation_id_in(folder) or folder.name)
+        way_back = _(
+            "Repair the file, and `{command}` adds the memories that are missing here. Or put it in place of "
+            "{path}: that counts as an edit by hand, and memories that the file lacks are removed.",
+            f"memory-server import {shlex.quote(str(path))} -c {conversation_id}",
+            folder / file_name,
+        )
+        if past.may_be_only_copy(path):
+            grade: Grade = "warning"
+            stays = _("No other file has its memories, so it stays until you delete it.")
+        else:
+            grade = "note"
+            stays = _("Upkeep removes it after storage.archive_days.")
+        yield grade, _("{path} was set aside: {reason}. {way_back} {stays}", path, reason, way_back, stays)
+
+
+def _snapshot_kept_as(path: Path) -> str | None:
+    """The name of the snapshot that a file in `broken` was; None: it was another file."""
+    return next((name for name in SNAPSHOTS if name in path.name), None)

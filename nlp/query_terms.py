@@ -1,0 +1,214 @@
+"""The terms by which memories are searched: words, names and pairs of characters of messages, and what each counts.
+
+The last message counts most. enrichment.py finds the words; this module decides how much each of them counts. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from typing import Final, NamedTuple
+
+from nlp.changed_states import words_of_change
+from nlp.enrichment import (
+    NOTHING,
+    USUAL_LENGTH,
+    day_of,
+    gram_weight,
+    message_words,
+    name_finder,
+    normal_form,
+    speaker_word,
+    weight_divisor,
+)
+from nlp.grams import grams_of
+from nlp.keywords import (
+    MIN_WEIGHT,
+    ROLE_WEIGHTS,
+    SCALE,
+    TOP_K,
+    SupportsDatedMessage,
+    SupportsMessage,
+    extract_message_keywords,
+    heaviest_first,
+    role_weight_of,
+)
+from nlp.lexicon.day_words import without_day_words
+from nlp.lexicon.idf import UNKNOWN_WORD_IDF
+from nlp.questions import asking_part, is_question
+from nlp.segment import segment
+from nlp.stems import only_asks, says_little, says_when
+from nlp.word_options import Enrichment, QueryWeights
+
+_UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
+"""Characters that stand alone in dates, and say nothing without their number."""
+_DAY: Final = "天"
+"""The character of 今天 and 昨天, which memories hold in these words."""
+_WORDS_OF_A_QUESTION: Final = 2
+"""The number of words that say something from which on a question does not need the messages before it."""
+_BEFORE_SHORT_QUESTION: Final = 0.3
+"""The factor on the messages before a shorter question, where that on messages before a statement is not lower."""
+
+
+class QueryTerm(NamedTuple):
+    """How a term of a query counts: its weight in the query, and a factor on its points."""
+
+    weight: float
+    factor: float = 1.0
+    telling: bool = True
+    """Whether it is in the last message and says something by itself, and not only when."""
+    last: bool = True
+    """Whether it is in the last message."""
+    alone: bool = False
+    """Whether it is a single character that is a word of a question, the last message: 猫 in 我家猫叫什么."""
+    when: bool = False
+    """Whether it only says when, seen from the speaker's day: 今天, now."""
+    asks: bool = False
+    """Whether it only asks: what."""
+    beside: bool = False
+    """Whether the message does not have it, and it is looked for beside its words."""
+    given: int = 0
+    """The number, from 1, of the text that it is from among those that the caller gave beside the messages; 0: it is
+    from a message."""
+
+
+_CHANGE: Final = QueryTerm(UNKNOWN_WORD_IDF * SCALE / USUAL_LENGTH, factor=0.7, beside=True)
+"""How a word counts by which people tell of a change in what is asked for: as a word of a question of usual length, and
+less than the words of the question."""
+
+
+def sought_words(
+    messages: Sequence[SupportsDatedMessage],
+    options: Enrichment,
+    emphasis: QueryWeights,
+    *,
+    now_ms: int,
+    zone: tzinfo | None = None,
+    role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+    names: Sequence[str] = (),
+) -> dict[str, QueryTerm]:
+    """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
+    `names` is a word, beside its parts."""
+    if options == NOTHING:
+        return {word: QueryTerm(weight) for word, weight in extract_message_keywords(messages, role_weights)}
+    terms: dict[str, QueryTerm] = {}
+    earlier = emphasis.earlier
+    for back, message in enumerate(reversed(messages)):
+        if back == 1:
+            earlier = earlier_factor(messages, terms, emphasis)
+        is_last = back == 0
+        day = day_of(message.time_ms, options, now_ms=now_ms, zone=zone)
+        role_weight = role_weight_of(message.role, role_weights)
+        words = message_words(message.content, options, day=day, names=names)
+        for key, weight in words.keywords:
+            is_little = says_little(key)
+            is_time = says_when(key) or key in words.adverbs
+            factor = earlier**back
+            if words.say_something and key in words.relative_days:
+                factor *= emphasis.relative_days
+            if is_little:
+                factor *= emphasis.function_words
+            term = QueryTerm(
+                weight * role_weight,
+                factor,
+                telling=is_last and not is_time and not is_little,
+                last=is_last,
+                when=is_time,
+                asks=only_asks(key),
+            )
+            _add(term, key, terms)
+    if messages and options.stems:
+        for word in _words_of_change(messages[-1].content, options):
+            terms.setdefault(word, _CHANGE)
+    if not options.long_texts:
+        terms = {key: term for key, term in terms.items() if term.weight >= MIN_WEIGHT}
+    ranked = sorted(terms.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
+    if not options.long_texts:
+        del ranked[TOP_K:]
+    return dict(ranked)
+
+
+def sought_names(text: str, names: Sequence[str], options: Enrichment) -> dict[str, QueryTerm]:
+    """The speakers named in `text`, the last message, as words to search memories by."""
+    if not (names and options.speakers):
+        return {}
+    weight = UNKNOWN_WORD_IDF * SCALE / weight_divisor(USUAL_LENGTH) * ROLE_WEIGHTS["user"]
+    find_names = name_finder(replace(options, words=tuple(names)))
+    spans = find_names(normal_form(text, options))
+    return {speaker_word(span.word, options): QueryTerm(weight) for span in spans}
+
+
+def sought_grams(
+    messages: Sequence[SupportsMessage],
+    options: Enrichment,
+    emphasis: QueryWeights,
+    role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+    *,
+    words: Mapping[str, QueryTerm] = {},
+) -> dict[str, QueryTerm]:
+    """The pairs of characters and single Han characters to search memories by, beside the `words`."""
+    terms: dict[str, QueryTerm] = {}
+    earlier = earlier_factor(messages, words, emphasis)
+    for back, message in enumerate(reversed(messages)):
+        is_last = back == 0
+        role_weight = role_weight_of(message.role, role_weights)
+        text = normal_form(message.content, options)
+        grams, pairs = grams_of(text)
+        timeless_grams, _timeless_pairs = grams_of(without_day_words(text))
+        is_asking = bool(grams) and is_last and is_question(text)
+        single_words: set[str] = set()
+        if is_asking:
+            single_words = set(segment(text)) - _UNITS_OF_TIME
+        for gram, count in grams.items():
+            if says_little(gram):
+                continue
+            is_time = gram not in timeless_grams or (gram == _DAY and not is_asking)
+            term = QueryTerm(
+                count * gram_weight(pairs) * role_weight,
+                emphasis.pairs * earlier**back,
+                telling=is_last and not is_time,
+                last=is_last,
+                alone=len(gram) == 1 and gram in single_words and not is_time,
+                when=is_time,
+            )
+            _add(term, gram, terms)
+    if messages and options.stems and emphasis.pairs:
+        change = _CHANGE._replace(weight=gram_weight(USUAL_LENGTH))
+        for word in _words_of_change(messages[-1].content, options):
+            if len(word) == 2 and not word.isascii():
+                terms.setdefault(word, change)
+    return terms
+
+
+def earlier_factor(
+    messages: Sequence[SupportsMessage], words: Mapping[str, QueryTerm], emphasis: QueryWeights
+) -> float:
+    """The factor on each message before the last one, which has these `words`."""
+    if emphasis.before_question is None or not is_question(messages[-1].content):
+        return emphasis.earlier
+    telling_words = sum(term.telling and not term.beside for term in words.values())
+    if telling_words < _WORDS_OF_A_QUESTION:
+        return min(emphasis.earlier, _BEFORE_SHORT_QUESTION)
+    return emphasis.before_question
+
+
+def _words_of_change(text: str, options: Enrichment) -> tuple[str, ...]:
+    """The words by which changes of what a question asks for are found; none if it is not a question."""
+    if not is_question(text):
+        return ()
+    return words_of_change(normal_form(asking_part(text), options))
+
+
+def _add(term: QueryTerm, key: str, terms: dict[str, QueryTerm]) -> None:
+    """Add a term of a message to `terms`, which has those of later messages; the weight of each message counts with the
+    factor of that message."""
+    if not term.factor or not term.weight:
+        return
+    later_term = terms.get(key)
+    if later_term is None:
+        terms[key] = term
+        return
+    factor = max(later_term.factor, term.factor)
+    weight = (later_term.weight * later_term.factor + term.weight * term.factor) / factor
+    terms[key] = later_term._replace(weight=weight, factor=factor)

@@ -1,0 +1,106 @@
+"""The rounds of one search: what the triggers say is settled, then the texts of books that came are searched too. The
+caller evaluates triggers; rounds.py decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from sandbox.firing.entries import Entry
+from sandbox.firing.rounds import FiringRounds
+from sandbox.firing.rules import ScoredKeys
+
+ROUND_SECONDS = 2.0
+"""Seconds after which no further round of recursion begins: the time of the triggers of one search."""
+_MARK = "\n\x01"
+"""What stands before a text of a book that is searched with the last message: SillyTavern puts it between all texts."""
+
+
+class Evaluator(Protocol):
+    """Evaluates triggers where the last message of the chat has a text of a book too."""
+
+    async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Collection[int]:
+        """Those of the entries, by their indexes, whose own triggers fire."""
+        ...
+
+    async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> Collection[str]:
+        """Those of the conditions that are true; a condition is a trigger that belongs to no entry."""
+        ...
+
+
+def with_text_of_book(content: str, text: str) -> str:
+    """The last message of a chat with the texts of a book that are searched with it."""
+    if not text:
+        return content
+    return f"{content}{_MARK}{text}"
+
+
+class Recursion:
+    """The rounds of one search over `entries`."""
+
+    def __init__(self, rounds: FiringRounds, entries: Sequence[Entry], evaluator: Evaluator) -> None:
+        self._rounds = rounds
+        self._entries = entries
+        self._evaluator = evaluator
+
+    async def run(self, fired: Sequence[int], until: float) -> None:
+        """Settle what fired in the first round, and go on until nothing more can fire. `until`: the time of
+        `time.monotonic` after which no round begins."""
+        await self._settle(self._rounds.first(fired), {})
+        while time.monotonic() < until:
+            following = self._rounds.next_round()
+            if following is None:
+                return
+            fired_again: list[int] = []
+            for book, indexes in following.memories.items():
+                fired_again += await self._evaluator.fired_entries(indexes, following.texts[book])
+            await self._settle(self._rounds.recursive(fired_again), following.texts)
+
+    async def _settle(self, candidates: Sequence[int], texts: Mapping[str, str]) -> None:
+        """Decide which of the candidates of a round come. `texts`: by the id of the book, those that are searched in
+        this round."""
+        keys_by_index = self._rounds.keys_to_score(candidates)
+        scores = await self._scores(keys_by_index, texts)
+        self._rounds.settle(candidates, scores)
+
+    async def _scores(self, keys_by_index: Mapping[int, ScoredKeys], texts: Mapping[str, str]) -> dict[int, int]:
+        """How many of its keys each memory has in the messages. All keys that are sought in the same text are asked at
+        once, each as a trigger of its own: a group may have hundreds of memories."""
+        by_text: dict[str, dict[int, ScoredKeys]] = {}
+        for index, keys in keys_by_index.items():
+            text = texts.get(self._entries[index].book_id, "")
+            by_text.setdefault(text, {})[index] = keys
+        scores: dict[int, int] = {}
+        for text, rivals in by_text.items():
+            questions: dict[str, None] = {}
+            for keys in rivals.values():
+                questions.update(dict.fromkeys(_questions(keys)))
+            true_questions = frozenset(await self._evaluator.true_conditions(list(questions), text))
+            for index, keys in rivals.items():
+                present_keys = {key for key in _literals(keys) if _question(keys, key) in true_questions}
+                scores[index] = score_of(keys, present_keys)
+        return scores
+
+
+def _literals(keys: ScoredKeys) -> tuple[str, ...]:
+    return (*keys.primary, *keys.secondary)
+
+
+def _question(keys: ScoredKeys, literal: str) -> str:
+    """The trigger that is true if the messages have this key."""
+    return f"match_keys({keys.call.replace('{}', literal)}) > 0"
+
+
+def _questions(keys: ScoredKeys) -> list[str]:
+    return [_question(keys, literal) for literal in _literals(keys)]
+
+
+def score_of(keys: ScoredKeys, present_keys: Collection[str]) -> int:
+    """How many of its keys a memory has in the messages; those that are in the messages are `present_keys`."""
+    primary = sum(key in present_keys for key in keys.primary)
+    secondary = sum(key in present_keys for key in keys.secondary)
+    has_all_secondary = secondary == len(keys.secondary)
+    if keys.logic == "AND_ANY" or (keys.logic == "AND_ALL" and has_all_secondary):
+        return primary + secondary
+    return primary

@@ -1,0 +1,100 @@
+"""How a long-term memory competes with others once its trigger is true, and when it may come again in a chat. Values
+only; rounds.py decides by them, and rule_fields.py has their JSON.
+
+The meanings are those of SillyTavern's world info (public/scripts/world-info.js), from which most such memories come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+USUAL_ORDER = 100.0
+"""The order of a memory that names none, and its weight in a group."""
+MOST_GROUPS = 20
+MOST_RULE_CHARS = 1_000
+"""Groups of a memory, and characters of one name in its rules, at most: more of them no editor writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredKeys:
+    """The keys of a memory whose group is decided by how many of them are there, as literals of JavaScript. `logic`:
+    AND_ANY and AND_ALL let the secondary keys count too."""
+
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...] = ()
+    logic: str = "AND_ANY"
+    call: str = "context.messages, [{}]"
+    """The arguments of `match_keys` around one key."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRules:
+    """The inclusion groups of a memory: of those of one group that fire together, one comes. `weight`: its share in the
+    draw. `overrides`: the highest order of those with it wins without a draw. `is_scored`: it loses before the draw if
+    fewer of its keys are in the messages than of another one. `scored_keys`: its keys, where somebody counts them."""
+
+    names: tuple[str, ...] = ()
+    weight: float = USUAL_ORDER
+    overrides: bool = False
+    is_scored: bool = False
+    scored_keys: ScoredKeys | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecursionRules:
+    """How a memory of a book takes part in the search of texts that came. `is_on`: whether its book searches them at
+    all. `is_excluded`: no such text makes it fire. `is_prevented`: its own text makes none fire. `level`: it waits for
+    the rounds of recursion from this one on; 0: it does not wait."""
+
+    is_on: bool = False
+    is_excluded: bool = False
+    is_prevented: bool = False
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterRule:
+    """The characters for whom a memory is, or with `is_exclude` is not; no names: it is for all."""
+
+    names: tuple[str, ...] = ()
+    is_exclude: bool = False
+
+    def admits(self, characters: frozenset[str]) -> bool:
+        """Whether the memory may come in a chat with these characters."""
+        if not self.names:
+            return True
+        return characters.isdisjoint(self.names) == self.is_exclude
+
+
+@dataclass(frozen=True, slots=True)
+class FiringRules:
+    """The rules of one memory. `sticky`, `cooldown` and `delay` count messages of a chat. `sticky`: it stays for so
+    many, with that at which it came. `cooldown`: it comes again so many later at the earliest; after its stickiness, it
+    stays away for so many. `delay`: it does not come before the chat has so many. `once`: it comes in one message of a
+    chat. `by_words`: it also comes where the messages bring its words to mind, and `other_words` are texts by which
+    they may. `is_off`: its owner has it switched off."""
+
+    order: float = USUAL_ORDER
+    group: GroupRules = field(default_factory=GroupRules)
+    probability: float = 100.0
+    sticky: int = 0
+    cooldown: int = 0
+    delay: int = 0
+    once: bool = False
+    ignores_budget: bool = False
+    recursion: RecursionRules = field(default_factory=RecursionRules)
+    characters: CharacterRule = field(default_factory=CharacterRule)
+    by_words: bool = False
+    other_words: tuple[str, ...] = ()
+    is_off: bool = False
+
+    @property
+    def needs_chat_state(self) -> bool:
+        """Whether it counts when the memory came in this chat, or how many messages the chat has."""
+        return bool(self.sticky or self.cooldown or self.delay or self.once)
+
+
+LAST_FIRED = "last_fired"
+"""What a trigger reads that asks when its memory last came: `context.last_fired`."""
+PLAIN = FiringRules()
+"""The rules of a memory that names none."""

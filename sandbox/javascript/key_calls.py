@@ -1,0 +1,141 @@
+"""Rules about calls of match_keys and match_keys_all: their messages, keys, scope and depth. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from languages import Sentence
+from sandbox.javascript import syntax
+from sandbox.javascript.message_fields import OTHER_ROLES
+from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of
+
+# sandbox/worker/realm/keys.js has the same list.
+SCOPES = ("any", "named", "user", "assistant", "system", "char", "both", "other")
+_OTHER_SCOPES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}
+"""Names of the scopes in other programs."""
+_NEAR = 0.75
+"""The least likeness of two names, of 1, at which one is taken for a slip of the other."""
+_BETWEEN_KEYS = re.compile(r"\s*[,，、;；|/]\s*|\s+")
+_NO_LISTS = ("string", "regex", "template_string", "number", "true", "false", "object")
+_NO_KEYS = ("number", "true", "false", "null", "object", "array")
+_NO_SCOPES = ("number", "true", "false", "array", "regex", "object")
+_NO_DEPTHS = ("true", "false", "array", "object", "regex")
+_MOST_SHOWN = 60
+"""Characters of a list of keys that a message shows."""
+
+
+def key_calls(subject: Subject) -> Iterator[LintFinding]:
+    for node in syntax.walk(subject.source.root):
+        function = syntax.called(node)
+        if function in syntax.KEY_FUNCTIONS:
+            arguments = [bare(argument) for argument in syntax.arguments(node)]
+            yield from _arguments(subject, function, arguments)
+
+
+def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterator[LintFinding]:
+    source = subject.source
+    if not arguments or any(argument.type == "spread_element" for argument in arguments):
+        return
+    messages, *others = arguments
+    if _are_keys(messages):
+        message = Sentence("{name} needs the messages first: {name}(context.messages, [...])", function)
+        yield at("messages-missing", messages, message)
+        return
+    if not others:
+        message = Sentence("{name} needs keys: {name}({value}, ['...'])", function, source.of(messages)[:40])
+        yield at("keys-not-a-list", messages, message)
+        return
+    keys, *options = others
+    yield from _keys(subject, function, keys)
+    if options:
+        yield from _scope(source, options[0], subject.value(options[0]))
+    if len(options) > 1:
+        yield from _depth(source, options[1])
+
+
+def _are_keys(node: Node) -> bool:
+    """Whether keys stand where the messages should be."""
+    nodes = node.named_children if node.type == "array" else [node]
+    return any(child.type in ("string", "regex") for child in nodes)
+
+
+def _keys(subject: Subject, function: str, keys: Node) -> Iterator[LintFinding]:
+    value = subject.value(keys)
+    if value.type in _NO_LISTS:
+        as_list = _as_list(subject.source.of(value))
+        yield at("keys-not-a-list", keys, Sentence("the keys must be a list: {as_list}", as_list))
+    elif keys.type == "array":
+        yield from _items(subject.source, function, keys)
+
+
+def _as_list(literal: str) -> str | Sentence:
+    """What to write in place of a text: one key, or perhaps several."""
+    one_key = f"[{literal[:_MOST_SHOWN]}]"
+    quote = literal[0]
+    words = [word for word in _BETWEEN_KEYS.split(literal[1:-1]) if word]
+    if quote not in "'\"" or len(words) < 2 or "\\" in literal:
+        return one_key
+    keys = ", ".join(f"{quote}{word}{quote}" for word in words)
+    return Sentence("[{several}] for {parts} keys, or {value} for one", keys[:80], len(words), one_key)
+
+
+def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
+    items = [item for item in keys.named_children if item.type != "comment"]
+    if not items:
+        yield at("empty-key", keys, Sentence("an empty list matches nothing"))
+    literals: set[str] = set()
+    for item in items:
+        literal = source.of(item)
+        if item.type == "string" and len(literal) == 2:
+            effect = Sentence(", so match_keys_all is always false") if function == "match_keys_all" else ""
+            yield at("empty-key", item, Sentence("an empty key matches nothing{so}", effect))
+        elif item.type in _NO_KEYS:
+            yield at("key-not-text", item, Sentence("a key must be a text or a regular expression"))
+        elif item.type in ("string", "regex"):
+            key = literal[1:-1] if item.type == "string" else literal
+            if key in literals:
+                yield at("key-twice", item, Sentence("{text} is in the list twice", literal))
+            literals.add(key)
+
+
+def _scope(source: Source, node: Node, value: Node) -> Iterator[LintFinding]:
+    text = source.of(value)
+    scopes = ", ".join(SCOPES)
+    if value.type in _NO_SCOPES:
+        yield at("unknown-scope", node, Sentence("no scope {text}; the scopes are {scopes}", text, scopes))
+    if value.type != "string" or text[1:-1] in SCOPES:
+        return
+    meant = _meant_scope(text[1:-1].strip().casefold())
+    if meant is None:
+        hint = Sentence("the scopes are {scopes}", scopes)
+    else:
+        hint = Sentence("did you mean '{meant}'?", meant)
+    yield at("unknown-scope", node, Sentence("no scope {text}; {hint}", text, hint))
+
+
+def _meant_scope(name: str) -> str | None:
+    if name in _OTHER_SCOPES:
+        return _OTHER_SCOPES[name]
+    similar_scopes = difflib.get_close_matches(name, SCOPES, n=1, cutoff=_NEAR)
+    return similar_scopes[0] if similar_scopes else None
+
+
+def _depth(source: Source, node: Node) -> Iterator[LintFinding]:
+    depth = number_of(source, node)
+    if depth is not None:
+        if depth < 0:
+            message = Sentence("leaves out the first {number:g} messages; give {number:g} for the last ones", -depth)
+            yield at("strange-depth", node, message)
+        elif depth != int(depth):
+            yield at("strange-depth", node, _counts_as(int(depth)))
+    elif node.type in _NO_DEPTHS:
+        yield at("strange-depth", node, Sentence("the depth is a number of messages, 0 for all"))
+    elif node.type == "string" and not source.of(node)[1:-1].strip().isdecimal():
+        message = Sentence("{value} is not a number and counts as 0, all messages", source.of(node))
+        yield at("strange-depth", node, message)
+
+
+def _counts_as(depth: int) -> Sentence:
+    return Sentence("counts as {number}", depth) if depth else Sentence("counts as 0, all messages")

@@ -1,0 +1,171 @@
+"""The rules of the memories of a pack: which each has, and what is wrong with them, in one sentence each."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from languages import N_, _
+from sandbox.firing.rule_fields import RULE_FIELDS, RuleFault, checked_rules, taken_rules
+from sandbox.firing.rules import LAST_FIRED, PLAIN, FiringRules
+from sandbox.workbench.files import NamedTrigger, PackMemory
+
+_SWITCH = N_("true or false")
+_COUNT = N_("a whole number of messages from 0")
+_NUMBER = N_("a number")
+_TEXTS = N_("a list of texts")
+_MAY_BE = {
+    "order": _NUMBER,
+    "group": N_("a name, or a list of names"),
+    "groupWeight": N_("a number from 0"),
+    "groupOverride": _SWITCH,
+    "useGroupScoring": _SWITCH,
+    "groupKeys": N_("an object with primary, logic and call, as an import writes it"),
+    "probability": N_("a number from 0 to 100"),
+    "sticky": _COUNT,
+    "cooldown": _COUNT,
+    "delay": _COUNT,
+    "once": _SWITCH,
+    "ignoreBudget": _SWITCH,
+    "recursive": _SWITCH,
+    "excludeRecursion": _SWITCH,
+    "preventRecursion": _SWITCH,
+    "delayUntilRecursion": N_("true, false or a level from 0"),
+    "characterFilter": N_('an object such as {"names": ["Ann"], "isExclude": false}'),
+    "byWords": _SWITCH,
+    "otherWords": _TEXTS,
+    "off": _SWITCH,
+}
+"""What each field may be; sandbox/firing/rule_fields.py reads them."""
+_OF_RECURSION = ("excludeRecursion", "preventRecursion", "delayUntilRecursion")
+_OTHER_FIELDS = ("book", "uid", "imported", "placement", "notes", "conversation_id", "createdAt", "updatedAt")
+"""Fields that are no rules, and near to one or not."""
+_NEAR = 0.8
+"""How near an unknown field must be to a rule to be taken for its misspelling."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackEntry:
+    """A memory of a pack, or a trigger of another file, as the rules of firing need it. `number`: its place among those
+    that are searched together, from 0."""
+
+    number: int
+    name: str
+    text: str
+    trigger: str
+    rules: FiringRules = PLAIN
+    book_id: str = ""
+    conversation_id: str = "default"
+    is_file: bool = False
+    """It is the only trigger of a file, which is its name."""
+
+    @property
+    def asks_when(self) -> bool:
+        """Whether its trigger asks when the memory last came."""
+        return LAST_FIRED in self.trigger
+
+    @property
+    def counts_messages(self) -> bool:
+        """Whether it matters to it what came at earlier messages."""
+        return self.rules.needs_chat_state or self.asks_when
+
+
+def entries_of(memories: Iterable[PackMemory]) -> list[PackEntry]:
+    """The memories of a pack that are switched on, in its order."""
+    entries: list[PackEntry] = []
+    for memory in memories:
+        rules = taken_rules(dict(memory.extra))
+        if rules.is_off:
+            continue
+        kept_in = memory.extra.get("conversation_id", "default")
+        entry = PackEntry(
+            number=len(entries),
+            name=memory.name,
+            text=memory.prompt,
+            trigger=memory.trigger,
+            rules=rules,
+            book_id=_book_of(memory),
+            conversation_id=str(kept_in),
+        )
+        entries.append(entry)
+    return entries
+
+
+def entry_of_trigger(trigger: NamedTrigger, number: int) -> PackEntry:
+    """A trigger without a memory: it has no rules, and its name stands for its text."""
+    return PackEntry(number, trigger.name, trigger.name, trigger.source, is_file=trigger.name == trigger.file)
+
+
+def rule_warnings(memories: Sequence[PackMemory]) -> list[list[str]]:
+    """For each memory of a pack a sentence about each of its rules that cannot be or changes nothing."""
+    members = Counter(chain.from_iterable(map(_groups_of, memories)))
+    return [list(_warnings_of(memory, members)) for memory in memories]
+
+
+def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str]:
+    fields = {name: memory.extra[name] for name in RULE_FIELDS if name in memory.extra}
+    for name, value in fields.items():
+        if not _can_be(name, value):
+            yield _("`{field}` must be {what}, not {value}; it has no effect", name, _(_MAY_BE[name]), _shown(value))
+    for name in memory.extra:
+        near = _rule_near(name)
+        if near is not None:
+            yield _("`{field}` is no rule; did you mean `{near}`?", name, near)
+    rules = taken_rules(dict(memory.extra))
+    for group in rules.group.names:
+        if members[group] == 1:
+            yield _("no other memory of this pack is in the group `{group}`, so the group changes nothing", group)
+    if rules.once and (rules.cooldown or rules.sticky):
+        field = "cooldown" if rules.cooldown else "sticky"
+        yield _("`{field}` has no effect beside `once`: the memory comes in one message of a chat", field)
+    if not rules.recursion.is_on:
+        for name in _OF_RECURSION:
+            if fields.get(name):
+                yield _("`{field}` has no effect without `recursive: true`", name)
+    if rules.recursion.is_on and not _book_of(memory):
+        yield _("`recursive` has no effect without `book`: only texts of the same book are searched")
+
+
+def _can_be(name: str, value: Any) -> bool:
+    try:
+        checked_rules({name: value})
+    except RuleFault:
+        return False
+    return True
+
+
+def _rule_near(name: str) -> str | None:
+    """The rule of which this field is a misspelling; None: it is a rule, or another field."""
+    if name in RULE_FIELDS or name in _OTHER_FIELDS:
+        return None
+    rules = {_plain(rule): rule for rule in RULE_FIELDS}
+    near = difflib.get_close_matches(_plain(name), rules, n=1, cutoff=_NEAR)
+    if not near:
+        return None
+    return rules[near[0]]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
+
+
+def _groups_of(memory: PackMemory) -> Sequence[str]:
+    return taken_rules(dict(memory.extra)).group.names
+
+
+def _book_of(memory: PackMemory) -> str:
+    """The book of a memory, as an export writes it; "": it is of none."""
+    book = memory.extra.get("book")
+    book_id = book.get("id") if isinstance(book, dict) else None
+    if not isinstance(book_id, str):
+        return ""
+    return book_id
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

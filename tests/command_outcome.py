@@ -1,0 +1,13 @@
+"""What a command leaves: its exit status and what it printed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Outcome(NamedTuple):
+    """The exit status of a command, its standard output and its standard error."""
+
+    status: int
+    out: str
+    err: str

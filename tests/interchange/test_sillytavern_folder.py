@@ -1,0 +1,380 @@
+"""A folder of SillyTavern is read as one: its chats, and its books where they are on there; and a CharX."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server.cli.parser import main
+from memory_server.interchange import sillytavern_folder
+from memory_server.interchange.sillytavern_folder import Profile
+from memory_server.interchange.sillytavern_parts import ProfileSettings
+from memory_server.kernel import files
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def world(name: str, **more: Any) -> dict[str, Any]:
+    entry = {"uid": 0, "key": [name.lower()], "comment": f"About {name}", "content": f"{name} is old."}
+    return {"entries": {"0": entry}} | more
+
+
+def card(name: str, *, linked: str = "", own: str = "") -> dict[str, Any]:
+    data: dict[str, Any] = {"name": name, "extensions": {"world": linked}}
+    if own:
+        row = {"keys": [own.lower()], "content": f"{own} is old.", "comment": f"About {own}", "enabled": True}
+        data["character_book"] = {"name": own, "entries": [row]}
+    return {"spec": "chara_card_v2", "data": data}
+
+
+def picture(value: Mapping[str, Any]) -> bytes:
+    text = b"chara\0" + base64.b64encode(json.dumps(value).encode())
+    chunk = struct.pack(">I", len(text)) + b"tEXt" + text + struct.pack(">I", zlib.crc32(b"tEXt" + text))
+    return b"\x89PNG\r\n\x1a\n" + chunk
+
+
+def chat(question: str, *, char: str = "unused", lore: str = "", speaker: str = "Robin") -> bytes:
+    metadata = {}
+    if lore:
+        metadata["world_info"] = lore
+    rows = [
+        {"user_name": "unused", "character_name": char, "chat_metadata": metadata},
+        {"name": "Ann", "is_user": True, "mes": question, "send_date": "2026-03-01T10:00:00.000Z"},
+        {"name": speaker, "is_user": False, "mes": "Yes.", "send_date": "2026-03-01T10:01:00.000Z"},
+    ]
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+SETTINGS = {
+    "username": "Ann",
+    "user_avatar": "me.png",
+    "power_user": {
+        "personas": {"me.png": "Ann", "other.png": "Bo"},
+        "persona_descriptions": {
+            "me.png": {"lorebook": "Persona"},
+            "other.png": {"lorebook": "Other", "connections": [{"type": "character", "id": "robin.png"}]},
+        },
+    },
+    "world_info_settings": {
+        "world_info": {"globalSelect": ["Global", "Gone"], "charLore": [{"name": "mia", "extraBooks": ["Extra"]}]},
+        "world_info_depth": 5,
+        "world_info_recursive": False,
+        "world_info_include_names": False,
+        "world_info_match_whole_words": False,
+        "world_info_case_sensitive": True,
+        "world_info_use_group_scoring": True,
+        "world_info_max_recursion_steps": 3,
+    },
+}
+FILES: dict[str, bytes] = {
+    "settings.json": json.dumps(SETTINGS).encode(),
+    "secrets.json": b'{"api_key": "not read"}',
+    **{
+        f"worlds/{name}.json": json.dumps(world(name)).encode()
+        for name in ("Global", "Persona", "Other", "Linked", "Extra", "OfChat", "OfGroup", "Nowhere")
+    },
+    "characters/robin.png": picture(card("Robin", linked="Linked", own="Stale")),
+    "characters/mia.json": json.dumps(card("Mia", own="Own")).encode(),
+    "chats/robin/one.jsonl": chat("My boat is called Halcyon."),
+    "chats/robin/two.jsonl": chat("Where is the fog?", lore="OfChat"),
+    "chats/Gone One/three.jsonl": chat("Old times.", char="Gone"),
+    "groups/1.json": json.dumps(
+        {
+            "id": "1",
+            "name": "Crew",
+            "members": ["robin.png"],
+            "chats": ["g1"],
+            "chat_metadata": {"world_info": "OfGroup"},
+        }
+    ).encode(),
+    "group chats/g1.jsonl": chat("All aboard."),
+    "group chats/g2.jsonl": chat("Nobody's group."),
+}
+
+
+def profile_of(files: Mapping[str, bytes]) -> Profile:
+    (profile,) = sillytavern_folder.read(files, "everyone", "usual")
+    return profile
+
+
+def homes_of_books(profile: Profile) -> dict[str, set[str]]:
+    """The conversations of each book that is on."""
+    homes: dict[str, set[str]] = {}
+    for placed in profile.books:
+        if placed.book.is_on:
+            homes.setdefault(placed.book.name, set()).add(placed.conversation_id)
+    return homes
+
+
+def test_books_are_on_where_they_are_on_there_and_all_others_are_off() -> None:
+    profile = profile_of(FILES)
+    assert homes_of_books(profile) == {
+        "Global": {"everyone"},
+        "Persona": {"everyone"},
+        "Other": {"Robin", "Crew"},
+        "Linked": {"Robin", "Crew"},
+        "Extra": {"Mia"},
+        "OfChat": {"Robin"},
+        "OfGroup": {"Crew"},
+        "Own": {"Mia"},
+    }
+    assert [placed.book.name for placed in profile.books if not placed.book.is_on] == ["Nowhere"]
+    assert (profile.replaced, profile.missing, profile.faults) == (("Robin",), ("Gone",), ())
+
+
+def test_a_chat_is_in_the_conversation_of_its_character_or_group() -> None:
+    homes = {placed.path: placed.conversation_id for placed in profile_of(FILES).chats}
+    assert homes == {
+        "chats/robin/one.jsonl": "Robin",
+        "chats/robin/two.jsonl": "Robin",
+        "chats/Gone One/three.jsonl": "Gone",
+        "group chats/g1.jsonl": "Crew",
+        "group chats/g2.jsonl": "usual",
+    }
+
+
+def test_settings_of_the_user_hold_for_all_books() -> None:
+    profile = profile_of(FILES)
+    assert profile.user == "Ann"
+    assert profile.settings == ProfileSettings(
+        recursion=False,
+        most_rounds=3,
+        names=False,
+        depth=5,
+        whole_words=False,
+        case_sensitive=True,
+        group_scoring=True,
+    )
+    assert profile_of({"worlds/A.json": b'{"entries": {}}'}).settings == ProfileSettings()
+
+
+def test_counts_say_what_is_there() -> None:
+    counts = profile_of(FILES).counts
+    assert (counts.chats, counts.group_chats, counts.groups, counts.characters) == (5, 2, 1, 2)
+    assert (counts.books, counts.entries, counts.books_on) == (9, 9, 8)
+
+
+def test_what_cannot_be_read_is_named_and_all_else_comes() -> None:
+    broken = FILES | {"worlds/Broken.json": b"{", "characters/broken.json": b"[]", "groups/2.json": b"x"}
+    profile = profile_of(broken)
+    assert [path for path, _reason in profile.faults] == [
+        "characters/broken.json",
+        "groups/2.json",
+        "worlds/Broken.json",
+    ]
+    assert homes_of_books(profile) == homes_of_books(profile_of(FILES))
+
+
+def test_worlds_alone_are_on_because_nothing_says_that_they_are_off() -> None:
+    files = {path: data for path, data in FILES.items() if path.startswith("worlds/")}
+    assert len(homes_of_books(profile_of(files))) == 8
+
+
+def test_several_users_of_one_installation_are_read_apart() -> None:
+    users: dict[str, bytes] = {}
+    for path, data in FILES.items():
+        users[f"data/ann/{path}"] = data
+        users[f"data/bo/{path}"] = data
+    profiles = sillytavern_folder.read(users | {"default/content/settings.json": b"{}"}, "everyone", "usual")
+    assert sillytavern_folder.is_folder(users)
+    assert [profile.is_empty for profile in profiles] == [False, False, True]
+
+
+IS_FOLDER: list[tuple[list[str], bool]] = [
+    (list(FILES), True),
+    (["public/settings.json", "public/worlds/A.json"], True),
+    (["worlds/A.json"], True),
+    (["chats/robin/one.jsonl"], False),
+    (["src/worlds/A.json", "src/main.py"], False),
+    (["settings.json"], False),
+    (["one.jsonl"], False),
+]
+
+
+@pytest.mark.parametrize(("paths", "is_folder"), IS_FOLDER)
+def test_a_folder_is_told_by_the_names_in_it(paths: list[str], is_folder: bool) -> None:
+    assert sillytavern_folder.is_folder(paths) is is_folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        return status, *capfd.readouterr()
+
+    return run
+
+
+def write_folder(files: Mapping[str, bytes]) -> str:
+    for path, data in files.items():
+        file = Path("st", path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+    return "st"
+
+
+def fired(run: Run, conversation_id: str, query_text: str) -> set[str]:
+    query = {"conversation_id": conversation_id, "messages": [{"role": "user", "content": query_text}]}
+    out = run("call", "search_long_term_memories", json.dumps(query))[1]
+    return {memory["name"] for memory in json.loads(out)["activated"]}
+
+
+def test_import_says_first_what_is_there_and_brings_it(run: Run) -> None:
+    status, out, err = run("import", write_folder(FILES))
+    assert status == 0
+    assert (
+        "st is a folder of SillyTavern: 5 chats, 2 of groups, 2 characters, 9 lorebooks with 9 entries (8 on)." in err
+    )
+    assert "st has the format sillytavern." in out
+    assert "lorebook Nowhere in default, switched off: 1 entry; 1 new" in out
+    assert "Halcyon" in run("search", "boat", "-c", "Robin")[1]
+    assert fired(run, "Robin", "global linked extra nowhere") == {"About Global", "About Linked"}
+    assert fired(run, "Mia", "global linked own extra") == {"About Global", "About Own", "About Extra"}
+
+
+def test_import_again_changes_nothing(run: Run) -> None:
+    run("import", write_folder(FILES))
+    out = run("import", "st", "--dry-run")[1]
+    assert "get 1 new" not in out
+    assert "get 2 new" not in out
+    assert "unchanged" in out
+
+
+def test_no_file_of_the_folder_is_opened_that_is_no_part_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    read_file = files.read_file
+
+    def read(path: Path, *others: Any) -> bytes:
+        if path.parts[0] == "st":
+            opened.append(path.relative_to("st").as_posix())
+        return read_file(path, *others)
+
+    monkeypatch.setattr(files, "read_file", read)
+    write_folder(FILES | {"backups/settings.json": b"{}", "thumbnails/worlds/A.json": b"{}"})
+    assert run("import", "st", "--dry-run")[0] == 0
+    assert sorted(opened) == sorted(path for path in FILES if path != "secrets.json")
+
+
+def test_all_of_a_folder_goes_where_the_caller_says(run: Run) -> None:
+    out = run("import", write_folder(FILES), "-c", "Tale", "--dry-run")[1]
+    assert {line.split()[0] for line in out.splitlines() if " (dry run): " in line} == {"Tale"}
+
+
+def test_the_folder_of_all_worlds_is_read_alone(run: Run) -> None:
+    write_folder(FILES)
+    status, out, err = run("import", "st/worlds")
+    assert (status, "8 lorebooks with 8 entries (8 on)" in err) == (0, True)
+    assert "8 memories can be used" in out
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    return buffer.getvalue()
+
+
+def test_the_backup_of_a_user_is_read_as_it_was_loaded(run: Run) -> None:
+    Path("backup.zip").write_bytes(zipped(FILES))
+    status, out, err = run("import", "backup.zip", "--dry-run")
+    assert (status, "backup.zip has the format sillytavern." in out) == (0, True)
+    assert "5 chats" in err
+
+
+CHARX = {
+    "card.json": json.dumps(card("Robin", own="Fog")).encode(),
+    "assets/icon/image/main.png": b"png",
+    "module.risum": b"o\x00",
+}
+
+
+@pytest.mark.parametrize("before", [b"", b"\xff\xd8\xff\xe0 a picture"])
+def test_a_charx_is_read_as_its_card_and_its_files_are_named(run: Run, before: bytes) -> None:
+    Path("robin.charx").write_bytes(before + zipped(CHARX))
+    status, out, _err = run("import", "robin.charx")
+    assert (status, "in Robin: 1 entry; 1 new" in out) == (0, True)
+    assert "pictures and other files of the card: 1" in out
+    assert "module.risum: the packed module of RisuAI" in out
+
+
+def test_a_charx_with_its_lorebook_in_a_packed_module_says_so(run: Run) -> None:
+    Path("robin.charx").write_bytes(zipped(CHARX | {"card.json": json.dumps(card("Robin")).encode()}))
+    status, _out, err = run("import", "robin.charx")
+    assert status == 2
+    assert "holds a character whose lorebook is in module.risum" in err
+
+
+def test_a_folder_with_such_names_and_something_else_in_it_is_read_as_what_it_is(run: Run) -> None:
+    files = {"worlds/level.json": b'{"tiles": []}', "settings.json": b"{}", "notes.md": b"# Bees\n\nSeven hives."}
+    status, out, _err = run("import", write_folder(files))
+    assert (status, "st has the format pages." in out) == (0, True)
+
+
+def test_a_folder_of_characters_without_lorebooks_says_so(run: Run) -> None:
+    status, _out, err = run("import", write_folder({"characters/robin.json": json.dumps(card("Robin")).encode()}))
+    assert (status, "is a folder of SillyTavern without chats and lorebooks." in err) == (2, True)
+
+
+def test_settings_alone_are_no_memories(run: Run) -> None:
+    settings = SETTINGS | {"oai_settings": {}}
+    Path("settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    status, _out, err = run("import", "settings.json")
+    assert (status, "import the folder that holds it" in err) == (2, True)
+
+
+def test_a_file_is_no_folder(run: Run) -> None:
+    write_folder(FILES)
+    status, _out, err = run("import", "st/chats/robin/one.jsonl", "--format", "sillytavern")
+    assert (status, "has the format chat, not sillytavern; leave --format out." in err) == (2, True)
+
+
+BEES = [
+    {"user_name": "Ann", "character_name": "Robin", "chat_metadata": {}},
+    {"name": "Ann", "is_user": True, "mes": "I keep bees."},
+    {"name": "Robin", "is_user": False, "mes": "How many hives?", "is_system": True},
+    {"name": "Ann", "is_user": True, "mes": "Seven hives.", "is_system": True},
+    {"name": "System", "is_user": False, "mes": "Welcome!", "is_system": True, "extra": {"type": "welcome"}},
+    {"name": "Robin", "is_user": False, "mes": "Good."},
+]
+
+
+def test_hidden_messages_come_only_where_the_caller_wants_them(run: Run) -> None:
+    Path("bees.jsonl").write_text("\n".join(json.dumps(row) for row in BEES), encoding="utf-8")
+    usual = run("import", "bees.jsonl", "--dry-run")[1]
+    with_hidden = run("import", "bees.jsonl", "--with-hidden", "--dry-run")[1]
+    assert ("hives" in usual, "hidden messages: 3" in usual) == (False, True)
+    assert ("Seven hives." in with_hidden, "hidden messages: 1" in with_hidden) == (True, True)
+    assert "Welcome!" not in with_hidden
+
+
+def test_forms_whose_keys_become_expressions_fire_by_them(run: Run) -> None:
+    trigger = "trigger:\n  - name: pier\n    type: keywords\n    match: 'pier&fog~sun&dry'\n    content: Long.\n"
+    Path("book.yaml").write_text(trigger, encoding="utf-8")
+    entry = {"text": "Both.", "displayName": "both", "keys": ["harbour & ship"], "enabled": True}
+    Path("book.lorebook").write_text(json.dumps({"lorebookVersion": 6, "entries": [entry]}), encoding="utf-8")
+    assert run("import", "book.yaml", "book.lorebook")[0] == 0
+    cases = {
+        "the pier in fog": {"pier"},
+        "the pier in fog and sun": {"pier"},
+        "fog and sun at a dry pier": set(),
+        "the pier": set(),
+        "A Ship in the Harbour": {"both"},
+        "a ship": set(),
+    }
+    for message, names in cases.items():
+        assert fired(run, "default", message) == names, message
