@@ -20,7 +20,9 @@ from memory_server.storage.postgres.conversations import PostgresStore
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    """Print a line in one write: with PYTHONUNBUFFERED, `print` writes each word alone."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 async def write(url: str, tenant: str, node: str, clients: int, seconds: float, patience: float) -> None:

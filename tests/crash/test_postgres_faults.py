@@ -94,8 +94,10 @@ def outcomes_of(nodes: list[Node], seconds: float) -> Outcomes:
     for process in nodes:
         lines, err = process.ended(seconds + 90)
         assert "Traceback" not in err, err
-        for line in map(str.strip, lines):
-            kind, chat, name, *more = line.split(" ")
+        for line in lines:
+            if not line.endswith("\n"):
+                continue  # the process was killed within this line, so nothing was acknowledged by it
+            kind, chat, name, *more = line.split()
             if kind == "ok" and len(more) == 2:
                 outcomes.ok[name] = chat, int(more[0].partition("-")[0])
                 outcomes.slowest = max(outcomes.slowest, float(more[1]))
