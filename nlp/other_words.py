@@ -65,9 +65,9 @@ def bare(word: str) -> str:
     return word.removesuffix(_MARK)
 
 
-def kept_keywords(texts: Sequence[str], options: Enrichment, known: Iterable[str]) -> list[Keyword]:
-    """The keywords of the texts that are kept with a memory, without the `known` words of its text. The Node original
-    knows no such words."""
+def kept_keywords(texts: Sequence[str], options: Enrichment, words_of_memory: Iterable[str]) -> list[Keyword]:
+    """The keywords of the texts that are kept with a memory, without `words_of_memory`, those of its own text. The
+    Node original knows no such words."""
     if not (texts and options.signature):
         return []
     terms_by_text = [_terms_of(text, options) for text in texts]
@@ -79,8 +79,8 @@ def kept_keywords(texts: Sequence[str], options: Enrichment, known: Iterable[str
     for terms in terms_by_text:
         for word in terms.words:
             weight_by_word[word] = weights.of_word(word)
-    words_of_memory = set(known)
-    return [Keyword(kept(word), weight) for word, weight in weight_by_word.items() if word not in words_of_memory]
+    excluded = set(words_of_memory)
+    return [Keyword(kept(word), weight) for word, weight in weight_by_word.items() if word not in excluded]
 
 
 def given_terms(

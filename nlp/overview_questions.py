@@ -214,14 +214,14 @@ _OF_NAME: Final = Once(
 _ASKS: Final = re.compile(r"[?？]\s*$|[吗呢]\s*$")
 
 
-def answers_overview(said: str, overview: Overview) -> bool:
+def answers_overview(text: str, overview: Overview) -> bool:
     """Whether a text of the asker, in Simplified characters, belongs into an overview: it says something about the
     asker, or the asker's name. What was said in a time belongs into an overview of that time, whatever it says."""
     if overview == "time":
         return True
     statement = _OF_NAME() if overview == "name" else _OF_SELF()
-    if statement.search(said) is None:  # most texts hold nothing, and need not be cut into sentences
+    if statement.search(text) is None:  # most texts hold nothing, and need not be cut into sentences
         return False
-    sentences = [sentence.strip() for sentence in re.split(r"(?<=[。.!！?？\n])", said)]
+    sentences = [sentence.strip() for sentence in re.split(r"(?<=[。.!！?？\n])", text)]
     long_sentences = [sentence for sentence in sentences if len(sentence) >= _LEAST_CHARS]
     return any(statement.search(sentence) for sentence in long_sentences if not _ASKS.search(sentence))

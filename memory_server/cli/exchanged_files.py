@@ -54,15 +54,15 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
     """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
     be read, or it is a data folder of this program, whose newest memories are in journals."""
     files: dict[str, bytes] = {}
-    for place in (folder, *subfolders(folder)):
-        if (place / folders.PRIVATE / "journal.jsonl").exists():
+    for searched_folder in (folder, *subfolders(folder)):
+        if (searched_folder / folders.PRIVATE / "journal.jsonl").exists():
             raise InvalidInput(
                 "{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export "
                 "FILE` first, and import that file.",
                 folder,
             )
         for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
-            path = place / name
+            path = searched_folder / name
             with reading(path), suppress(FileNotFoundError):
                 files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
     return files
@@ -84,10 +84,10 @@ def read_tree(folder: Path) -> Tree:
     """Such files in a folder and its subfolders. No link is followed and nothing hidden is read: a link could lead
     anywhere, also back. Raises InvalidInput if they are too many or too large."""
     reading_of_tree = _TreeReading(folder)
-    for place, below, names in os.walk(folder):
+    for parent, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))[: MOST_FILES + 1]
         for name in sorted(names):
-            reading_of_tree.add(Path(place, name))
+            reading_of_tree.add(Path(parent, name))
     return reading_of_tree.tree()
 
 

@@ -120,14 +120,14 @@ class _Import:
 
     async def _take_entries(self, place: str, entries: Sequence[Entry]) -> Sequence[str]:
         """Store entries in this place of knowledge; why each of those is refused that are more than may be stored."""
-        kept = [entry for entry in entries if not self.app.home.erased.holds(marks_of(entry))]
-        erased = len(entries) - len(kept)
+        not_erased = [entry for entry in entries if not self.app.home.erased.holds(marks_of(entry))]
+        erased = len(entries) - len(not_erased)
         if erased:
             complain(left_out_text(erased))
-        taken = await self.app.knowledge.lifecycle.take(place, kept, dry_run=self.flags.dry_run)
+        taken = await self.app.knowledge.lifecycle.take(place, not_erased, dry_run=self.flags.dry_run)
         self.out.print(taken_text(place, tally_text(taken.counts), dry_run=self.flags.dry_run))
         if self.flags.dry_run:
-            for entry in kept:
+            for entry in not_erased:
                 when = time_text(entry.updated_ms or None, self.app.settings.zone)
                 self.out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
         return taken.left_out
@@ -349,7 +349,7 @@ def _joined(reports: Sequence[Incoming]) -> Iterator[Incoming]:
 def _report(out: Console, incoming: Incoming, *, all_of_it: bool) -> None:
     """What was left out, what is doubtful, and what is not carried: one line for each kind of loss, unless the reader
     wants all of it."""
-    skipped = [Loss(reason, shown(place)) for place, reason in incoming.skipped]
+    skipped = [Loss(reason, shown(location)) for location, reason in incoming.skipped]
     for line in kind_lines(skipped, all_of_them=all_of_it):
         out.print(f"[yellow]{_('left out')}[/]  {escape(shown(line, MOST_SAID_CHARS))}")
     for line in kind_lines(incoming.remarks, all_of_them=all_of_it):
@@ -358,7 +358,7 @@ def _report(out: Console, incoming: Incoming, *, all_of_it: bool) -> None:
         out.print(f"[cyan]{_('lost')}[/]  {escape(shown(line, MOST_SAID_CHARS))}")
     for doubt in incoming.doubts:
         out.print(f"[yellow]{_('warning')}[/]  {escape(shown(doubt, MOST_SAID_CHARS))}")
-    lost = [_("{what}: {count:,}", _(what), count) for what, count in incoming.lost.items() if count]
+    lost = [_("{what}: {count:,}", _(description), count) for description, count in incoming.lost.items() if count]
     for note in (*incoming.notes, *lost):
         out.print(f"[cyan]{_('lost')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
 

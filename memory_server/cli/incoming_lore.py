@@ -160,7 +160,7 @@ def _take_chats(app: CallerView, incoming: Incoming, profile: Profile, *, flags:
         conversation_id = placed.conversation_id if by_character(flags) else usual
         options = replace(chat_options(app, flags, conversation_id), by_character=False)
         try:
-            chats.add_file(incoming, placed.data, options, place=placed.path)
+            chats.add_file(incoming, placed.data, options, path=placed.path)
         except NotThisFormat as error:
             incoming.skipped.append((placed.path, _("it {reason}", error)))
 

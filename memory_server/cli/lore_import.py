@@ -82,7 +82,7 @@ def book_text(book: IncomingBook, update: BookUpdate) -> str:
         "deleted": (len(update.deleted), _("deleted here")),
         "left out": (book.entries - len(_uids(book)), _("left out")),
     }
-    parts = [_("{count:,} {what}", count, what) for count, what in counts.values() if count > 0]
+    parts = [_("{count:,} {what}", count, label) for count, label in counts.values() if count > 0]
     state = "" if book.is_on else _(", switched off")
     return _(
         "lorebook {name} in {conversation}{state}: {entries}; {counts}",
@@ -144,15 +144,15 @@ def _room_remarks(book: IncomingBook) -> Iterator[Loss]:
     all_chars = _chars(book.memories)
     setting = _("a caller can raise `maxChars`, which is usually {usual:,}", MAX_CHARS)
     if constant_chars > room:
-        what = _(
+        remark = _(
             "the constant entries are longer than the {room:,} characters that a prompt has for them; {setting}",
             room,
             setting,
         )
-        yield Loss(what, _("{name} ({chars:,})", book.name, constant_chars))
+        yield Loss(remark, _("{name} ({chars:,})", book.name, constant_chars))
     elif all_chars > room:
-        what = _("all entries together are longer than the {room:,} characters that a prompt has for them", room)
-        yield Loss(what, _("{name} ({chars:,})", book.name, all_chars))
+        remark = _("all entries together are longer than the {room:,} characters that a prompt has for them", room)
+        yield Loss(remark, _("{name} ({chars:,})", book.name, all_chars))
 
 
 def _chars(memories: Iterable[LongTermMemory]) -> int:
@@ -170,11 +170,11 @@ def grouped(losses: Iterable[Loss]) -> dict[str, list[str]]:
 def kind_lines(losses: Iterable[Loss], *, all_of_them: bool) -> list[str]:
     """One line for each kind of loss with its number and three names, or with `all_of_them` one for each record."""
     lines: list[str] = []
-    for what, names in grouped(losses).items():
+    for description, names in grouped(losses).items():
         if all_of_them or len(names) == 1:
-            lines += [_("{about}: {what}", name, what) for name in names]
+            lines += [_("{about}: {what}", name, description) for name in names]
         else:
-            lines.append(_("{what}: {count:,} ({names})", what, len(names), beginning_of(names)))
+            lines.append(_("{what}: {count:,} ({names})", description, len(names), beginning_of(names)))
     return lines
 
 

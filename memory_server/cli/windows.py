@@ -189,8 +189,8 @@ def main() -> NoReturn:
 
 def _is_for_all(settings: Settings) -> bool:
     """Whether these settings mean the same in all folders."""
-    places = (settings.data_dir, settings.notes.documents, settings.layers.project_dir)
-    if any(place is not None and not place.expanduser().is_absolute() for place in places):
+    paths = (settings.data_dir, settings.notes.documents, settings.layers.project_dir)
+    if any(path is not None and not path.expanduser().is_absolute() for path in paths):
         return False
     return settings.daemon.enabled and not (settings.data_dir is not None and settings.data_dir.expanduser().is_file())
 

@@ -324,10 +324,10 @@ class Settings(Section):
             )
         return value
 
-    def refuse_change(self, what: str) -> None:
-        """Refuse `what`, a command or tool that changes something, if `read_only` is set. Raises ReadOnly."""
+    def refuse_change(self, action: str) -> None:
+        """Refuse `action`, a command or tool that changes something, if `read_only` is set. Raises ReadOnly."""
         if self.read_only:
-            raise ReadOnly("{what} changes something, but `read_only` is set; turn `read_only` off first.", what)
+            raise ReadOnly("{what} changes something, but `read_only` is set; turn `read_only` off first.", action)
 
     @property
     def gives_words(self) -> bool:

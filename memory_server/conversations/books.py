@@ -150,10 +150,10 @@ def _same_book(state: ConversationState, book: BookContents) -> BookContents:
     if not book.is_update:
         return _beside_others(state, book)
     books = books_of(state.conversation_id, state.long_term.values())
-    for held in books:
-        if held.name == book.name:
-            memories = [_of_book(memory, held.book_id) for memory in book.memories]
-            return replace(book, book_id=held.book_id, memories=memories)
+    for stored_book in books:
+        if stored_book.name == book.name:
+            memories = [_of_book(memory, stored_book.book_id) for memory in book.memories]
+            return replace(book, book_id=stored_book.book_id, memories=memories)
     return book
 
 
@@ -185,12 +185,12 @@ def older_version(state: ConversationState, book: BookContents) -> HeldBook | No
     """Another book of the conversation that has the names of at least half of these entries: this one may be a new
     version of it."""
     names = {memory.name for memory in book.memories}
-    for held in books_of(state.conversation_id, state.long_term.values()):
-        if held.book_id == book.book_id:
+    for stored_book in books_of(state.conversation_id, state.long_term.values()):
+        if stored_book.book_id == book.book_id:
             continue
-        same = sum(memory.name in names for memory in memories_of_book(state, held.book_id))
+        same = sum(memory.name in names for memory in memories_of_book(state, stored_book.book_id))
         if same >= _FEWEST_SAME and same * 2 >= len(names):
-            return held
+            return stored_book
     return None
 
 
@@ -214,8 +214,8 @@ class _Update:
     def decided(self) -> tuple[list[Change], BookUpdate]:
         versions = versions_of(self._book.memories, self._stored)
         with_version = {id(version) for version in versions if version is not None}
-        gone = [memory for memory in self._stored.values() if id(memory) not in with_version]
-        retired = self._retire(gone)
+        unmatched = [memory for memory in self._stored.values() if id(memory) not in with_version]
+        retired = self._retire(unmatched)
         pairs = list(zip(self._book.memories, versions, strict=True))
         # All names that become free are free before the first memory gets a new one: two entries may change places.
         renamed = [pair for pair in pairs if pair[1] is not None and not has_title(pair[1], pair[0].name)]

@@ -23,10 +23,10 @@ _MOST_NAMED = 3
 """Names in a sentence about memories, at most."""
 
 
-def left_out_text(left: RecordedLeftOut) -> str:
+def left_out_text(left_out: RecordedLeftOut) -> str:
     """Why a memory of the record of recalls was left out, and how long it is, where that is known."""
-    reason = reason_text(left.reason)
-    return _("{reason} ({chars:,} characters)", reason, left.chars) if left.chars else reason
+    reason = reason_text(left_out.reason)
+    return _("{reason} ({chars:,} characters)", reason, left_out.chars) if left_out.chars else reason
 
 
 def trigger_text(item: RecordedItem) -> str:

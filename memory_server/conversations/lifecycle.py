@@ -89,8 +89,8 @@ def _book_switched(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
     if len(switched) != 1:
         return ()
     [(_book_id, is_off)] = switched
-    what = N_("switched off") if is_off else N_("switched on")
-    return (HistoryStep(what, book_name, counted(len(changes), "entry")),)
+    action = N_("switched off") if is_off else N_("switched on")
+    return (HistoryStep(action, book_name, counted(len(changes), "entry")),)
 
 
 def outdated_text(count: int) -> str:

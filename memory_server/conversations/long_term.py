@@ -200,14 +200,14 @@ class LongTermManager(TriggerSearch):
         )
         if report.errors:
             first = report.errors[0]
-            place: Sentence | str = ""
+            position_text: Sentence | str = ""
             if first.line is not None:
-                place = Sentence(" at line {line}, column {column}", first.line, first.column)
+                position_text = Sentence(" at line {line}, column {column}", first.line, first.column)
             raise TriggerRejected(
                 Sentence(
                     "The trigger cannot work and was not stored: {reason}{place}. Correct it and try again.{caret}",
                     first.sentence or first.message,
-                    place,
+                    position_text,
                     f"\n{first.caret}" if first.caret else "",
                 ),
                 report.errors,

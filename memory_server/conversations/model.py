@@ -195,23 +195,24 @@ def place_text(place: str) -> str:
     return _("in the folder {name}", name) if kind == "folder" else _("in the conversation {name}", name)
 
 
-def conversation_id_of(text: str, what: str = "conversation_id", most: int = MAX_ID_CHARS) -> str:
-    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. `what`: its name
-    in errors. Raises InvalidInput: empty, longer than `most` characters, or with control characters or lone
-    surrogates."""
+def conversation_id_of(text: str, name_in_errors: str = "conversation_id", most: int = MAX_ID_CHARS) -> str:
+    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation.
+    `name_in_errors`: what it is called in errors. Raises InvalidInput: empty, longer than `most` characters, or with
+    control characters or lone surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
-        raise InvalidInput("The {what} is empty; give a name such as `小明` or leave it out.", what)
+        raise InvalidInput("The {what} is empty; give a name such as `小明` or leave it out.", name_in_errors)
     if len(normal) > most:
         raise InvalidInput(
             "The {what} has {number} characters; use at most {most}, such as a name or a UUID.",
-            what,
+            name_in_errors,
             len(normal),
             most,
         )
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
         raise InvalidInput(
-            "The {what} holds a line break, control character or broken surrogate; use visible characters.", what
+            "The {what} holds a line break, control character or broken surrogate; use visible characters.",
+            name_in_errors,
         )
     return normal
 
@@ -221,14 +222,14 @@ def excess(memory: Memory) -> Sentence | None:
     imports, restores and the reader of hand-edited files all call this."""
     extras = [memory.extra]
     if isinstance(memory, ShortTermMemory):
-        said = memory.messages
-        extras += (memory.role_weights, *(message.extra for message in said))
-        if len(said) > MAX_MESSAGES:
+        messages = memory.messages
+        extras += (memory.role_weights, *(message.extra for message in messages))
+        if len(messages) > MAX_MESSAGES:
             return Sentence(
-                "it has {said:,} messages; split it into memories of at most {messages}", len(said), MAX_MESSAGES
+                "it has {said:,} messages; split it into memories of at most {messages}", len(messages), MAX_MESSAGES
             )
-        lengths = [len(message.content) for message in said]
-        spoken = sum(lengths) + sum(len(message.name or "") for message in said)
+        lengths = [len(message.content) for message in messages]
+        spoken = sum(lengths) + sum(len(message.name or "") for message in messages)
         longest_id = max(map(len, (memory.id, memory.conversation_id, memory.turn or "")))
         sizes = [
             (N_("text is"), max(len(memory.text), spoken), MAX_TEXT_CHARS),
@@ -249,11 +250,11 @@ def excess(memory: Memory) -> Sentence | None:
         ]
     extra_size = sum(size(dict(extra)) for extra in extras if extra)
     sizes.append((N_("unknown fields are"), extra_size, MAX_EXTRA_CHARS))
-    for what, count, most in sizes:
+    for part, count, most in sizes:
         if count > most:
             return Sentence(
                 "its {what} too long: {number:,} characters, and at most {most:,} are allowed; shorten it",
-                Sentence(what),
+                Sentence(part),
                 count,
                 most,
             )

@@ -73,39 +73,39 @@ def groups(lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]
     """The conversations of such lines, each given with its place, and the end; without the first line of the file.
     `wrong` is called with the place of a line that is of no kind, and the reason."""
     group = Group()
-    for place, fields in lines:
+    for location, fields in lines:
         match fields:
             case {"conversation": _} | {"end": True}:
                 yield group
                 group = Group(fields)
             case {"short": dict() as record}:
-                group.short.append((place, record))
+                group.short.append((location, record))
             case {"long": dict() as record}:
-                group.long.append((place, record))
+                group.long.append((location, record))
             case _:
-                wrong(place, _("it is neither a memory nor a conversation"))
+                wrong(location, _("it is neither a memory nor a conversation"))
     yield group
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
     """The conversations of such lines, the first line included. Reads one conversation at a time. Raises NotARecord
     with the number of the line that cannot be read."""
-    place = "line 1"
+    location = "line 1"
     count = 0
     has_ended = False
 
     def read() -> Iterator[tuple[str, Json]]:
-        nonlocal place
+        nonlocal location
         for number, line in enumerate(lines, 1):
-            place = _("line {number}", number)
-            yield place, json_text.load_object(line)
+            location = _("line {number}", number)
+            yield location, json_text.load_object(line)
 
     def refuse(_: str, reason: str) -> None:
         raise json_text.NotARecord(reason)
 
     try:
         rows = read()
-        _place, first_fields = next(rows, ("", None))
+        _location, first_fields = next(rows, ("", None))
         check_first(first_fields)
         for group in groups(rows, refuse):
             if has_ended or (group.ends and (group.short or group.long)):
@@ -120,7 +120,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
                 raise json_text.NotARecord("conversations are missing before it")
             has_ended = group.ends
     except (json_text.NotARecord, InvalidInput) as error:
-        raise json_text.NotARecord("{name} cannot be read: {reason}", place, error) from error
+        raise json_text.NotARecord("{name} cannot be read: {reason}", location, error) from error
     if not has_ended:
         raise json_text.NotARecord("it ends too early")
 

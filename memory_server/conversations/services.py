@@ -114,12 +114,12 @@ class Services:
             return result
         return replace(result, change_id=change_id)
 
-    async def matching(self, pattern: str, texts: Sequence[str], what: str) -> tuple[bool, ...]:
-        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `what`
+    async def matching(self, pattern: str, texts: Sequence[str], action: str) -> tuple[bool, ...]:
+        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `action`
         is the action for the error message, such as `deleted`. Raises InvalidPattern: the pattern is empty, not
         an expression, or runs too long."""
         try:
             return await self.runner.match_texts(pattern, texts)
         except PatternError as error:
-            advice = _("Nothing was {what}; write a word, or an expression such as /披萨|pizza/i.", what)
+            advice = _("Nothing was {what}; write a word, or an expression such as /披萨|pizza/i.", action)
             raise InvalidPattern("{reason}. {advice}", error, advice) from error

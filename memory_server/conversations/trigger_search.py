@@ -259,14 +259,14 @@ class _Scan:
         """Those of the memories whose triggers fire where the last message has this text of a book too."""
         triggers = [self._shelf.triggers[index] for index in indexes]
         answers = self._last_fired()
-        asking = {place: answers[index] for place, index in enumerate(indexes) if index in answers}
+        asking = {position: answers[index] for position, index in enumerate(indexes) if index in answers}
         verdicts = await self._search.evaluate(triggers, self._context_with(text_of_book), asking)
-        return [indexes[place] for place in fired_in(verdicts)]
+        return [indexes[position] for position in fired_in(verdicts)]
 
     async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> list[str]:
         """Those of the conditions, triggers without a memory, that are true with this text of a book."""
         verdicts = await self._search.evaluate(conditions, self._context_with(text_of_book))
-        return [conditions[place] for place in fired_in(verdicts)]
+        return [conditions[position] for position in fired_in(verdicts)]
 
     def _context_with(self, text_of_book: str) -> dict[str, Any]:
         return self._search._context(self._occasion.messages, self._occasion.participants, text_of_book)

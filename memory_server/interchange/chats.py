@@ -81,7 +81,7 @@ def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
     count_others(incoming, [path for path in files if path not in chat_files])
     for path, data in sorted(chat_files.items()):
         try:
-            add_file(incoming, data, options, place=path)
+            add_file(incoming, data, options, path=path)
         except NotThisFormat as error:
             incoming.skipped.append((path, _("it {reason}", error)))
     incoming.conversations = merged(incoming.conversations)
@@ -111,16 +111,16 @@ def count_others(incoming: Incoming, paths: Sequence[str]) -> None:
 
 def refuse_empty(incoming: Incoming) -> NoReturn:
     """Raises NotThisFormat, which says why no message came."""
-    for place, reason in incoming.skipped:
-        raise NotThisFormat("cannot be used: {reason}.", _("{about}: {what}", place, clause(reason)))
+    for location, reason in incoming.skipped:
+        raise NotThisFormat("cannot be used: {reason}.", _("{about}: {what}", location, clause(reason)))
     for kind, count in incoming.lost.items():
         if count:
             raise NotThisFormat("holds no messages of a user or a model, only {kind}.", kind)
     raise NotThisFormat('holds no messages; write lines such as {"role": "user", "content": "你好"}.')
 
 
-def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, place: str = "") -> int:
-    """Add what `read` gives for one file; the number of its messages. `place`: how the report names the file, if there
+def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, path: str = "") -> int:
+    """Add what `read` gives for one file; the number of its messages. `path`: how the report names the file, if there
     are several. Raises NotThisFormat: it is not a chat."""
     header = names_in(data)
     names = {**header, **options.names}
@@ -136,7 +136,7 @@ def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, place: st
         raise NotThisFormat("cannot be used: {reason}.", error) from error
     if file.note:
         incoming.notes.append(file.note.replace("--assistant", "--char"))
-    take_readings(incoming, file.conversations, usual, names, place=place)
+    take_readings(incoming, file.conversations, usual, names, path=path)
     return sum(len(reading.messages) for reading in file.conversations)
 
 
@@ -151,22 +151,22 @@ def _roles_of(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def take_readings(
-    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], *, place: str = ""
+    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], *, path: str = ""
 ) -> None:
     """Add the exchanges of these conversations, what could not be read of them, and the counts of what they leave out;
-    `place`: how the report names their file, if there are several."""
+    `path`: how the report names their file, if there are several."""
     undated = list(chain.from_iterable(reading.undated for reading in readings))
     for reading in readings:
         incoming.lost.update(reading.left_out)
         for problem in reading.problems:
-            problem_place = problem.place
-            if place:
-                problem_place = _("{about}: {what}", place, problem.place)
-            incoming.skipped.append((problem_place, _("it {reason}", problem.reason)))
+            location = problem.location
+            if path:
+                location = _("{about}: {what}", path, problem.location)
+            incoming.skipped.append((location, _("it {reason}", problem.reason)))
     if undated:
         incoming.lost[left_out.UNDATED] += len(undated)
         first = undated[0]
-        incoming.notes.append(_("the first time that cannot be read: {place}, {reason}", first.place, first.reason))
+        incoming.notes.append(_("the first time that cannot be read: {place}, {reason}", first.location, first.reason))
     take(incoming, [reading.messages for reading in readings], usual, names)
 
 
@@ -263,16 +263,16 @@ def _exchanges(
     exchange = _Exchange(usual)
     last_ms: int | None = None
     for position, row in enumerate(rows, 1):
-        place = _("message {number}", position)
+        location = _("message {number}", position)
         if number is not None:
-            place = _("message {place} of conversation {number}", position, number)
-        conversation_id = incoming.conversation_of(row.get("conversation_id"), usual, place)
+            location = _("message {place} of conversation {number}", position, number)
+        conversation_id = incoming.conversation_of(row.get("conversation_id"), usual, location)
         if conversation_id is None:
             continue
         try:
             messages = _messages(row, names)
         except InvalidInput as error:
-            incoming.skipped.append((place, str(error)))
+            incoming.skipped.append((location, str(error)))
             continue
         if messages[0].time_ms is not None:
             last_ms = messages[0].time_ms

@@ -71,36 +71,36 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
     return incoming
 
 
-def _note_observation(incoming: Incoming, place: str, row: Mapping[str, Any]) -> None:
+def _note_observation(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
     title = _text(row.get("title"))
     paragraphs = [_text(row.get(name)) for name in ("subtitle", "narrative", "text")]
     facts = [f"- {fact}" for fact in texts(row.get("facts"))]
     paragraphs.append("\n".join(facts))
     body = "\n\n".join(filter(None, paragraphs)) or title
     tags = [*texts([row.get("type")]), *texts(row.get("concepts"))]
-    _note(incoming, place, row, title=title, body=body, tags=tags)
+    _note(incoming, location, row, title=title, body=body, tags=tags)
 
 
-def _note_summary(incoming: Incoming, place: str, row: Mapping[str, Any]) -> None:
+def _note_summary(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
     paragraphs: list[str] = []
     for name in _SUMMARY:
         text = _text(row.get(name))
         if text:
             paragraphs.append(f"{name.replace('_', ' ')}: {text}")
     title = beginning(without_private(_text(row.get("request"))))
-    _note(incoming, place, row, title=title, body="\n\n".join(paragraphs), tags=["session"])
+    _note(incoming, location, row, title=title, body="\n\n".join(paragraphs), tags=["session"])
 
 
-def _note(incoming: Incoming, place: str, row: Mapping[str, Any], *, title: str, body: str, tags: list[str]) -> None:
+def _note(incoming: Incoming, location: str, row: Mapping[str, Any], *, title: str, body: str, tags: list[str]) -> None:
     created_ms = milliseconds_of(row.get("created_at_epoch"))
-    table = place.partition(" ")[0]
+    table = location.partition(" ")[0]
     project = _text(row.get("merged_into_project")) or _text(row.get("project"))
     kind = {"kind": "tech"}
     if project:
         kind = {"kind": "project-tech", "project": project[:MOST_PROJECT_CHARS]}
     files = {name: texts(row.get(name)) for name in ("files_read", "files_modified", "files_edited")}
     incoming.note(
-        place,
+        location,
         f"claude-mem\n{table}\n{row.get('memory_session_id')}\n{created_ms}\n{title}",
         title=title,
         body=body,

@@ -38,21 +38,21 @@ def take(incoming: Incoming, projects: Sequence[Any], memories: Sequence[Any], n
     memory is dated, because it has no time; 0: not known."""
     project_names: dict[str, str] = {}
     for number, row in enumerate(projects, 1):
-        place = _("project {number}", number)
+        location = _("project {number}", number)
         if not isinstance(row, Mapping) or not is_project(row):
-            incoming.skipped.append((place, _("it is not a project of Claude")))
+            incoming.skipped.append((location, _("it is not a project of Claude")))
             continue
         project_names[str(row["uuid"])] = without_private(text_of(row.get("name")))
-        _take_project(incoming, place, row)
+        _take_project(incoming, location, row)
     for number, row in enumerate(memories, 1):
-        place = _("memory {number}", number)
+        location = _("memory {number}", number)
         if isinstance(row, Mapping):
-            _take_memory(incoming, place, row, project_names=project_names, newest_ms=newest_ms)
+            _take_memory(incoming, location, row, project_names=project_names, newest_ms=newest_ms)
         else:
-            incoming.skipped.append((place, _("it is not a memory of Claude")))
+            incoming.skipped.append((location, _("it is not a memory of Claude")))
 
 
-def _take_project(incoming: Incoming, place: str, row: Mapping[str, Any]) -> None:
+def _take_project(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
     if row.get("is_starter_project") is True:
         incoming.lost[_STARTER] += 1
         return
@@ -69,7 +69,7 @@ def _take_project(incoming: Incoming, place: str, row: Mapping[str, Any]) -> Non
         incoming.lost[_EMPTY] += 1
     if instructions:
         incoming.note(
-            place,
+            location,
             f"claude project\n{uuid}",
             title=name,
             body=instructions,
@@ -82,7 +82,7 @@ def _take_project(incoming: Incoming, place: str, row: Mapping[str, Any]) -> Non
         file_name = text_of(document.get("filename"))
         document_ms = milliseconds_of(document.get("created_at")) or created_ms
         incoming.note(
-            _("document {number} of {place}", number, place),
+            _("document {number} of {place}", number, location),
             f"claude document\n{uuid}\n{document.get('uuid') or file_name}",
             title=file_name,
             body=text_of(document.get("content")),
@@ -96,7 +96,7 @@ def _take_project(incoming: Incoming, place: str, row: Mapping[str, Any]) -> Non
 
 
 def _take_memory(
-    incoming: Incoming, place: str, row: Mapping[str, Any], *, project_names: Mapping[str, str], newest_ms: int
+    incoming: Incoming, location: str, row: Mapping[str, Any], *, project_names: Mapping[str, str], newest_ms: int
 ) -> None:
     texts = {"": text_of(row.get("conversations_memory"))}
     by_project = row.get("project_memories")
@@ -108,7 +108,7 @@ def _take_memory(
         project = project_names.get(uuid, uuid)
         for heading, body in _sections(text):
             incoming.note(
-                place,
+                location,
                 f"claude memory\n{account}\n{uuid}\n{heading}",
                 title=heading,
                 body=body,

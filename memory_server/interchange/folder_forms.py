@@ -153,23 +153,23 @@ def _long_terms(incoming: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ..
     if rows and not any(isinstance(row, dict) for row in rows):
         raise NotThisFormat("holds no memories; import the character's memory/long-term-memory.json.")
     records: dict[str, Json] = {}
-    for place, row in numbered(rows, "memory"):
+    for location, row in numbered(rows, "memory"):
         if not isinstance(row, dict):
-            incoming.skipped.append((place, _("it is not an object with name, prompt and trigger")))
+            incoming.skipped.append((location, _("it is not an object with name, prompt and trigger")))
             continue
         record = _with_new_names(row)
-        name = str(record.get("name") or place).strip()
+        name = str(record.get("name") or location).strip()
         missing = [key for key in ("trigger", "prompt") if not text_of(record.get(key))]
         if missing:
             incoming.skipped.append((name, _("it has no {missing}", missing[0])))
             continue
         if name in records:
-            incoming.skipped.append((f"{name} ({place})", _("another memory before it has the same name")))
+            incoming.skipped.append((f"{name} ({location})", _("another memory before it has the same name")))
             continue
         record["name"] = name
         context = record.get("createdContext")
         if not context or not isinstance(context, str):
-            record["createdContext"] = f"{LONG_TERM}, {place}"
+            record["createdContext"] = f"{LONG_TERM}, {location}"
         doubts = list(_doubts(record["trigger"], record["prompt"]))
         if doubts:
             record["notes"] = doubts

@@ -105,14 +105,14 @@ class Incoming:
     def _usable(self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]) -> list[Json]:
         """The records that `read` can read and that fit; all others are skipped."""
         records: list[Json] = []
-        for place, row in rows:
+        for location, row in rows:
             try:
                 if not isinstance(row, dict):
                     raise json_text.NotARecord("it is not a JSON object")
-                if self.fits(place, read(row)):
+                if self.fits(location, read(row)):
                     records.append(row)
             except (json_text.NotARecord, RecursionError) as error:
-                self.skipped.append((place, str(codec.reason_of(error))))
+                self.skipped.append((location, str(codec.reason_of(error))))
         return records
 
     def add(self, name: str, *, short: Rows, long: Rows, last_cleanup: Any) -> None:
@@ -127,11 +127,11 @@ class Incoming:
     def by_chat(self, rows: Rows, key: str, usual: str) -> dict[str, Contents]:
         """Short-term memories of rows that each name their conversation in the field `key`, or are of `usual`."""
         rows_by_chat: dict[str, list[tuple[str, Any]]] = {}
-        for place, row in rows:
+        for location, row in rows:
             chat_name = row.get(key) if isinstance(row, dict) else None
-            conversation_id = self.conversation_of(chat_name, usual, place)
+            conversation_id = self.conversation_of(chat_name, usual, location)
             if conversation_id is not None:
-                rows_by_chat.setdefault(conversation_id, []).append((place, row))
+                rows_by_chat.setdefault(conversation_id, []).append((location, row))
         return {name: Contents(name, self.short_terms(chat_rows, name)) for name, chat_rows in rows_by_chat.items()}
 
     def lines(self, data: bytes) -> Iterator[tuple[str, Any]]:
@@ -140,27 +140,28 @@ class Incoming:
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
             if not line.strip():
                 continue
-            place = _("line {number}", number)
+            location = _("line {number}", number)
             try:
-                yield place, json_text.loads(line)
+                yield location, json_text.loads(line)
             except ValueError as error:
                 values, rest = joined_values(line.decode(errors="replace"))
                 for value in values:
-                    yield place, value
+                    yield location, value
                 if rest:
-                    self.skipped.append((place, _("it is not JSON: {reason}", error)))
+                    self.skipped.append((location, _("it is not JSON: {reason}", error)))
 
-    def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
+    def fits(self, location: str, memory: ShortTermMemory | LongTermMemory) -> bool:
         """Whether a memory is small enough to be stored; otherwise it is skipped."""
         reason = excess(memory)
         if reason is None:
             return True
-        self.skipped.append((place, str(reason)))
+        self.skipped.append((location, str(reason)))
         return False
 
-    def take(self, place: str, knowledge_place: str, values: Json) -> None:
+    def take(self, location: str, knowledge_place: str, values: Json) -> None:
         """Add an entry of a file to the knowledge, in a place such as `notes` or `refs/words`; an entry that cannot be
-        stored is skipped. `place`: where it stands in the file, for the report. `values`: the fields of the entry."""
+        stored is skipped. `location`: where it stands in the file, for the report. `values`: the fields of the
+        entry."""
         family, _slash, _namespace = knowledge_place.partition("/")
         is_of_knowledge = family in FAMILIES and family not in OF_CONVERSATIONS
         try:
@@ -168,14 +169,14 @@ class Incoming:
                 raise InvalidInput("there is no place {place!r}", knowledge_place)
             entry = usable(entry_of(values), knowledge_place, most_chars=MOST_ENTRY_CHARS)
         except InvalidInput as error:
-            self.skipped.append((place, clause(str(error))))
+            self.skipped.append((location, clause(str(error))))
             return
         self.entries.setdefault(knowledge_place, []).append(entry)
 
     def note(
-        self, place: str, identity: str, *, title: str, body: str, knowledge_place: str = "notes", **fields: Any
+        self, location: str, identity: str, *, title: str, body: str, knowledge_place: str = "notes", **fields: Any
     ) -> None:
-        """Add an entry that `identity` makes the same each time: it is its id where it is a UUID. `place`: where the
+        """Add an entry that `identity` makes the same each time: it is its id where it is a UUID. `location`: where the
         entry stands in the file. `fields`: others of an entry; with `key` True its title is a topic, of which a kind
         and project have one."""
         body = without_recalled(without_private(body))
@@ -196,16 +197,16 @@ class Incoming:
         fields["tags"] = tags[:MAX_TAGS]
         fields["updated_ms"] = fields.get("updated_ms") or fields.get("created_ms", 0)
         ref = identity if is_uuid(identity) else _hashed(identity)
-        self.take(place, knowledge_place, {"ref": ref, "title": title, "body": body} | fields)
+        self.take(location, knowledge_place, {"ref": ref, "title": title, "body": body} | fields)
 
-    def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
+    def conversation_of(self, name: Any, otherwise: str, location: str) -> str | None:
         """`name` as a conversation id; `otherwise` if it is empty; None if it cannot be an id: then it is skipped."""
         if name in (None, ""):
             return otherwise
         try:
             return conversation_id_of(str(name))
         except InvalidInput as error:
-            self.skipped.append((place, str(error)))
+            self.skipped.append((location, str(error)))
             return None
 
     @property

@@ -68,14 +68,14 @@ def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) ->
     incoming = Incoming()
     memories: dict[str, list[ShortTermMemory]] = {}
     messages: list[chat.Message] = []
-    for place, row in numbered(rows, "memory"):
+    for location, row in numbered(rows, "memory"):
         text = row.get("content") if isinstance(row, dict) else None
         if not isinstance(text, str):
-            incoming.skipped.append((place, _("it has no text")))
+            incoming.skipped.append((location, _("it has no text")))
             continue
         sources = [source for source in list_of(row.get("source_messages")) if isinstance(source, dict)]
         messages += _messages(sources)
-        _take_memory(incoming, memories, place=place, row=row, text=text)
+        _take_memory(incoming, memories, location=location, row=row, text=text)
     messages += _messages(message_rows)
     chats.take(incoming, [messages], usual, {}, others=memories)
     return incoming
@@ -85,7 +85,7 @@ def _take_memory(
     incoming: Incoming,
     memories: dict[str, list[ShortTermMemory]],
     *,
-    place: str,
+    location: str,
     row: Mapping[str, Any],
     text: str,
 ) -> None:
@@ -97,7 +97,7 @@ def _take_memory(
     if metadata.get("persona_summary") not in (None, "", text):
         incoming.lost[_("summaries in the words of the persona; those for searching were imported")] += 1
     session = row.get("session_id") or metadata.get("session_id")
-    conversation_id = incoming.conversation_of(_conversation(session), "", place)
+    conversation_id = incoming.conversation_of(_conversation(session), "", location)
     if conversation_id is None:
         return
     created_ms = milliseconds_of(metadata.get("create_time"), unit=1000)
@@ -107,7 +107,7 @@ def _take_memory(
     identity = f"livingmemory\n{conversation_id}\n{number}\n{created_ms}"
     if not conversation_id:
         incoming.note(
-            place,
+            location,
             identity,
             title="",
             body=text,
@@ -121,7 +121,7 @@ def _take_memory(
     message = Message("system", public_text, created_ms or None)
     memory = chats.memory_of(conversation_id, (message,), identity, extra={"livingmemory": kept_fields})
     memory = replace(memory, text=public_text, messages=())
-    if memory.text.strip() and incoming.fits(place, memory):
+    if memory.text.strip() and incoming.fits(location, memory):
         memories.setdefault(conversation_id, []).append(memory)
 
 

@@ -126,12 +126,12 @@ def _of_all(part: Mapping[str, Any]) -> LoreRow:
 
 def _key_of(expression: str) -> str:
     """A key for `A&B~C&D`: A and B, and not C together with D."""
-    wanted, _tilde, unwanted = expression.partition("~")
-    wanted_parts = _parts_of(wanted)
-    unwanted_parts = _parts_of(unwanted)
-    if len(wanted_parts) == 1 and not unwanted_parts:
-        return wanted_parts[0]
-    return expression_of_all(wanted_parts, unwanted_parts, ignores_case=False)
+    required, _tilde, excluded = expression.partition("~")
+    required_parts = _parts_of(required)
+    excluded_parts = _parts_of(excluded)
+    if len(required_parts) == 1 and not excluded_parts:
+        return required_parts[0]
+    return expression_of_all(required_parts, excluded_parts, ignores_case=False)
 
 
 def _parts_of(conjunction: str) -> list[str]:
@@ -154,7 +154,7 @@ def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...
         _("triggers that keep later ones from coming (block)"): len(blocking),
         _("entries with placeholders of AstrBot, which stay as they are"): len(with_placeholders),
     }
-    return tuple(_("{what}: {count:,}", what, count) for what, count in counts.items() if count)
+    return tuple(_("{what}: {count:,}", description, count) for description, count in counts.items() if count)
 
 
 def _number(value: Any, usual: float) -> float:

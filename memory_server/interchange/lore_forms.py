@@ -78,10 +78,10 @@ def _counted(values: Iterable[Any], fields: Mapping[str, str]) -> tuple[str, ...
     """How many entries have each of these fields set, in the words that stand beside its name."""
     entries = [entry for entry in values if isinstance(entry, dict)]
     lines: list[str] = []
-    for field, what in fields.items():
+    for field, description in fields.items():
         count = sum(is_given(entry.get(field)) for entry in entries)
         if count:
-            lines.append(_("{what}: {count:,}", _(what), count))
+            lines.append(_("{what}: {count:,}", _(description), count))
     return tuple(lines)
 
 
@@ -142,10 +142,10 @@ def _novelai_key(key: str) -> str:
     if key.startswith("/"):
         return key
     parts = [part.strip() for part in _CONJUNCTION.split(key)]
-    wanted = [part for part in parts if part]
-    if len(wanted) < 2:
+    required = [part for part in parts if part]
+    if len(required) < 2:
         return key
-    return expression_of_all(wanted, ignores_case=True)
+    return expression_of_all(required, ignores_case=True)
 
 
 # Agnai

@@ -112,12 +112,12 @@ class _Reader:
 
     def _memories_of(self, entry: LoreEntry) -> Iterator[LongTermMemory]:
         title = self._defaults.named(entry.title)
-        place = _("{title} (entry {uid})", title, entry.uid) if self._titles[title] > 1 else title
+        name_in_report = _("{title} (entry {uid})", title, entry.uid) if self._titles[title] > 1 else title
         content = _without_code(self._defaults.named(entry.content))
         depth = self._depth_of(entry)
         reason = _why_not(entry, content, depth)
         if reason is not None:
-            self._incoming.skipped.append((place, reason))
+            self._incoming.skipped.append((name_in_report, reason))
             return
         lost: list[Sentence] = []
         writer = KeyWriter(entry, depth, defaults=self._defaults, invalid=self._source.invalid, lost=lost)
@@ -129,9 +129,9 @@ class _Reader:
         # Of the parts of one entry, only one would come if they were in a group.
         if parts is None or (len(parts) > 1 and rules.group.names):
             where = _place_to_split(content)
-            self._incoming.skipped.append((place, _("it is too long: split it at character {where:,}", where)))
+            self._incoming.skipped.append((name_in_report, _("it is too long: split it at character {where:,}", where)))
             return
-        self._incoming.losses += [Loss(str(sentence), place) for sentence in dict.fromkeys(lost)]
+        self._incoming.losses += [Loss(str(sentence), name_in_report) for sentence in dict.fromkeys(lost)]
         for number, part in enumerate(parts, 1):
             name = title
             uid = entry.uid

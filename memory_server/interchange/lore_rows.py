@@ -40,11 +40,11 @@ def is_given(value: Any) -> bool:
     return bool(value)
 
 
-def expression_of_all(wanted: Sequence[str], unwanted: Sequence[str] = (), *, ignores_case: bool) -> str:
-    """A key `/expression/` for texts that hold all wanted parts, and not all unwanted ones together."""
-    looks = "".join(map(_look_ahead, wanted))
-    if unwanted:
-        barred = "".join(map(_look_ahead, unwanted))
+def expression_of_all(required: Sequence[str], excluded: Sequence[str] = (), *, ignores_case: bool) -> str:
+    """A key `/expression/` for texts that hold all required parts, and not all excluded ones together."""
+    looks = "".join(map(_look_ahead, required))
+    if excluded:
+        barred = "".join(map(_look_ahead, excluded))
         looks += f"(?!{barred})"
     flags = "i" if ignores_case else ""
     return f"/{_BEGINNING}{looks}/{flags}"

@@ -32,10 +32,10 @@ def read(data: bytes) -> Incoming:
         raise NotThisFormat("has no `results`; save the answer of mem0's get_all as JSON.")
     incoming = Incoming()
     has_several_users = len(_users_of(rows)) > 1
-    for place, row in numbered(rows, "memory"):
+    for location, row in numbered(rows, "memory"):
         text = row.get("memory") if isinstance(row, dict) else None
         if not isinstance(text, str):
-            incoming.skipped.append((place, _("it has no text in `memory`")))
+            incoming.skipped.append((location, _("it has no text in `memory`")))
             continue
         owners = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
         knowledge_place = "notes"
@@ -44,7 +44,7 @@ def read(data: bytes) -> Incoming:
             knowledge_place = f"sessions/{owners['user_id']}"
             fields = {"kind": "", "agent_id": owners.get("agent_id"), "run_id": owners.get("run_id")}
         incoming.note(
-            place,
+            location,
             f"mem0\n{knowledge_place}\n{row.get('id')}",
             title="",
             body=text,

@@ -25,14 +25,14 @@ def read(data: bytes) -> Incoming:
     if not rows:
         raise NotThisFormat("holds no memories; write it with `scripts/sync/export_memories.py` of mcp-memory-service.")
     incoming = Incoming()
-    for place, row in numbered(rows, "memory"):
+    for location, row in numbered(rows, "memory"):
         content = row.get("content") if isinstance(row, dict) else None
         if not isinstance(content, str):
-            incoming.skipped.append((place, _("it has no text in `content`")))
+            incoming.skipped.append((location, _("it has no text in `content`")))
             continue
         incoming.lost[_("vectors of memories")] += "embedding" in row
         incoming.note(
-            place,
+            location,
             f"mcp-memory-service\n{row.get('content_hash') or content}",
             title="",
             body=content,

@@ -63,11 +63,11 @@ def _rows(incoming: Incoming, data: bytes) -> Iterator[tuple[str, Any]]:
         yield from incoming.lines(data)
         return
     for number, entity in enumerate(graph["entities"], 1):
-        place = _("entity {number}", number)
-        yield place, {**entity, "type": "entity"} if isinstance(entity, dict) else entity
+        location = _("entity {number}", number)
+        yield location, {**entity, "type": "entity"} if isinstance(entity, dict) else entity
     for number, relation in enumerate(graph["relations"], 1):
-        place = _("relation {number}", number)
-        yield place, {**relation, "type": "relation"} if isinstance(relation, dict) else relation
+        location = _("relation {number}", number)
+        yield location, {**relation, "type": "relation"} if isinstance(relation, dict) else relation
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class _Entity:
 class _Relation:
     """A relation of the file, with its place there."""
 
-    place: str
+    location: str
     start: str
     kind: str
     goal: str
@@ -94,7 +94,7 @@ def read(data: bytes, usual: str) -> Incoming:
     incoming = Incoming()
     entities: dict[str, _Entity] = {}
     relations: list[_Relation] = []
-    for place, row in _rows(incoming, data):
+    for location, row in _rows(incoming, data):
         match row:
             case {"type": "entity", "name": str(name), "observations": list(observations)} if name.strip():
                 kind = row.get("entityType")
@@ -102,9 +102,9 @@ def read(data: bytes, usual: str) -> Incoming:
                 texts = [str(observation).strip() for observation in observations]
                 entity.observations |= dict.fromkeys(filter(None, texts))
             case {"type": "relation", "from": str(start), "to": str(goal), "relationType": str(kind)}:
-                relations.append(_Relation(place, start, kind=kind, goal=goal))
+                relations.append(_Relation(location, start, kind=kind, goal=goal))
             case _:
-                incoming.skipped.append((place, _("it is neither an entity nor a relation")))
+                incoming.skipped.append((location, _("it is neither an entity nor a relation")))
     if not entities and not relations:
         raise NotThisFormat(
             "holds no entities; import the memory.jsonl of the official memory server, or the answer of its read_graph."
@@ -115,7 +115,7 @@ def read(data: bytes, usual: str) -> Incoming:
             entities[start].relations.append(f"{start} {relation.kind} {relation.goal}")
         else:
             reason = _("the relation starts from {start}, which is not an entity of the file", start)
-            incoming.skipped.append((relation.place, reason))
+            incoming.skipped.append((relation.location, reason))
     memories: list[ShortTermMemory] = []
     for name, entity in entities.items():
         memory = _memory_of(incoming, name, entity, usual)

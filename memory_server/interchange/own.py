@@ -41,8 +41,8 @@ def write_native(
         yield from record_lines.conversation_lines(contents)
         conversation_count += 1
     entry_count = 0
-    for place, entry in entries:
-        yield _entry_line(place, entry)
+    for knowledge_place, entry in entries:
+        yield _entry_line(knowledge_place, entry)
         entry_count += 1
     last_line: Json = {"end": True, "conversations": conversation_count}
     if entry_count:
@@ -50,11 +50,11 @@ def write_native(
     yield json_text.dumps(last_line) + b"\n"
 
 
-def _entry_line(place: str, entry: Entry) -> bytes:
+def _entry_line(knowledge_place: str, entry: Entry) -> bytes:
     """The line of an entry. The id of an entry of a layer is that of its file, and not exported."""
-    ref = "" if place.startswith("layers/") else entry.ref
+    ref = "" if knowledge_place.startswith("layers/") else entry.ref
     live = replace(entry, archived_ms=None, reason=None, ref=ref)
-    return json_text.dumps({"place": place, "entry": difference(live, _EMPTY)}) + b"\n"
+    return json_text.dumps({"place": knowledge_place, "entry": difference(live, _EMPTY)}) + b"\n"
 
 
 def uncompressed(data: bytes) -> bytes:
@@ -83,7 +83,7 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     others. Raises NotThisFormat."""
     incoming = Incoming()
     lines = incoming.lines(data)
-    _place, head = next(lines, ("", None))
+    _location, head = next(lines, ("", None))
     first_line = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0]
     if not first_line.strip() or incoming.skipped:  # an empty first line is passed over, a broken one is skipped
         head = None
@@ -92,15 +92,15 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     except json_text.NotARecord as error:
         raise NotThisFormat("cannot be read: {reason}.", error) from error
 
-    def skip(place: str, reason: str) -> None:
-        incoming.skipped.append((place, reason))
+    def skip(location: str, reason: str) -> None:
+        incoming.skipped.append((location, reason))
 
     has_ended = False
     lines_of_conversations = _taking_entries(lines, incoming)
     for group in record_lines.groups(lines_of_conversations, skip):
         if group.head is None or group.ends:
-            for place, _record in [*group.short, *group.long]:
-                skip(place, _("it does not belong to a conversation"))
+            for location, _record in [*group.short, *group.long]:
+                skip(location, _("it does not belong to a conversation"))
             has_ended = has_ended or group.ends
             continue
         named = group.head["conversation"]
@@ -116,12 +116,12 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
 
 def _taking_entries(lines: Rows, incoming: Incoming) -> Iterator[tuple[str, Any]]:
     """The lines without those of entries, which go into `incoming`."""
-    for place, fields in lines:
+    for location, fields in lines:
         match fields:
             case {"place": str(knowledge_place), "entry": dict(values)}:
-                incoming.take(place, knowledge_place, values)
+                incoming.take(location, knowledge_place, values)
             case _:
-                yield place, fields
+                yield location, fields
 
 
 def write_pack(conversations: Iterable[Contents]) -> bytes:

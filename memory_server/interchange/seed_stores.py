@@ -95,7 +95,7 @@ def read_refs(data: bytes) -> Incoming:
 def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]]:
     """The refs that the log leaves, by their ids."""
     refs: dict[str, Mapping[str, Any]] = {}
-    for place, row in incoming.lines(data):
+    for location, row in incoming.lines(data):
         match row:
             case {"op": "delete"}:
                 deleted = refs.pop(str(row.get("id")), None)
@@ -105,5 +105,5 @@ def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]
             case {"id": str(ref_id), "content": _content} if ref_id and "entry" not in row:
                 refs[ref_id] = row
             case _:
-                incoming.skipped.append((place, _("it is not a ref")))
+                incoming.skipped.append((location, _("it is not a ref")))
     return refs

@@ -137,8 +137,8 @@ def recorded_recall(line: Mapping[str, Any]) -> RecordedRecall:
     )
 
 
-def _items(given: object, conversation: str) -> Iterator[RecordedItem]:
-    for item in given if isinstance(given, list) else ():
+def _items(field_value: object, conversation: str) -> Iterator[RecordedItem]:
+    for item in field_value if isinstance(field_value, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             continue
         yield RecordedItem(
@@ -178,16 +178,16 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _texts(given: object) -> tuple[str, ...]:
-    return tuple(value for value in given if isinstance(value, str)) if isinstance(given, list) else ()
+def _texts(field_value: object) -> tuple[str, ...]:
+    return tuple(value for value in field_value if isinstance(value, str)) if isinstance(field_value, list) else ()
 
 
 def _number(fields: Mapping[str, Any], name: str) -> float | None:
     return _as_number(fields.get(name))
 
 
-def _numbers(given: object) -> dict[str, float]:
-    pairs = given.items() if isinstance(given, dict) else ()
+def _numbers(field_value: object) -> dict[str, float]:
+    pairs = field_value.items() if isinstance(field_value, dict) else ()
     numbers = {str(name): _as_number(value) for name, value in pairs}
     return {name: number for name, number in numbers.items() if number is not None}
 

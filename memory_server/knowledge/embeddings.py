@@ -269,7 +269,7 @@ def _of_length(length: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _cosines_in_python(vector: bytes, vectors: Mapping[str, bytes]) -> dict[str, float]:
     numbers = array("f", vector)
-    return {text: sum(map(mul, numbers, array("f", other))) for text, other in vectors.items()}
+    return {text: sum(map(mul, numbers, array("f", stored_vector))) for text, stored_vector in vectors.items()}
 
 
 def _cosines_by_numpy(vector: bytes, vectors: Mapping[str, bytes]) -> dict[str, float]:

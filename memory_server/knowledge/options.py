@@ -144,9 +144,9 @@ class RefSettings:
         return Bounds(self.long_term_days, self.long_term_entries, self.long_term_content_chars)
 
 
-_User = Checked(partial(checked_id, what="user_id"))
-_Agent = Checked(partial(checked_id, what="agent_id"))
-_Run = Checked(partial(checked_id, what="run_id"))
+_User = Checked(partial(checked_id, field_name="user_id"))
+_Agent = Checked(partial(checked_id, field_name="agent_id"))
+_Run = Checked(partial(checked_id, field_name="run_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def why_of(hit: Hit, title: str = "") -> str:
     if not reasons and not hit.by_other_words:
         reasons.append(_("its text holds the query as it is"))
     other_words = _words_by_fields(hit.other_matched, names)
-    reasons += [_("{words} (given by the caller) in {where}", other.words, other.fields) for other in other_words]
+    reasons += [_("{words} (given by the caller) in {where}", group.words, group.fields) for group in other_words]
     return listed("; ", reasons)
 
 

@@ -304,9 +304,9 @@ def _shares(view: ScopeView, query: Query) -> list[Share]:
     hits = view.search(replace(query, other_words=())).hits
     shares = {hit.entry.id: _share_of_text(hit.entry, query.text) for hit in hits}
     if query.other_words:
-        for other in view.shares(query):
-            own = shares.get(other.id, other._replace(title=0, tags=0, body=0))
-            shares[other.id] = _with_bits_of(own, other)
+        for share in view.shares(query):
+            own = shares.get(share.id, share._replace(title=0, tags=0, body=0))
+            shares[share.id] = _with_bits_of(own, share)
     return list(shares.values())
 
 

@@ -49,9 +49,9 @@ LEAST_FREE_FILES = 32
 folders."""
 
 
-def tokens_at(place: Path) -> Path:
+def tokens_at(folder: Path) -> Path:
     """Where the tokens of a home are, if no other file is set."""
-    return place.expanduser().absolute() / folders.PRIVATE / "tokens.jsonl"
+    return folder.expanduser().absolute() / folders.PRIVATE / "tokens.jsonl"
 
 
 class Home:
@@ -175,8 +175,8 @@ class Home:
 
         traces = Traces()
         with folders.unwritable(self.place):
-            for place in dict.fromkeys((self.place, *further_places)):
-                traces += holding(place, erasure, without=[self._tenants])
+            for path in dict.fromkeys((self.place, *further_places)):
+                traces += holding(path, erasure, without=[self._tenants])
         return traces
 
     def left(self, erasure: Erasure, *further_places: Path) -> Traces:
@@ -324,13 +324,19 @@ class Home:
         now_ms = self.clock()
         return [partial(examine_conversation, self.place, folder, now_ms) for folder in conversation_folders]
 
-    def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
+    def repairs(
+        self, conversation_id: str | None = None, *, dry_run: bool = False
+    ) -> list[Callable[[], RepairPlan | None]]:
         """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
-        broken, or if another conversation is `wanted`. A call raises `StorageError` if it mended nothing."""
+        broken, or if it is not the conversation `conversation_id`. A call raises `StorageError` if it mended
+        nothing."""
         from memory_server.storage.json_store.repair import repair
 
         now_ms = self.clock()
-        return [partial(repair, folder, now_ms, wanted=wanted, dry_run=dry_run) for folder in subfolders(self.place)]
+        return [
+            partial(repair, folder, now_ms, conversation_id=conversation_id, dry_run=dry_run)
+            for folder in subfolders(self.place)
+        ]
 
 
 def _short_name(folder: Path) -> str:

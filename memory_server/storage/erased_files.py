@@ -175,10 +175,10 @@ def without_leftovers(traces: Traces) -> Traces:
 def _files_in(folder: Path, without: Collection[Path]) -> Iterator[Path]:
     if folder.is_file():
         yield folder
-    for place, subfolders, names in os.walk(folder):
-        subfolders[:] = [name for name in subfolders if Path(place, name) not in without]
+    for parent, subfolders, names in os.walk(folder):
+        subfolders[:] = [name for name in subfolders if Path(parent, name) not in without]
         for name in names:
-            yield Path(place, name)
+            yield Path(parent, name)
 
 
 def _trace_in(path: Path, folder: Path, erasure: Erasure) -> Trace | None:

@@ -48,8 +48,8 @@ def open_home(
                 "Memories in PostgreSQL need psycopg; in the folder of the repository, run `uv tool install "
                 "'.[postgres]'`."
             ) from error
-        place = (folder or Path()).expanduser().absolute()
-        return open_database(str(url), place, clock, parameters, meter, postgres, beside)
+        local_folder = (folder or Path()).expanduser().absolute()
+        return open_database(str(url), local_folder, clock, parameters, meter, postgres, beside)
     if parts.scheme == "file":
         from urllib.request import url2pathname
 

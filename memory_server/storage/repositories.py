@@ -262,9 +262,9 @@ def as_on_disk(folder: Path) -> str:
     return str(built)
 
 
-def _is_same(path: Path, other: Path) -> bool:
+def _is_same(path: Path, other_path: Path) -> bool:
     try:
-        return path.samefile(other)
+        return path.samefile(other_path)
     except OSError:
         return False
 

@@ -246,9 +246,9 @@ class TokenFile:
         return lock
 
 
-def named(text: str, what: str) -> str:
-    """`text` as the name of a `what`, under the rules for conversations. Raises InvalidInput: it is not usable."""
-    return conversation_id_of(text, what)
+def named(text: str, kind: str) -> str:
+    """`text` as the name of a `kind`, under the rules for conversations. Raises InvalidInput: it is not usable."""
+    return conversation_id_of(text, kind)
 
 
 def _token(values: Any) -> StoredToken:

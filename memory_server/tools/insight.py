@@ -201,9 +201,9 @@ class FoundMemory(Result):
 
     def __str__(self) -> str:
         score = "" if self.score is None else _(", score {score:g}", self.score)
-        gone = ""
+        removal_text = ""
         if self.removed:
-            gone = _(", {why} {day}", _(REASONS[self.removed.reason]), when(self.removed.removedAt)[:10])
+            removal_text = _(", {why} {day}", _(REASONS[self.removed.reason]), when(self.removed.removedAt)[:10])
         content = self.text if self.memory_type == "short_term" else f"{self.name} - {self.prompt}"
         return _(
             "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
@@ -213,7 +213,7 @@ class FoundMemory(Result):
             self.relevance,
             score,
             self._matched_text(),
-            gone,
+            removal_text,
             one_line(said_beginning(content or "")),
         )
 

@@ -218,8 +218,8 @@ class ExplainResult(Result):
                 self.lent,
             )
             sentences.append(sentence)
-        told = " ".join(sentences)
-        return _("{told} By {meaning}.", told, self.meaning) if self.meaning else told
+        explanation = " ".join(sentences)
+        return _("{told} By {meaning}.", explanation, self.meaning) if self.meaning else explanation
 
     def _told(self) -> str:
         """The memory, the reason, and its relevance with all parts."""

@@ -124,8 +124,8 @@ class EditResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        told = _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
-        return " ".join(filter(None, (told, found_by_text(self.otherWords or ()), self.note)))
+        sentence = _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
+        return " ".join(filter(None, (sentence, found_by_text(self.otherWords or ()), self.note)))
 
 
 def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[str]:

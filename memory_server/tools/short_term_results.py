@@ -144,8 +144,8 @@ class StatsResult(Result):
 
 def notice(damaged: int) -> str:
     """A sentence on damaged files and lines."""
-    what = n_("{count} damaged file or line is", "{count} damaged files or lines are", damaged)
-    return _("{what} set aside; `memory-server doctor` says which.", what)
+    damaged_files = n_("{count} damaged file or line is", "{count} damaged files or lines are", damaged)
+    return _("{what} set aside; `memory-server doctor` says which.", damaged_files)
 
 
 class DeleteResult(Result):

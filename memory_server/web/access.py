@@ -103,8 +103,8 @@ class OneTimeLink:
     async def enter(self, request: Request) -> Response | None:
         if request.method not in ("GET", "HEAD"):
             return None
-        given = request.query_params.get("key", "")
-        if self._clock() > self._until or not hmac.compare_digest(given.encode(), self.key.encode()):
+        sent_key = request.query_params.get("key", "")
+        if self._clock() > self._until or not hmac.compare_digest(sent_key.encode(), self.key.encode()):
             return None
         if request.method == "HEAD":
             return Response()

@@ -35,22 +35,22 @@ def underlined(
     """`text` in its parts; `heaviest`: the points of the heaviest run of the receipt; `others`: words that are not in
     both places."""
     pieces: list[Piece] = []
-    place = 0
+    position = 0
     for run in runs(text, words):
-        pieces += _with_others(text[place : run.start], others)
+        pieces += _with_others(text[position : run.start], others)
         pieces.append(Piece(level(run.points, heaviest), text[run.start : run.end]))
-        place = run.end
-    pieces += _with_others(text[place:], others)
+        position = run.end
+    pieces += _with_others(text[position:], others)
     return [piece for piece in pieces if piece.text]
 
 
 def _with_others(text: str, others: Mapping[str, float]) -> Iterator[Piece]:
-    place = 0
+    position = 0
     for run in runs(text, others) if others else ():
-        yield Piece(0, text[place : run.start])
+        yield Piece(0, text[position : run.start])
         yield Piece(OTHER, text[run.start : run.end])
-        place = run.end
-    yield Piece(0, text[place:])
+        position = run.end
+    yield Piece(0, text[position:])
 
 
 class Day(NamedTuple):

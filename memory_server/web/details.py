@@ -120,7 +120,7 @@ async def _texts(view: View) -> dict[tuple[str, str], str]:
     memories = await view.conversation.short_term.memories()
     texts = await asyncio.to_thread(_texts_here, here, removals, memories)
     for scope, store in await view.call.memories.knowledge.places():
-        entries: list[Entry] = await store.read(scope, lambda held: held.entries(EVERYTHING, limit=500))
+        entries: list[Entry] = await store.read(scope, lambda stored: stored.entries(EVERYTHING, limit=500))
         texts |= {(place_of(scope), str(entry.id)): entry.title or entry.body for entry in entries}
     return texts
 
@@ -200,22 +200,22 @@ def _is_use(change: PastChange) -> bool:
 
 async def ask(view: View) -> Response:
     """`/ask`: what would come if you said this, at a time; nothing is counted as used."""
-    said = view["q"].strip()
+    question = view["q"].strip()
     at = view["at"]
     sought = view["id"]
     recall: ShownRecall | None = None
     explained: ExplainedMemory | None = None
-    if said:
+    if question:
         services = view.call.memories.services
         if at:
             at_ms = view.speech.time_in_field(at)
             services = replace(services, clock=lambda: at_ms)
-        messages = [Message("user", line) for line in said.splitlines() if line.strip()]
+        messages = [Message("user", line) for line in question.splitlines() if line.strip()]
         conversation = Conversations(services, usual=view.conversation.id).get(None)
         recall = await _would_come(view, conversation, messages)
         if sought:
             explained = await _explained(conversation, messages, sought)
-    return await view.page("ask.html", said=said, at=at, receipt=recall, why=explained, sought=sought)
+    return await view.page("ask.html", said=question, at=at, receipt=recall, why=explained, sought=sought)
 
 
 async def _would_come(view: View, conversation: Conversation, messages: Sequence[Message]) -> ShownRecall | None:

@@ -56,9 +56,9 @@ async def would_fire(
     """What the messages would bring with so much room, in a chat of so many messages. None: as a session that says
     nothing of it."""
     room = min(_MOST_CHARS, max(_LEAST_CHARS, max_chars))
-    found = await view.conversation.short_term.search(messages, reinforce=False, flashbacks=0)
+    short_term = await view.conversation.short_term.search(messages, reinforce=False, flashbacks=0)
     activation = await view.conversation.long_term.search(messages, message_count=message_count, flashbacks=0)
-    block = recalled_block(view.call.memories, found, activation, prompt_room(room))
+    block = recalled_block(view.call.memories, short_term, activation, prompt_room(room))
     rows = [*_fitted(activation, block.fitting), *_held_back(activation)]
     shown = max(_MOST_ROWS, len(block.fitting.texts))
     return WouldFire(
@@ -75,26 +75,26 @@ async def would_fire(
 def _fitted(activation: Activation, fitting: Fitting[Shelved]) -> Iterator[FiringRow]:
     """The memories that their rules let come: those that have room, and those that have none."""
     texts = {_key(text.entry): text for text in fitting.texts}
-    left_out = {_key(left.entry): left for left in fitting.left_out}
+    left_out = {_key(text.entry): text for text in fitting.left_out}
     for shelved in activation.activated:
         memory = shelved.memory
         text = texts.get(_key(shelved))
-        left = left_out.get(_key(shelved))
+        without_room = left_out.get(_key(shelved))
         yield FiringRow(
             name=memory.name,
             place=shelved.conversation_id,
             order=memory.rules.order,
             chars=len(memory.prompt),
-            why="" if left is None else reason_text(left.reason),
+            why="" if without_room is None else reason_text(without_room.reason),
             is_cut=text is not None and text.is_cut,
         )
 
 
 def _held_back(activation: Activation) -> Iterator[FiringRow]:
-    for held in activation.held_back:
-        memory = held.shelved.memory
-        why = reason_text(held.reason)
-        yield FiringRow(memory.name, held.shelved.conversation_id, memory.rules.order, len(memory.prompt), why)
+    for held_memory in activation.held_back:
+        memory = held_memory.shelved.memory
+        why = reason_text(held_memory.reason)
+        yield FiringRow(memory.name, held_memory.shelved.conversation_id, memory.rules.order, len(memory.prompt), why)
 
 
 def _key(shelved: Shelved) -> tuple[str, str]:

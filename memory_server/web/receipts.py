@@ -171,7 +171,7 @@ def receipt(
         came=came,
         near=near,
         spoke=[_spoke(item, triggers) for item in recall.others],
-        left_out=[NotGiven(left.id, left_out_text(left)) for left in recall.left_out],
+        left_out=[NotGiven(omitted.id, left_out_text(omitted)) for omitted in recall.left_out],
         held=[held_back(rule, count) for rule, count in recall.held.items()],
         needed=recall.needed,
         word=max(shared, key=lambda word: (len(word) > 1, shared[word]), default=""),

@@ -92,12 +92,12 @@ def _structured(text: str, whole: Any, zone: tzinfo | None, *, with_hidden: bool
     first = next(rows, None)
     if first is None:
         return reading
-    _place, first_row = first
+    _location, first_row = first
     _refuse_other_file(first_row)
     all_rows = chain([first], rows)
     if messages.is_sillytavern(first_row):
         return messages.read_sillytavern(all_rows, zone, reading, with_hidden=with_hidden)
-    message_rows = ((place, row) for place, row in all_rows if not _is_metadata(row))
+    message_rows = ((location, row) for location, row in all_rows if not _is_metadata(row))
     return messages.read_messages(message_rows, zone, reading)
 
 

@@ -51,9 +51,9 @@ def read(conversation: Mapping[str, Any]) -> Reading:
     if not isinstance(leaf, str) or leaf not in nodes:
         leaf = _latest_leaf(nodes)
     branch = _branch(nodes, leaf)
-    place = _("a message of {title!r}", text_in(conversation, "title")[:60])
+    location = _("a message of {title!r}", text_in(conversation, "title")[:60])
     for name in branch:
-        _read_message(mapping_in(nodes[name], "message"), place, reading)
+        _read_message(mapping_in(nodes[name], "message"), location, reading)
     reading.left_out.update(_beside(nodes, branch))
     return reading
 
@@ -161,16 +161,16 @@ def _holds_something(message: Mapping[str, Any]) -> bool:
     return any(value not in (None, "", [], [""]) for value in values)
 
 
-def _read_message(message: Mapping[str, Any], place: str, reading: Reading) -> None:
+def _read_message(message: Mapping[str, Any], location: str, reading: Reading) -> None:
     """Add a message that a person sees as a text; another one is counted by its kind."""
     role = mapping_in(message, "author").get("role")
     kind = mapping_in(message, "content").get("content_type")
     recipient = text_in(message, "recipient") or "all"
     is_text = kind in _TEXTS and recipient == "all" and not _is_hidden(message)
     if role == "assistant" and recipient.startswith(_CANVAS):
-        _read_canvas(message, recipient, place, reading)
+        _read_canvas(message, recipient, location, reading)
     elif role in ROLES and is_text:
-        _read_words(message, place, reading)
+        _read_words(message, location, reading)
     elif _holds_something(message):
         reading.left_out[_called(message)] += 1
 
@@ -195,7 +195,7 @@ def _called(message: Mapping[str, Any]) -> str:
     return left_out.unknown_kind(kind)
 
 
-def _read_words(message: Mapping[str, Any], place: str, reading: Reading) -> None:
+def _read_words(message: Mapping[str, Any], location: str, reading: Reading) -> None:
     texts: list[str] = []
     assets: list[Mapping[str, Any]] = []
     for part in list_in(mapping_in(message, "content"), "parts"):
@@ -211,7 +211,7 @@ def _read_words(message: Mapping[str, Any], place: str, reading: Reading) -> Non
     # A picture that the user uploaded is both a part and an attachment.
     reading.left_out[left_out.PICTURES] += max(len(attachments), len(assets))
     if texts:
-        _add(message, "\n".join(texts), place, reading)
+        _add(message, "\n".join(texts), location, reading)
 
 
 def _text_of(part: Any) -> str:
@@ -222,7 +222,7 @@ def _text_of(part: Any) -> str:
     return text
 
 
-def _read_canvas(message: Mapping[str, Any], recipient: str, place: str, reading: Reading) -> None:
+def _read_canvas(message: Mapping[str, Any], recipient: str, location: str, reading: Reading) -> None:
     """A text that the model wrote on a canvas is what it said; a program is counted, and so is each later change."""
     document = _arguments(mapping_in(message, "content"))
     text = text_in(document, "content")
@@ -235,7 +235,7 @@ def _read_canvas(message: Mapping[str, Any], recipient: str, place: str, reading
     title = text_in(document, "name")
     if title:
         text = f"{title}\n\n{text}"
-    _add(message, text, place, reading)
+    _add(message, text, location, reading)
 
 
 def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -251,11 +251,11 @@ def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return arguments
 
 
-def _add(message: Mapping[str, Any], text: str, place: str, reading: Reading) -> None:
+def _add(message: Mapping[str, Any], text: str, location: str, reading: Reading) -> None:
     role = mapping_in(message, "author")["role"]
     row: Message = {"role": role, "content": text}
     seconds = _seconds(message)
     time_ms = None
     if seconds > 0:
         time_ms = seconds * 1000
-    reading.add(row, place, "create_time", time_ms)
+    reading.add(row, location, "create_time", time_ms)

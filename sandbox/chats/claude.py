@@ -48,9 +48,9 @@ def read(conversation: Mapping[str, Any]) -> Reading:
     rows = [row for row in all_rows if isinstance(row, Mapping)]
     parents = _parents(rows)
     branch = _branch(rows, parents, conversation.get("current_leaf_message_uuid"))
-    place = _("a message of {title!r}", text_in(conversation, "name")[:60])
+    location = _("a message of {title!r}", text_in(conversation, "name")[:60])
     for position in branch:
-        _read_message(rows[position], place, reading)
+        _read_message(rows[position], location, reading)
     reading.left_out[left_out.unknown_kind("message")] += len(all_rows) - len(rows)
     begins = [_begins(rows, position) for position in range(len(rows))]
     reading.left_out.update(left_out.beside_the_branch(parents, begins, branch).values())
@@ -91,7 +91,7 @@ def _begins(rows: Sequence[Mapping[str, Any]], position: int) -> bool:
     return position == 0 or (bool(root) and rows[position].get("parent_message_uuid") == root)
 
 
-def _read_message(row: Mapping[str, Any], place: str, reading: Reading) -> None:
+def _read_message(row: Mapping[str, Any], location: str, reading: Reading) -> None:
     """Add a message with words; its other parts are counted by their kind."""
     role = _ROLES.get(str(row.get("sender")))
     if role is None:
@@ -104,7 +104,7 @@ def _read_message(row: Mapping[str, Any], place: str, reading: Reading) -> None:
     message: Message = {"role": role, "content": text}
     if attached:
         message["attached"] = attached
-    reading.add(message, place, "created_at", row.get("created_at"))
+    reading.add(message, location, "created_at", row.get("created_at"))
 
 
 def _words(row: Mapping[str, Any], reading: Reading) -> str:

@@ -42,14 +42,14 @@ def title(conversation: Any) -> str:
     return str(conversation.get("title") or conversation.get("name") or "")
 
 
-def read(conversation: Any, place: str) -> Reading:
-    """What one conversation holds; `place`: how a report names it. One that its user did not want to be remembered has
-    no messages."""
+def read(conversation: Any, location: str) -> Reading:
+    """What one conversation holds; `location`: how a report names it. One that its user did not want to be remembered
+    has no messages."""
     form = _form(conversation)
     reading = Reading()
     if form is None:
         reason = _("has neither `mapping` nor `chat_messages`; export it again")
-        reading.problems.append(Problem(place, reason))
+        reading.problems.append(Problem(location, reason))
     elif any(conversation.get(mark) is True for mark in _SHORT_LIVED):
         reading.left_out[left_out.NOT_TO_BE_REMEMBERED] += 1
     elif form == "mapping":

@@ -36,9 +36,9 @@ class ChatError(MessageError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What cannot be read, and where it stands. `reason` follows the place, such as `is not JSON`."""
+    """What cannot be read, and where it stands. `reason` follows the location, such as `is not JSON`."""
 
-    place: str
+    location: str
     reason: str
 
 
@@ -53,21 +53,21 @@ class Reading:
     problems: list[Problem] = field(default_factory=list)
     undated: list[Problem] = field(default_factory=list)
 
-    def add(self, message: Message, place: str, field_name: str, time: object, zone: tzinfo | None = None) -> None:
+    def add(self, message: Message, location: str, field_name: str, time: object, zone: tzinfo | None = None) -> None:
         """Add a message with its time: a number of milliseconds, or a text in a form of dates.py; None: it has none."""
         if time not in (None, ""):
             try:
                 message["timestamp"] = milliseconds(time, zone)
             except DateError as error:
-                self.undated.append(Problem(place, _("{field} {reason}", field_name, error)))
+                self.undated.append(Problem(location, _("{field} {reason}", field_name, error)))
         self.messages.append(message)
 
     def checked(self) -> list[Message]:
         """The messages, each with all of its text, if everything could be read. Raises ChatError."""
         for problem in self.problems:
-            raise ChatError("{place} {reason}", problem.place, problem.reason)
+            raise ChatError("{place} {reason}", problem.location, problem.reason)
         for problem in self.undated:
-            raise ChatError("{about}: {what}", problem.place, problem.reason)
+            raise ChatError("{about}: {what}", problem.location, problem.reason)
         return [whole(message) for message in self.messages]
 
 
@@ -84,37 +84,37 @@ def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        place = _("line {number}", number)
+        location = _("line {number}", number)
         try:
-            yield place, json.loads(line)
+            yield location, json.loads(line)
         except (ValueError, RecursionError) as error:
             values, rest = joined_values(line)
             for value in values:
-                yield place, value
+                yield location, value
             if rest:
                 reason = _("is not JSON ({reason}); each line must be one message", error)
-                problems.append(Problem(place, reason))
+                problems.append(Problem(location, reason))
 
 
 def read_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading) -> Reading:
     """Rows that already are messages, each checked. `zone`: of times without an offset."""
-    for place, row in rows:
+    for location, row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("content"), str):
-            reading.problems.append(Problem(place, _("is not a message; expected {example}", _EXAMPLE)))
+            reading.problems.append(Problem(location, _("is not a message; expected {example}", _EXAMPLE)))
             continue
         role = _OTHER_ROLES.get(str(row.get("role")), row.get("role"))
         if role not in ROLES:
             reason = _("has the role {row!r}; it must be user, assistant or system", row.get("role"))
-            reading.problems.append(Problem(place, reason))
+            reading.problems.append(Problem(location, reason))
             continue
         message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
-        reading.add(message | {"role": role}, place, "timestamp", row.get("timestamp"), zone)
+        reading.add(message | {"role": role}, location, "timestamp", row.get("timestamp"), zone)
     return reading
 
 
-def message(place: str, row: Any, zone: tzinfo | None) -> Message:
+def message(location: str, row: Any, zone: tzinfo | None) -> Message:
     """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
-    return read_messages([(place, row)], zone, Reading()).checked()[0]
+    return read_messages([(location, row)], zone, Reading()).checked()[0]
 
 
 def is_sillytavern(first: Any) -> bool:
@@ -129,19 +129,19 @@ def read_sillytavern(
     Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; `with_hidden` takes
     those that somebody hid, and not what the program itself wrote into the chat. A narrator (`/sys`) is a system
     message."""
-    for position, (place, row) in enumerate(rows):
+    for position, (location, row) in enumerate(rows):
         if not isinstance(row, dict):
             reading.problems.append(
-                Problem(place, _("is not a message of a SillyTavern chat; export the chat again as JSONL"))
+                Problem(location, _("is not a message of a SillyTavern chat; export the chat again as JSONL"))
             )
         elif "mes" not in row and position == 0:
             continue  # the header
         elif _text_of(row) is None:
-            reading.problems.append(Problem(place, _("has no text in `mes`; export the chat again as JSONL")))
+            reading.problems.append(Problem(location, _("has no text in `mes`; export the chat again as JSONL")))
         elif _is_hidden(row, with_hidden=with_hidden):
             reading.left_out[left_out.HIDDEN] += 1
         else:
-            _read_row(place, row, zone, reading)
+            _read_row(location, row, zone, reading)
     return reading
 
 
@@ -163,7 +163,7 @@ def _is_hidden(row: Mapping[str, Any], *, with_hidden: bool) -> bool:
     return not with_hidden or bool(kind)
 
 
-def _read_row(place: str, row: Mapping[str, Any], zone: tzinfo | None, reading: Reading) -> None:
+def _read_row(location: str, row: Mapping[str, Any], zone: tzinfo | None, reading: Reading) -> None:
     extra = mapping_in(row, "extra")
     swipes = row.get("swipes")
     if isinstance(swipes, list):
@@ -178,4 +178,4 @@ def _read_row(place: str, row: Mapping[str, Any], zone: tzinfo | None, reading: 
     message: Message = {"role": role, "content": _text_of(row) or ""}
     if row.get("name"):
         message["name"] = str(row["name"])
-    reading.add(message, place, "send_date", row.get("send_date"), zone)
+    reading.add(message, location, "send_date", row.get("send_date"), zone)

@@ -139,7 +139,7 @@ class Came:
 
 
 def advanced(
-    state: ChatState, came: Iterable[Came], others: Iterable[Came], *, messages: int, now_ms: int
+    state: ChatState, fired_memories: Iterable[Came], others: Iterable[Came], *, messages: int, now_ms: int
 ) -> ChatState:
     """The state of a chat of `messages` after a recall in which these memories came. `others`: the other memories whose
     effects go on or end."""
@@ -148,7 +148,7 @@ def advanced(
         firing = firings.get(memory.key)
         if firing is not None:
             firings[memory.key] = settled(firing, memory.rules, messages)
-    for memory in came:
+    for memory in fired_memories:
         firing = firings.pop(memory.key, None)  # it goes to the end, because it came last
         firings[memory.key] = _fired_again(firing, memory.rules, messages=messages, now_ms=now_ms)
     newest = dict(list(firings.items())[-MOST_FIRINGS:])

@@ -58,10 +58,10 @@ class NeedReading:
                 await asyncio.sleep(PAUSE_SECONDS)
                 sources = list(islice(self._unread, READ_AT_ONCE))
                 short = [source for source in sources if len(source) <= MOST_CHARACTERS]
-                known = dict(zip(short, await self._prospects(short), strict=True))
+                prospects = dict(zip(short, await self._prospects(short), strict=True))
                 for source in sources:
                     del self._unread[source]
-                    self._candidates.learn(source, known.get(source, UNKNOWN))
+                    self._candidates.learn(source, prospects.get(source, UNKNOWN))
         except SandboxError:
             self._unread.clear()  # no worker can be had; the next search has them read again
 

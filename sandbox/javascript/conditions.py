@@ -49,12 +49,12 @@ _MOST_SUMS = 8
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A whole number that a trigger compares. `key`: equal for equal quantities. `what`: Month, Date, FullYear and so
+    """A whole number that a trigger compares. `key`: equal for equal quantities. `kind`: Month, Date, FullYear and so
     on, keys, all, days or length. `date_key`: the key of the date it belongs to. `least` and `most`: its bounds.
     `shift`: what is added to the value of the getter. `is_sure`: it is always a number."""
 
     key: str
-    what: str
+    kind: str
     least: float
     most: float
     shift: float = 0
@@ -63,7 +63,7 @@ class Quantity:
 
     @property
     def is_part_of_date(self) -> bool:
-        return self.what == "FullYear" or self.what in _GETTERS
+        return self.kind == "FullYear" or self.kind in _GETTERS
 
     def shifted(self, shift: float) -> Quantity:
         """This quantity with a number added to it."""
@@ -108,10 +108,10 @@ class NumericComparison:
         is_true_for_all = bounds.low <= possible.low and possible.high <= bounds.high
         return True if is_true_for_all and self.quantity.is_sure else None
 
-    def is_exactly(self, what: str, value: int) -> bool:
+    def is_exactly(self, kind: str, value: int) -> bool:
         """Whether it is true only where a getter gives this value: `getMonth() + 1 === 2` for the value 1."""
         quantity = self.quantity
-        return quantity.what == what and self.operator in ("===", "==") and self.number - quantity.shift == value
+        return quantity.kind == kind and self.operator in ("===", "==") and self.number - quantity.shift == value
 
     def bounds(self) -> Bounds:
         """The whole numbers for which it is true; all for an inequality."""
@@ -226,7 +226,7 @@ def _finding_of_types(subject: Subject, comparison: Node, *, quantity_node: Node
     quantity = _quantity(subject, quantity_node)
     if quantity is None:
         return None
-    type_of_quantity = "boolean" if quantity.what == "all" else "number"
+    type_of_quantity = "boolean" if quantity.kind == "all" else "number"
     type_of_literal = _LITERAL_TYPES.get(literal.type)
     if type_of_literal in (None, type_of_quantity):
         return None
@@ -242,18 +242,18 @@ def _finding_of_types(subject: Subject, comparison: Node, *, quantity_node: Node
 
 def _nature(quantity: Quantity) -> Sentence:
     """Why a quantity has the bounds that it has."""
-    if quantity.what == "FullYear":
+    if quantity.kind == "FullYear":
         return Sentence("the year is {low:g} or later", quantity.least)
-    if quantity.what == "keys":
+    if quantity.kind == "keys":
         most = Sentence(", at most {high:g}, one for each key in each of the messages", quantity.most)
         return Sentence("match_keys gives 0 or more{most}", most if math.isfinite(quantity.most) else "")
-    if quantity.what in _NATURE:
-        return _NATURE[quantity.what]
+    if quantity.kind in _NATURE:
+        return _NATURE[quantity.kind]
     shift = f" {quantity.shift:+g}" if quantity.shift else ""
     range_text = Sentence(
-        "get{what}(){shift} gives {low:g} to {high:g}", quantity.what, shift, quantity.least, quantity.most
+        "get{what}(){shift} gives {low:g} to {high:g}", quantity.kind, shift, quantity.least, quantity.most
     )
-    hint = _FROM_ZERO.get(quantity.what)
+    hint = _FROM_ZERO.get(quantity.kind)
     if hint is None or quantity.shift:
         return range_text
     return Sentence("{said}; {hint}", range_text, hint)
@@ -406,11 +406,11 @@ def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
 
 def _calendar(operands: Sequence[_Operand], bounds_by_key: Mapping[str, Bounds]) -> Iterator[LintFinding]:
     """Findings about a day that its month does not have."""
-    days = [operand for operand in operands if operand.quantity.what == "Date"]
+    days = [operand for operand in operands if operand.quantity.kind == "Date"]
     for operand in operands:
         month = operand.quantity
         bounds = bounds_by_key[month.key]
-        if month.what != "Month" or bounds.low != bounds.high:
+        if month.kind != "Month" or bounds.low != bounds.high:
             continue
         number = int(bounds.low - month.shift)
         for day in days:

@@ -111,9 +111,9 @@ def _comparisons(subject: Subject) -> Iterator[NumericComparison]:
 
 def _is_day_beside(comparison: NumericComparison) -> bool:
     """Whether it is one of 28 February or 1 March, or of a year."""
-    if comparison.quantity.what == "FullYear":
+    if comparison.quantity.kind == "FullYear":
         return True
-    return any(comparison.is_exactly(what, value) for what, value in (("Date", 28), ("Date", 1), ("Month", 2)))
+    return any(comparison.is_exactly(kind, value) for kind, value in (("Date", 28), ("Date", 1), ("Month", 2)))
 
 
 def _is_leap_day(subject: Subject, node: Node) -> bool:

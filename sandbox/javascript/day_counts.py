@@ -48,18 +48,18 @@ def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
         return  # it may be the present that is set to midnight, and then every way of rounding is right
     if _is_midnight(subject, left) and _is_present(subject, right):
         if name == "round":
-            said = Sentence(
+            reason = Sentence(
                 "after noon, now is nearer to the next midnight: on the day itself this is -1; use Math.ceil"
             )
         elif name == "floor":
-            said = Sentence("now is after the midnight of the day: on the day itself this is -1; use Math.ceil")
+            reason = Sentence("now is after the midnight of the day: on the day itself this is -1; use Math.ceil")
         else:
             return
     elif _is_present(subject, left) and _is_midnight(subject, right) and name == "round":
-        said = Sentence("after noon, now is nearer to the next midnight: this is one day too many; use Math.floor")
+        reason = Sentence("after noon, now is nearer to the next midnight: this is one day too many; use Math.floor")
     else:
         return
-    yield at("day-rounding", call, Sentence("{said}; {hint}", said, _HELPER))
+    yield at("day-rounding", call, Sentence("{said}; {hint}", reason, _HELPER))
 
 
 def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
@@ -67,8 +67,8 @@ def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
     both = sides(node)
     if operator_of(node) not in _EQUALITIES or both is None:
         return
-    for quotient, other in (both, reversed(both)):
-        number = number_of(subject.source, subject.value(other))
+    for quotient, compared in (both, reversed(both)):
+        number = number_of(subject.source, subject.value(compared))
         difference = _difference_in_days(subject, quotient)
         if not number or difference is None:
             continue
@@ -99,8 +99,8 @@ def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | Non
 def _product(subject: Subject, node: Node) -> float | None:
     """The value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`."""
     factors = [number_of(subject.source, subject.value(factor)) for factor in syntax.chain(subject.value(node), "*")]
-    known = [factor for factor in factors if factor is not None]
-    return prod(known) if len(known) == len(factors) else None
+    numbers = [factor for factor in factors if factor is not None]
+    return prod(numbers) if len(numbers) == len(factors) else None
 
 
 def _is_present(subject: Subject, node: Node) -> bool:
@@ -114,10 +114,10 @@ def _is_midnight(subject: Subject, node: Node) -> bool:
         return False
     owner, _method = syntax.member(subject.source, subject.value(node))
     maker = subject.value(owner) if owner is not None else subject.value(node)
-    given = syntax.arguments(maker)
-    if len(given) == 1:
-        return given[0].type == "string" and ":" not in subject.source.of(given[0])
-    return len(given) == 3
+    date_arguments = syntax.arguments(maker)
+    if len(date_arguments) == 1:
+        return date_arguments[0].type == "string" and ":" not in subject.source.of(date_arguments[0])
+    return len(date_arguments) == 3
 
 
 def _moment_text(subject: Subject, node: Node) -> str:
@@ -135,14 +135,14 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
     nothing = is_nan or "undefined" in values
     shown = "NaN" if is_nan else "undefined"
     if operator in _ARITHMETIC and nothing:
-        said = Sentence("arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown)
-        yield at("not-a-number", node, said)
+        reason = Sentence("arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown)
+        yield at("not-a-number", node, reason)
     elif operator in _INEQUALITIES and nothing:
         yield at("not-a-number", node, Sentence("never true: nothing is less or more than {nothing}", shown))
     elif operator in _EQUALITIES and is_nan:
-        said = (
+        reason = (
             Sentence("always true: nothing equals NaN")
             if "!" in operator
             else Sentence("never true: nothing equals NaN")
         )
-        yield at("not-a-number", node, Sentence("{said}; use Number.isNaN", said))
+        yield at("not-a-number", node, Sentence("{said}; use Number.isNaN", reason))

@@ -54,7 +54,7 @@ def forms_of(text: str) -> list[str]:
 
 
 def spelled_in_two_ways(text: str) -> bool:
-    return any(ord(one) in _table() or one in _simple() for one in text if not one.isascii())
+    return any(ord(char) in _table() or char in _simple() for char in text if not char.isascii())
 
 
 def normal(text: str) -> str:

@@ -152,5 +152,5 @@ def moment(text: str | None, timezone: str | None) -> datetime:
     try:
         return instant(datetime.fromisoformat(text), zone)
     except ValueError as error:
-        said = _("{text!r} is not an ISO time; give one such as 2026-07-17T09:00", text)
-        raise UsageError("--now: {reason}", said) from error
+        reason = _("{text!r} is not an ISO time; give one such as 2026-07-17T09:00", text)
+        raise UsageError("--now: {reason}", reason) from error

@@ -158,7 +158,7 @@ class _Walk:
             numbers = range(len(self._entries))
         triggers = [self._triggers[number] for number in numbers]
         firings = self._last_firings(step)
-        asking = {place: firings[number] for place, number in enumerate(numbers) if number in firings}
+        asking = {position: firings[number] for position, number in enumerate(numbers) if number in firings}
         return await self.evaluated(step, triggers, text_of_book, asking)
 
     async def evaluated(
@@ -168,11 +168,11 @@ class _Walk:
         text_of_book: str = "",
         asking: Mapping[int, Mapping[str, int]] | None = None,
     ) -> tuple[Verdict, ...]:
-        """The verdicts of triggers at a step. `asking`: what `context.last_fired` is for them, by their place."""
+        """The verdicts of triggers at a step. `asking`: what `context.last_fired` is for them, by their position."""
         scene = step.scene
         context = _with_text(scene, text_of_book) if text_of_book else scene.context
         ran = await self._sandbox.judge(triggers, context, now=scene.now, seed=scene.seed, last_fired=asking)
-        return tuple(ran.get(place, Quiet(0)) for place in range(len(triggers)))
+        return tuple(ran.get(position, Quiet(0)) for position in range(len(triggers)))
 
     def _last_firings(self, step: Step) -> dict[int, Mapping[str, int]]:
         """When each memory last came before this step, by its number."""
@@ -230,11 +230,11 @@ class _StepEvaluator:
 
     async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
         verdicts = await self._walk.verdicts(self._step, indexes, text_of_book)
-        return [indexes[place] for place in _fired(verdicts)]
+        return [indexes[position] for position in _fired(verdicts)]
 
     async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> list[str]:
         verdicts = await self._walk.evaluated(self._step, conditions, text_of_book)
-        return [conditions[place] for place in _fired(verdicts)]
+        return [conditions[position] for position in _fired(verdicts)]
 
 
 def state_after(entry: PackEntry, step: Step, *, messages: int, ms: int) -> ChatState:

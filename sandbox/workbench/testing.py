@@ -365,9 +365,9 @@ def _wrong_firings(case: Case, numbers: Sequence[int], searches: Sequence[Judged
         return
     yield _("expected to fire {at}, but it fired {at2}", _at(numbers), _at(fired))
     for number in wrong[:_MOST_DIFFERENCES]:
-        wanted = _("fired") if number in numbers else _("quiet")
+        expected = _("fired") if number in numbers else _("quiet")
         yield f"{message_line(case, number)}"
-        yield _("         expected {wanted}, but it {said}", wanted, searches[number - 1].sentence)
+        yield _("         expected {wanted}, but it {said}", expected, searches[number - 1].sentence)
     if len(wrong) > _MOST_DIFFERENCES:
         yield _("and {messages}", counted(len(wrong) - _MOST_DIFFERENCES, "more message"))
 

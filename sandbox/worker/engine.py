@@ -213,8 +213,8 @@ class _Watch:
         self._began = now - running_seconds
         if ending in _FAILURES:
             others_ran_before = state.index > 0  # and may have left the memory full
-            said = LATER if ending == "out_of_memory" and others_ran_before else message
-            rows.append([board.FAILED, running_us, ending, said, None, None])
+            shown_message = LATER if ending == "out_of_memory" and others_ran_before else message
+            rows.append([board.FAILED, running_us, ending, shown_message, None, None])
         return EngineOutcome(ending, rows, done=state.first + len(rows), running_us=running_us, message=message)
 
     def _rows(self, state: board.BoardState, total_us: int) -> list[Row]:

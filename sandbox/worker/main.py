@@ -331,11 +331,11 @@ async def _places(isolate: Isolate, broken: Sequence[_BrokenText], over_at: floa
             places.append([text.index, *place_of_verdict(parse(text.source))])
             continue
         try:
-            place = await isolate.position(text.source, text.form)
+            position = await isolate.position(text.source, text.form)
         except TimeoutError:  # jobs that triggers left do not end
             break
-        if place is not None:
-            places.append([text.index, *place])
+        if position is not None:
+            places.append([text.index, *position])
     return places
 
 

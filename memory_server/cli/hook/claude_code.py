@@ -147,11 +147,11 @@ def _compacted_ms(transcript: bytes) -> int | None:
     """The time of the last compaction, which is looked for from the end; None: there was none."""
     end = len(transcript)
     while True:
-        place = transcript.rfind(_COMPACTED, 0, end)
-        if place < 0:
+        offset = transcript.rfind(_COMPACTED, 0, end)
+        if offset < 0:
             return None
-        line_start = transcript.rfind(b"\n", 0, place) + 1
-        line_end = transcript.find(b"\n", place)
+        line_start = transcript.rfind(b"\n", 0, offset) + 1
+        line_end = transcript.find(b"\n", offset)
         row = row_of(transcript[line_start : line_end if line_end >= 0 else None])
         if row.get("subtype") == "compact_boundary":
             time_ms = time_of(row.get("timestamp"))

@@ -258,20 +258,20 @@ async def _begun(settings: Settings, context: HookContext, host: Host, *, max_ch
         with_last, here = event.source != "compact", app.conversation()
         room = min(max_chars or CHARS, BEGINNING_CHARS)
         asked = await other_words_asked(app.memories, here, room // 2) if _offers_recall(settings) else ""
-        given: set[str] = set()
+        given_keys: set[str] = set()
         block, shown = await beginning_block(
             app.memories,
             here,
             session=session,
             with_last=with_last,
             max_chars=room - len(asked) - 1 if asked else room,
-            given=given,
+            given=given_keys,
             here=context.folder,
         )
     if block:
         _note(app, context, Given(here.id, (), block, others=shown))
     text = "\n".join(filter(None, (block, asked)))
-    return _claimed(app, context, text, given, afresh=event.source == "compact")
+    return _claimed(app, context, text, given_keys, afresh=event.source == "compact")
 
 
 def _offers_recall(settings: Settings) -> bool:
@@ -285,7 +285,9 @@ def _offers_recall(settings: Settings) -> bool:
     return (has_toolset or "recall_turn" in single_tools) and "recall_turn" not in excluded_tools
 
 
-def _claimed(app: CallerView, context: HookContext, block: str, given: Collection[str], *, afresh: bool = False) -> str:
+def _claimed(
+    app: CallerView, context: HookContext, block: str, given_keys: Collection[str], *, afresh: bool = False
+) -> str:
     """The `block`; empty if another hook has just given it. Nothing is awaited from here to the answer: a hook that is
     taken back has claimed nothing, and has given no lines."""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.
@@ -295,12 +297,12 @@ def _claimed(app: CallerView, context: HookContext, block: str, given: Collectio
     if not app.settings.read_only:
         if block and turn and not app.home.answered_events.claim(claimed, app.clock()):
             return ""
-        app.home.given_lines.note(context.session, given, app.clock(), afresh=afresh)
+        app.home.given_lines.note(context.session, given_keys, app.clock(), afresh=afresh)
     return block
 
 
-def _output(event: HookEvent, block: str, told: str = "") -> str:
-    """The output for the client: `block` as context, and what the user is `told`; empty if both are."""
+def _output(event: HookEvent, block: str, message: str = "") -> str:
+    """The output for the client: `block` as context, and a `message` for the user; empty if both are."""
     output: dict[str, Any] = {}
     if event.called in CURSOR:
         if block:
@@ -308,8 +310,8 @@ def _output(event: HookEvent, block: str, told: str = "") -> str:
     else:
         if block:
             output["hookSpecificOutput"] = {"hookEventName": event.name, "additionalContext": block}
-        if told:
-            output["systemMessage"] = told
+        if message:
+            output["systemMessage"] = message
     if not output:
         return ""
     return json_text.dumps(output).decode()

@@ -83,13 +83,13 @@ def _occurrences(folded_text: str, word: str) -> Iterator[_Occurrence]:
         yield _Occurrence(match.start(), match.end(), word)
 
 
-def joined_words(said: str, words: Mapping[str, float]) -> dict[str, float]:
-    """The words as they stand in what was said, those that overlap as one, with their points. Speakers (`阿红:`, see
+def joined_words(text: str, words: Mapping[str, float]) -> dict[str, float]:
+    """The words as they stand in a text, those that overlap as one, with their points. Speakers (`阿红:`, see
     `nlp/enrichment.py`) are shown by their names."""
     words = {word.removesuffix(":") or word: points for word, points in words.items()}
     points_of_text: dict[str, float] = {}
-    for run in runs(said, words):
-        run_text = said[run.start : run.end]
+    for run in runs(text, words):
+        run_text = text[run.start : run.end]
         points_of_text[run_text] = max(run.points, points_of_text.get(run_text, 0.0))
     return points_of_text or dict(words)
 
@@ -276,13 +276,13 @@ def too_recent(age_ms: int, wait_ms: int) -> str:
     )
 
 
-def same_moment(apart_ms: int, other: str, most: int, spacing_ms: int) -> str:
-    """`other`: the memory that came in its place."""
+def same_moment(apart_ms: int, other_memory: str, most: int, spacing_ms: int) -> str:
+    """`other_memory`: the memory that came in its place."""
     return _(
         "Held back: it is {age} apart from a more relevant memory that came, {others}. At most "
         "{same_moment} of the same {spacing:g} min can come.",
         age_text(apart_ms),
-        other,
+        other_memory,
         most,
         spacing_ms / MINUTE_MS,
     )
@@ -319,8 +319,8 @@ def shares_too_little() -> str:
     return _("It shares too few words with the last message that say something.")
 
 
-def far_below_best(share: float, other: str) -> str:
-    beside = _("it has less than {nearly_best:.0%} of the relevance of {others}", share, other)
+def far_below_best(share: float, other_memory: str) -> str:
+    beside = _("it has less than {nearly_best:.0%} of the relevance of {others}", share, other_memory)
     return _("Relevant enough, but not unasked: {beside}.", beside)
 
 

@@ -317,17 +317,17 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
     return last_first[::-1]
 
 
-def _with_given(terms: Mapping[str, QueryTerm], given: Mapping[str, QueryTerm]) -> Mapping[str, QueryTerm]:
+def _with_given(terms: Mapping[str, QueryTerm], given_terms: Mapping[str, QueryTerm]) -> Mapping[str, QueryTerm]:
     """The terms of the messages and those that the caller gave. One that is also in the last message counts once; one
     that is in an earlier message counts as it counts more."""
-    if not given:
+    if not given_terms:
         return terms
 
     def points(term: QueryTerm) -> float:
         return term.weight * term.factor
 
     joined = dict(terms)
-    for text, given_term in given.items():
+    for text, given_term in given_terms.items():
         term = terms.get(text)
         if term is None or (not term.last and points(term) < points(given_term)):
             joined[text] = given_term

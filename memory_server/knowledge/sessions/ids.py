@@ -129,26 +129,28 @@ def named(
     return Identity(**ids, metadata=values)
 
 
-def checked_id(text: str, what: str) -> str:
+def checked_id(text: str, field_name: str) -> str:
     """`text` as an id, in NFC.
 
     Raises:
         InvalidInput: it is empty or too long, or has characters that nobody sees, by which two ids could look the same.
     """
     if not text or text.isspace():
-        raise InvalidInput("The {what} is empty; give a name, or leave it out.", what)
+        raise InvalidInput("The {what} is empty; give a name, or leave it out.", field_name)
     # Imported at first use: settings have ids too, and most processes need none of it.
     from memory_server.kernel.recalled_block import UNSEEN
 
     normal = unicodedata.normalize("NFC", text)
     if len(normal) > MAX_ID_CHARS:
-        raise InvalidInput("The {what} has {normal} characters; use at most {id}.", what, len(normal), MAX_ID_CHARS)
+        raise InvalidInput(
+            "The {what} has {normal} characters; use at most {id}.", field_name, len(normal), MAX_ID_CHARS
+        )
     hidden = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp", "Cn", "Co") for char in normal)
     if hidden or UNSEEN.search(normal) or _LIKE_NOTHING.search(normal) or normal != normal.strip():
         raise InvalidInput(
-            "The {what} holds characters that cannot be seen, or spaces around it; use visible ones.", what
+            "The {what} holds characters that cannot be seen, or spaces around it; use visible ones.", field_name
         )
-    if what == "user_id" and normal == EVERY:
+    if field_name == "user_id" and normal == EVERY:
         raise InvalidInput("`*` is not a user; name one, since no call looks at the memories of several users.")
     return normal
 

@@ -140,9 +140,9 @@ class ScopeRows(PastRows):
 
     def search(self, query: Query) -> Hits:
         terms = sought_in(query.text)
-        other = other_terms(query.other_words, terms)
+        caller_terms = other_terms(query.other_words, terms)
         matches = self._matches(query, terms)
-        other_matches = self._matches(query, other)
+        other_matches = self._matches(query, caller_terms)
         if not matches:
             as_written = replace(query.where, text=query.text.strip())
             if not other_matches:
@@ -151,7 +151,7 @@ class ScopeRows(PastRows):
                 matches = [Match(entry_id, 1.0) for entry_id in self._newest(as_written)]
         ranking = ranking_of(matches, other_matches, query.least_share)
         shown = ranking.entries[: query.limit]
-        hits = tuple(self._hits(shown, terms, other))
+        hits = tuple(self._hits(shown, terms, caller_terms))
         left_off = ranking.left_off + Counter(damaged=len(shown) - len(hits))
         return Hits(hits, len(ranking.entries), dict(left_off))
 
@@ -198,9 +198,9 @@ class ScopeRows(PastRows):
         missing = 0
         part = rows.fetchmany(_VECTORS_AT_ONCE)
         while part:
-            comparable = [(entry_id, other) for entry_id, fits, other in part if fits]
+            comparable = [(entry_id, stored_vector) for entry_id, fits, stored_vector in part if fits]
             missing += len(part) - len(comparable)
-            vectors = [np.frombuffer(other, np.float32) for _, other in comparable]
+            vectors = [np.frombuffer(stored_vector, np.float32) for _, stored_vector in comparable]
             matrix = np.array(vectors).reshape(len(comparable), len(query))
             entry_ids = [entry_id for entry_id, _ in comparable]
             cosines += zip(entry_ids, (matrix @ query).tolist(), strict=True)
@@ -363,14 +363,16 @@ class ScopeRows(PastRows):
         ).fetchall()
         return [Match(entry_id, -score, reason) for entry_id, score, reason in rows]
 
-    def _hits(self, ranked: Sequence[Ranked], terms: Sequence[IndexTerm], other: Sequence[IndexTerm]) -> Iterator[Hit]:
+    def _hits(
+        self, ranked: Sequence[Ranked], terms: Sequence[IndexTerm], caller_terms: Sequence[IndexTerm]
+    ) -> Iterator[Hit]:
         """These entries, each with the words of the query and the other words that its fields hold."""
         ids = [candidate.id for candidate in ranked]
         entries = {entry.id: entry for entry in self.rows(f"e.id {self.AMONG}", [self.listed(ids)])}
         matched = self._matched(ids, terms)
         other_matched: Mapping[int, Mapping[str, tuple[str, ...]]] = {}
-        if other:
-            other_matched = self._matched(ids, other)
+        if caller_terms:
+            other_matched = self._matched(ids, caller_terms)
         for candidate in ranked:
             entry = entries.get(candidate.id)
             if entry is None or candidate.id not in matched:

@@ -122,10 +122,10 @@ class SqliteStore(DatabaseStore[Connection]):
                     folders.remove_file(former_copy)
         return path
 
-    def _place_aside(self, place: Path) -> Path:
+    def _place_aside(self, file: Path) -> Path:
         """A new empty file, named after the present moment or the first one after it that no other copy has."""
         now_ms = self.clock()
-        aside = place.parent / "archive"
+        aside = file.parent / "archive"
         folders.make_folder(aside)
         while True:
             path = aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
@@ -149,13 +149,13 @@ class SqliteStore(DatabaseStore[Connection]):
         replacement = _Replacement(self, path, scope=scope, operation=self._dated(operation), later=later)
         return await self._run(self._writer, replacement.run)
 
-    def _move_away(self, place: Path) -> None:
+    def _move_away(self, file: Path) -> None:
         """Keep a file that cannot be opened, with those beside it, where a new one takes its place."""
-        aside = self._place_aside(place)
+        aside = self._place_aside(file)
         for ending in ("-wal", "-shm", ""):  # the database last: a new one must not get the old log
             with suppress(FileNotFoundError):
-                Path(f"{place}{ending}").replace(f"{aside}{ending}")
-        log.warning("%s was damaged; it is kept as %s", place, aside)
+                Path(f"{file}{ending}").replace(f"{aside}{ending}")
+        log.warning("%s was damaged; it is kept as %s", file, aside)
 
     async def examine(self) -> list[Finding]:
         if self.place is None or not self.place.exists():
@@ -259,28 +259,28 @@ class SqliteStore(DatabaseStore[Connection]):
             setattr(self._threads, name, connection)
         return connection
 
-    def _open(self, role: str, place: Path | None) -> Connection:
-        if place is not None:
-            schema.refuse_cut(place)
-        if place is None or role == "write":
-            return self._prepared(place)
+    def _open(self, role: str, file: Path | None) -> Connection:
+        if file is not None:
+            schema.refuse_cut(file)
+        if file is None or role == "write":
+            return self._prepared(file)
         modes = ("ro", "immutable") if self.read_only else ("rw", "ro", "immutable")
         for mode in modes:
             try:
-                connection = schema.connect(place, mode, self.wait_seconds)
-                if schema.version_of(connection, place) == 0 and mode == "rw":
-                    self._prepared(place).close()  # another process has just begun to make it, or broke off
+                connection = schema.connect(file, mode, self.wait_seconds)
+                if schema.version_of(connection, file) == 0 and mode == "rw":
+                    self._prepared(file).close()  # another process has just begun to make it, or broke off
                 return connection
             except sqlite3.OperationalError:
                 if mode == modes[-1]:
                     raise
         raise AssertionError("no mode")
 
-    def _prepared(self, place: Path | None) -> Connection:
+    def _prepared(self, file: Path | None) -> Connection:
         """A connection that can write."""
-        connection = schema.connect(place, "rw", self.wait_seconds)
+        connection = schema.connect(file, "rw", self.wait_seconds)
         try:
-            schema.prepare(connection, place, durability=self.durability, cache_mb=self.cache_mb)
+            schema.prepare(connection, file, durability=self.durability, cache_mb=self.cache_mb)
         except BaseException:
             connection.close()
             raise
@@ -303,8 +303,8 @@ class _Replacement:
 
     def run(self) -> tuple[int, Path | None]:
         """The number of the operation, and where a copy of what the store held until now is."""
-        place = self.store.place
-        source_place = None if place is None else self.store._place_aside(place)
+        file = self.store.place
+        source_place = None if file is None else self.store._place_aside(file)
         try:
             with closing(schema.connect(source_place, "rw", self.store.wait_seconds)) as source:
                 fill(source, self.path, self.store.wait_seconds)

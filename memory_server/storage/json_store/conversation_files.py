@@ -74,9 +74,9 @@ class ConversationFiles(Past):
             data = self._snapshots.contents()
             # The journal after the snapshots: if the snapshots are newer, the journal holds the note of their hashes;
             # if the journal is newer, its generation has changed and the reader tries again.
-            header, tail, place = self._read_journal()
+            header, tail, journal_end = self._read_journal()
             if header == before:
-                return self._assemble(tail, data, Position(header, place, marks=marks, torn=tail.torn))
+                return self._assemble(tail, data, Position(header, journal_end, marks=marks, torn=tail.torn))
         raise StorageUnwritable(
             Sentence("{folder} is being rewritten without pause; try again.", self.folder), self.folder
         )
@@ -84,10 +84,10 @@ class ConversationFiles(Past):
     def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
         """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
         tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
-        if position.place is None:
+        if position.journal_end is None:
             return self._read_before_journal(position)
         try:
-            news = journal.follow(self._journal, position.place)
+            news = journal.follow(self._journal, position.journal_end)
         except FileNotFoundError:
             return None
         marks = position.marks
@@ -95,12 +95,12 @@ class ConversationFiles(Past):
             return None
         if position.unsettled and not self._snapshots.may_be_being_saved(*marks.values()):
             return None
-        tail, place = news
-        if place is position.place and tail.torn == position.torn:
+        tail, journal_end = news
+        if journal_end is position.journal_end and tail.torn == position.torn:
             return (), position
         self._warn(tail)
         damaged = position.damaged or bool(tail.bad)
-        after = replace(position, place=place, torn=tail.torn, damaged=damaged)
+        after = replace(position, journal_end=journal_end, torn=tail.torn, damaged=damaged)
         return tuple(commits_in(tail.lines, self._journal)), after
 
     def _read_before_journal(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
@@ -127,7 +127,7 @@ class ConversationFiles(Past):
         """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
         is of a newer format; OSError. Then nothing was written."""
         journal.refuse_newer(self.folder, position.header)
-        if position.place is None:
+        if position.journal_end is None:
             position = self._begin_journal(position, state.version)
         return self._append(position, [change_forms.commit_json(commit)])
 
@@ -144,7 +144,7 @@ class ConversationFiles(Past):
             return None, position
         for name, broken in edit.broken.items():
             self._set_snapshot_aside(name, broken, at_ms)
-        if position.place is None:
+        if position.journal_end is None:
             position = self._begin_journal(position, state.version)
         if edit.hashes:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
@@ -264,11 +264,11 @@ class ConversationFiles(Past):
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
-        assert position.place is not None
+        assert position.journal_end is not None
         if position.torn:
             past.set_aside(self._private, past.UNFINISHED, data=position.torn, offset=position.journal_size)
-        place = journal.append(self._journal, position.place, list(map(line_of, lines)))
-        return replace(position, place=place, torn=b"", edit=None)
+        journal_end = journal.append(self._journal, position.journal_end, list(map(line_of, lines)))
+        return replace(position, journal_end=journal_end, torn=b"", edit=None)
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
         try:
@@ -280,8 +280,10 @@ class ConversationFiles(Past):
         header = position.header
         commits = tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
-        known = None if header is None else _known_hashes(header, tail)
-        read_snapshots = self._snapshots.read(data, position.marks, known=known, lost=lambda: self.folded(version))
+        known_hashes = None if header is None else _known_hashes(header, tail)
+        read_snapshots = self._snapshots.read(
+            data, position.marks, known_hashes=known_hashes, lost=lambda: self.folded(version)
+        )
         facts = self.note.facts()
         state = ConversationState(
             self.conversation_id,
@@ -341,19 +343,19 @@ class ConversationFiles(Past):
 
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
-        _header, _tail, place = journal.read(self._journal)
-        return replace(position, header=header, place=place, torn=b"")
+        _header, _tail, journal_end = journal.read(self._journal)
+        return replace(position, header=header, journal_end=journal_end, torn=b"")
 
 
 def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snapshots.Known]:
     """The hashes of each snapshot that a journal knows."""
-    known: dict[str, set[str | None]] = {name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS}
+    hashes_by_name: dict[str, set[str | None]] = {name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS}
     for line in tail.lines:
         for kind in ("compacted", "edited"):
             for name, snapshot_hash in line.get(kind, {}).items():
-                if name in known:
-                    known[name].add(snapshot_hash)
-    return {name: frozenset(hashes) for name, hashes in known.items()}
+                if name in hashes_by_name:
+                    hashes_by_name[name].add(snapshot_hash)
+    return {name: frozenset(hashes) for name, hashes in hashes_by_name.items()}
 
 
 def conversation_id_in(folder: Path) -> str | None:

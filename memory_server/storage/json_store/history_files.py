@@ -144,7 +144,7 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def commits_in(lines: Iterable[Mapping[str, Any]], place: Path, most_changes: int | None = None) -> Iterator[Commit]:
+def commits_in(lines: Iterable[Mapping[str, Any]], path: Path, most_changes: int | None = None) -> Iterator[Commit]:
     """The commits among the lines of a journal or history, each with at most so many changes; one that cannot be read
     is reported and passed over."""
     for line in lines:
@@ -152,7 +152,7 @@ def commits_in(lines: Iterable[Mapping[str, Any]], place: Path, most_changes: in
             try:
                 yield commit_of(line, most_changes)
             except json_text.NotARecord as error:
-                log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)
+                log.warning("commit %s of %s passed over: %s", line.get("seq"), path, error)
 
 
 # --- what damage and repairs leave in a folder --------------------------------------------------------------

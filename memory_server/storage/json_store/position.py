@@ -13,11 +13,11 @@ from memory_server.storage.partition import journal
 
 @dataclass(slots=True)
 class Position:
-    """The position up to which a process has read a conversation. `header` and `place` are None if there is not a
+    """The position up to which a process has read a conversation. `header` and `journal_end` are None if there is not a
     journal yet, or if its first line is broken."""
 
     header: journal.Header | None
-    place: journal.Place | None
+    journal_end: journal.Place | None
     marks: Mapping[str, snapshots.Mark]
     torn: bytes = b""
     edit: snapshots.HandEdit | None = None
@@ -40,9 +40,9 @@ class Position:
     @property
     def journal_size(self) -> int:
         """Bytes of the journal's lines that were read."""
-        if self.place is None:
+        if self.journal_end is None:
             return 0
-        return self.place.offset
+        return self.journal_end.offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,13 @@ class RepairPlan:
     set_aside: tuple[str, ...]
 
 
-def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> RepairPlan | None:
-    """Mend what is damaged in `folder`, and say what that was; None where `plan` says so, or another conversation is
-    `wanted`. After a StorageError nothing was mended."""
+def repair(
+    folder: Path, now_ms: int, *, conversation_id: str | None = None, dry_run: bool = False
+) -> RepairPlan | None:
+    """Mend what is damaged in `folder`, and say what that was; None where `plan` says so, or this is not the
+    conversation `conversation_id`. After a StorageError nothing was mended."""
     try:
-        if wanted not in (None, conversation_id_in(folder)):
+        if conversation_id not in (None, conversation_id_in(folder)):
             return None
         # Looked at first without the lock: conversations without damage are neither waited for nor touched.
         repair_plan = plan(folder)

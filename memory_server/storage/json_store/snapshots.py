@@ -205,15 +205,15 @@ class Snapshots:
         self,
         data: Mapping[str, bytes | None],
         marks: Mapping[str, Mark],
-        known: Mapping[str, Known] | None,
+        known_hashes: Mapping[str, Known] | None,
         lost: Callable[[], ConversationState],
     ) -> dict[str, Snapshot]:
-        """The snapshots that `data`, read at `marks`, holds, by their names. `known` is None where there is no journal;
-        `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
+        """The snapshots that `data`, read at `marks`, holds, by their names. `known_hashes` is None where there is no
+        journal; `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
         SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held."""
         snapshots: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
-            hashes = None if known is None else known[name]
+            hashes = None if known_hashes is None else known_hashes[name]
             snapshot = self._read(name, data[name], mark=marks[name], known_hashes=hashes)
             if snapshot.broken is not None and not snapshot.base:
                 snapshot.base += kind.of(lost()).values()

@@ -187,8 +187,8 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         if findings:
             return findings
         count = _value(rows, "SELECT count(*) FROM entries WHERE archived_ms IS NULL")
-        place = self.database.shown
-        sentence = n_("{count:,} entry in {place}", "{count:,} entries in {place}", count, place)
+        database_name = self.database.shown
+        sentence = n_("{count:,} entry in {place}", "{count:,} entries in {place}", count, database_name)
         return [Finding("ok", _("knowledge"), sentence)]
 
     async def aclose(self) -> None:

@@ -186,7 +186,9 @@ class PostgresHome(Home):
     def examinations(self) -> list[BlockingExamine]:
         return []
 
-    def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], RepairPlan | None]]:
+    def repairs(
+        self, conversation_id: str | None = None, *, dry_run: bool = False
+    ) -> list[Callable[[], RepairPlan | None]]:
         """There is nothing that could be mended here."""
         return []
 
@@ -248,15 +250,15 @@ class _Dumped(BackupFolder):
 
 def open_database(
     url: str,
-    place: Path,
+    local_folder: Path,
     clock: Callable[[], int],
     parameters: StoreParameters | None,
     meter: Meter | None,
     options: PostgresSettings | None,
     beside: Home | None,
 ) -> PostgresHome:
-    """The home at `url`, which may end with `#TENANT`, with its files in `place`. It shares the database of `beside`,
-    if that is the same. Connects to nothing."""
+    """The home at `url`, which may end with `#TENANT`, with its files in `local_folder`. It shares the database of
+    `beside`, if that is the same. Connects to nothing."""
     url, _hash, tenant = url.partition("#")
     if "@" in tenant and "/" not in url.partition("://")[2]:
         url = "#"  # it is cut at the # of a password
@@ -264,8 +266,8 @@ def open_database(
         named(tenant, "tenant")
     if isinstance(beside, PostgresHome) and beside.database.url == url:
         return PostgresHome(
-            place, clock, parameters=parameters, meter=meter, database=beside.database, tenant=tenant, owns=False
+            local_folder, clock, parameters=parameters, meter=meter, database=beside.database, tenant=tenant, owns=False
         )
     wait_seconds = (parameters or StoreParameters()).wait_seconds
     database = Database(url, wait_seconds, options)
-    return PostgresHome(place, clock, parameters=parameters, meter=meter, database=database, tenant=tenant)
+    return PostgresHome(local_folder, clock, parameters=parameters, meter=meter, database=database, tenant=tenant)

@@ -149,12 +149,15 @@ class Log:
     # --- committing ------------------------------------------------------------------------------------
 
     def committing(
-        self, name: str, known: Callable[[], int | None], decide: Callable[[News | None, bool], Decided[T] | None]
+        self,
+        name: str,
+        known_version: Callable[[], int | None],
+        decide: Callable[[News | None, bool], Decided[T] | None],
     ) -> Callable[[Attempt], Committed[T]]:
         """Work for `Database.run`: lock the partition, `decide` by its news, and commit that with the attempt's token.
-        `known`: the version after which commits are wanted; None: all of it is, which `decide` is told by True, and can
-        ask for by None. What it raises changes nothing."""
-        return _Committing(self, name, known=known, decide=decide).work
+        `known_version`: the version after which commits are wanted; None: all of it is, which `decide` is told by True,
+        and can ask for by None. What it raises changes nothing."""
+        return _Committing(self, name, known_version=known_version, decide=decide).work
 
     # --- compacting ------------------------------------------------------------------------------------
 
@@ -243,13 +246,13 @@ class _Committing(Generic[T]):
         self,
         partitions: Log,
         name: str,
-        known: Callable[[], int | None],
+        known_version: Callable[[], int | None],
         decide: Callable[[News | None, bool], Decided[T] | None],
     ) -> None:
         self._partitions = partitions
         self._name = name
         self._place = partitions.place(name)
-        self._known = known
+        self._known_version = known_version
         self._decide = decide
         self._sent: list[Decided[T]] = []
         """What was decided by each attempt that may have been committed."""
@@ -266,7 +269,7 @@ class _Committing(Generic[T]):
                 attempt.connection.rollback()
 
     def _attempted(self, attempt: Attempt) -> Committed[T]:
-        known_version = self._known()
+        known_version = self._known_version()
         partition = self._locked(attempt, known_version)
         if attempt.again and partition.version is not None:
             if partition.settled is not None:

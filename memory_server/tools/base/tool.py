@@ -298,49 +298,49 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
     # A misspelt name makes another one missing; report the misspelling.
     misspellings = [problem for problem in problems if problem["type"] == "extra_forbidden"]
     problem = misspellings[0] if misspellings else problems[0]
-    place = _place(problem["loc"])
+    path = _argument_path(problem["loc"])
     match problem["type"]:
         case "extra_forbidden" if len(problem["loc"]) == 1:
-            return _unknown_argument(tool, place)
+            return _unknown_argument(tool, path)
         case "extra_forbidden":
             return Sentence(
-                "`{place}` is not known; leave it out, or see the tool's schema for the names that are.", place
+                "`{place}` is not known; leave it out, or see the tool's schema for the names that are.", path
             )
         case "missing":
-            return Sentence("`{place}` is missing; {name} needs it.", place, tool.name)
+            return Sentence("`{place}` is missing; {name} needs it.", path, tool.name)
         case "too_short" | "string_too_short":
-            return Sentence("`{place}` is empty; {name} needs a value for it.", place, tool.name)
+            return Sentence("`{place}` is empty; {name} needs a value for it.", path, tool.name)
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
             unit = Sentence("characters") if isinstance(problem["input"], str) else Sentence("items")
             return Sentence(
-                "`{place}` is too long; shorten it or split it to at most {limit} {unit}.", place, limit, unit
+                "`{place}` is too long; shorten it or split it to at most {limit} {unit}.", path, limit, unit
             )
         case kind if kind.endswith("_type") and kind.removesuffix("_type") in _TYPE_NAMES:
             type_name = Sentence(_TYPE_NAMES[kind.removesuffix("_type")])
-            return Sentence("`{place}` must be {wanted}, not {shown}.", place, type_name, _shown(problem["input"]))
+            return Sentence("`{place}` must be {wanted}, not {shown}.", path, type_name, _shown(problem["input"]))
         case "literal_error":
             return Sentence(
-                "`{place}` must be {wanted}, not {shown}.", place, problem["ctx"]["expected"], _shown(problem["input"])
+                "`{place}` must be {wanted}, not {shown}.", path, problem["ctx"]["expected"], _shown(problem["input"])
             )
         case "value_error":
-            return Sentence("`{place}` cannot be used: {reason}.", place, problem["ctx"]["error"])
+            return Sentence("`{place}` cannot be used: {reason}.", path, problem["ctx"]["error"])
         case _:
             reason = problem["msg"].removeprefix("Input ")
             return Sentence(
-                "`{place}` {reason}, not {shown}.", place, reason[0].lower() + reason[1:], _shown(problem["input"])
+                "`{place}` {reason}, not {shown}.", path, reason[0].lower() + reason[1:], _shown(problem["input"])
             )
 
 
-def _unknown_argument(tool: Tool, place: str) -> Sentence:
+def _unknown_argument(tool: Tool, argument: str) -> Sentence:
     names = list(tool.arguments.model_fields)
-    close = difflib.get_close_matches(place, names, n=1)
+    close = difflib.get_close_matches(argument, names, n=1)
     hint = Sentence("; did you mean `{close}`?", close[0]) if close else Sentence(";")
     taken = ", ".join(names) if names else Sentence("no arguments")
-    return Sentence("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, place, hint, taken)
+    return Sentence("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, argument, hint, taken)
 
 
-def _place(location: tuple[int | str, ...]) -> str:
+def _argument_path(location: tuple[int | str, ...]) -> str:
     """A place in the arguments, such as `messages[0].content`."""
     path = ""
     for part in location:
