@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
-from unicodedata import category, east_asian_width
 
 from languages import N_, _, foreign, spoken
+from languages.columns import cells
 
 LANGUAGES = ("en", "zh")
 _PIECE = re.compile(r"\s+|[^\s\u2e80-\uffe6]+[，。；：、）”]*|.[，。；：、）”]*")
@@ -33,25 +33,6 @@ def language_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str
     values += [environment.get(name, "") for name in variables]
     named = next((value.lower() for value in values if value not in ("", "auto")), "en")
     return next((language for language in LANGUAGES if named.startswith(language)), "en")
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes. (It needs no rich, which takes long to import.)"""
-    return sum(map(_cells_of_character, text))
-
-
-def _cells_of_character(char: str) -> int:
-    if category(char) in ("Mn", "Me", "Cf"):
-        return 0  # a combining character or a joiner
-    if east_asian_width(char) in "WF":
-        return 2
-    return 1
-
-
-def padded(word: str, width: int) -> str:
-    """A word of ours in the reader's language, filled with blanks to this many columns."""
-    translation = _(word)
-    return translation + " " * (width - cells(translation))
 
 
 @cache

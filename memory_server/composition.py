@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.options import extended
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.layers import LayerName, LayerOptions
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.projects import Project, named_by_user

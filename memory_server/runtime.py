@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Literal, Self
 
 from memory_server.config import Settings, home_of
@@ -16,6 +15,7 @@ from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
 from memory_server.kernel.times import clock_from
+from memory_server.kernel.values import dataclass
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
 from memory_server.storage.data_dir import Home
 from memory_server.storage.options import StoreParameters

@@ -40,7 +40,8 @@ from languages import (
     n_,
     speaking,
 )
-from languages.command_line import Parser, cells, language_of, padded
+from languages.columns import cells, padded
+from languages.command_line import Parser, language_of
 from memory_server import App, Message, TriggerRejected, language, open_memory
 from memory_server.cli.parser import main
 from memory_server.conversations.change_forms import change, commit_of

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -20,6 +20,7 @@ from languages import ENGLISH, speaking, spoken
 from memory_server.cli.terminal import ASKER
 from memory_server.command_table import Command
 from memory_server.kernel.readers import AT_A_SHELL
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.app import App, CallerView

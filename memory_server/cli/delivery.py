@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from languages import Sentence, _
 from memory_server.cli.terminal import complain
 from memory_server.kernel.errors import NotReached, RemoteError
 from memory_server.kernel.link import TOO_LARGE
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.remote import Remote

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from languages import N_, _, counted
@@ -14,6 +13,7 @@ from memory_server.cli.terminal import complain, confirmed, console, escape
 from memory_server.kernel.erasure import Erasure, Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
 from memory_server.storage.entries.pages import FOLDER, pages_in
 from memory_server.storage.repositories import checkout_at

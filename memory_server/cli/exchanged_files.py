@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +18,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import subfolders
+from memory_server.kernel.values import dataclass
 from sandbox import EncodingError, decode
 
 _PIECE = 1024 * 1024

@@ -7,7 +7,6 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -18,6 +17,7 @@ from memory_server.interchange import chat_exports, png_cards, sillytavern_folde
 from memory_server.interchange.forms import refusal_of_zip
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel.files import MAX_FILE_BYTES
+from memory_server.kernel.values import dataclass
 
 _ENCRYPTED = 0x1
 """The bit of `flag_bits` that an entry with a password has (APPNOTE.TXT of PKWARE, 4.4.4)."""

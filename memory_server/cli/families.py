@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -38,6 +38,7 @@ from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_o
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Figures
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.erasing import marks_of
 from memory_server.tools.backup import tally_text

@@ -6,7 +6,7 @@ import asyncio
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -48,6 +48,7 @@ from memory_server.interchange.forms import (
 )
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import foreign_tables
 from memory_server.storage.repositories import folder_of_work, project_at
 

@@ -8,7 +8,7 @@ import json
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from memory_server.interchange.lore_keys import Defaults
 from memory_server.interchange.lore_memories import BookSource
 from memory_server.interchange.lorebooks import Book
 from memory_server.interchange.sillytavern_folder import Profile
+from memory_server.kernel.values import dataclass
 from sandbox import CheckReport, TriggerSandbox
 
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]*)/(?P<flags>[A-Za-z]*)")

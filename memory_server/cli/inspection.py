@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from textwrap import indent
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from languages import N_, _, foreign
-from languages.command_line import padded
+from languages.columns import padded
 from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
@@ -22,6 +21,7 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
+from memory_server.kernel.values import dataclass
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from languages import _, counted
@@ -19,6 +18,7 @@ from memory_server.cli.word_giving import words_of_memories
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.layers import LayerName, tool_name
 from memory_server.knowledge.notes.duplicates import Pair
 from memory_server.knowledge.sessions.ids import SessionIds

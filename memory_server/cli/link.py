@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from memory_server.interchange import own
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.remote import Remote
 from memory_server.storage.data_dir import Home

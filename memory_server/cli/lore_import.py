@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from languages import _, counted, joined
 from memory_server.app import CallerView
@@ -23,6 +23,7 @@ from memory_server.conversations.model import ConversationState, LongTermMemory,
 from memory_server.interchange.incoming import IncomingBook, Loss
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.kernel.values import dataclass
 from memory_server.memories.turns import MAX_CHARS
 from sandbox.firing.room import Room
 

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from rich.text import Text
 
 from languages import N_, _, counted, n_
-from languages.command_line import cells, padded
+from languages.columns import cells, padded
 from memory_server.app import NO_OPENCC, App, CallerView
 from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called, print_result

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from languages import N_, _, speak, speaking
-from languages.command_line import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, cells, language_of
+from languages.columns import cells
+from languages.command_line import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, language_of
 from memory_server.cli.commands import GROUPS
 from memory_server.cli.terminal import complain, refuse, say_if_waiting, show_all_characters
 from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tomllib
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from languages import N_, _
@@ -17,6 +16,7 @@ from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.storage.projects import is_ours
 
 NAME = ".memory-server.toml"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from languages import N_
 from memory_server.kernel.text import words_between_commas
+from memory_server.kernel.values import dataclass
 
 OF_TOOL = "argument "
 """The prefix of arguments of a tool, so that they differ from the settings of every command."""

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -19,6 +19,7 @@ from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
 from memory_server.runtime import Runtime

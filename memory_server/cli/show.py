@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
 from rich.text import Text
 
 from languages import N_, _, joined
-from languages.command_line import padded
+from languages.columns import padded
 from memory_server.app import CallerView
 from memory_server.cli.inspection import SHOWN_NAMES, for_each_conversation, whereabouts, with_id
 from memory_server.cli.terminal import console, escape, spoken, time_text, write
@@ -25,6 +24,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
 from nlp import is_kept
 

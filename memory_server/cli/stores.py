@@ -7,7 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,6 +23,7 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore

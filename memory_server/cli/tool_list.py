@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from languages import _
-from languages.command_line import padded
+from languages.columns import padded
 from memory_server.cli.terminal import clipped, console, escape, hint, write
 from memory_server.config import Settings
 from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS, tool_named

@@ -8,7 +8,6 @@ import webbrowser
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from memory_server.cli.terminal import complain, console
 from memory_server.config import Settings
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
 from memory_server.serving.http.http_server import listening, run_app
 from memory_server.serving.http.principals import ALL, Principal

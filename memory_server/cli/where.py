@@ -7,18 +7,18 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from languages import _
-from languages.command_line import padded
+from languages.columns import padded
 from memory_server.cli.command_runner import Host
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.project_file import ProjectFile, project_at
 from memory_server.cli.terminal import console, escape, print_columns, write
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.kernel.link import Link

@@ -10,7 +10,6 @@ import socket
 import sys
 from argparse import Namespace
 from contextlib import redirect_stderr
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import StringIO
 from pathlib import Path
@@ -31,6 +30,7 @@ from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Session
+from memory_server.kernel.values import dataclass
 from memory_server.serving.stdio import runner
 from memory_server.serving.stdio.lines import StreamLines
 from memory_server.shared_process.invocation import PER_SESSION_SETTINGS, Invocation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from languages import N_, _, counted
 from memory_server.app import CallerView
@@ -12,6 +12,7 @@ from memory_server.cli.terminal import complain, console, escape
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 from memory_server.memories.word_giver import NO_MODEL, Asked
 
 NO_WORDS_WAIT = N_("Every memory that may be sent has other words, or was sent before.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from memory_server.conversations.changes import Commit, ForgetReason, Forgotten, Restored, TriggerRemoved, TriggerSet
 from memory_server.conversations.model import Memory, ShortTermMemory
+from memory_server.kernel.values import dataclass
 
 Key = tuple[str, str]
 """Kind of a memory, and its id or name."""

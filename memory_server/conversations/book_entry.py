@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.values import dataclass
 
 _COMMENT_LINE = re.compile(r"^[ \t]*//[^\n]*$", re.MULTILINE)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from memory_server.conversations.books import HeldBook, books_of, memories_of_book, removing_book, switching
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, LongTermMemory
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import MemoryNotFound, StorageError
+from memory_server.kernel.values import dataclass
 
 log = logging.getLogger(__name__)
 _MOST_NAMED = 10

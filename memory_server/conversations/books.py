@@ -7,7 +7,7 @@ names of memories are unique in a conversation: a second `Magic` becomes `Magic 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.book_entry import BookEntry, is_constant
@@ -23,6 +23,7 @@ from memory_server.conversations.book_versions import (
 from memory_server.conversations.changes import Change, TriggerRemoved, TriggerSet
 from memory_server.conversations.model import ConversationState, LongTermMemory
 from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.kernel.values import dataclass
 
 _FEWEST_SAME = 3
 """Names that two books share, at least, before one may be a new version of the other."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal, assert_never
 
 from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from sandbox.firing.chat_state import MOST_CHATS, ChatState, ChatStep, firing_key, without_memory
 
 ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand", "restored_over", "retired"]

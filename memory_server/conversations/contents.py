@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memory_server.conversations.changes import Change, CleanedUp, Restored, memories_in, putting, removing
 from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory, marks_of
 from memory_server.kernel.backups import MergeCounts, Mode
 from memory_server.kernel.erasure import left_out_text
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

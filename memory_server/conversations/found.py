@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from memory_server.conversations.recall.selection import HeldBack, Recall
 from memory_server.kernel.messages import Session
+from memory_server.kernel.values import dataclass
 
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 

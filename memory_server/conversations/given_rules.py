@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from sandbox.firing.rule_fields import RuleFault, checked_rules
 from sandbox.firing.rules import FiringRules
 

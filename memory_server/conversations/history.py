@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 
 from languages import _
@@ -15,6 +15,7 @@ from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import HISTORY_PAGE, asked_to_forget
+from memory_server.kernel.values import dataclass
 
 RECALLED = 500
 """Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""

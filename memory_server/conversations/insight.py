@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.archive import Archived
@@ -28,6 +28,7 @@ from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.other_words import other_words_of
+from memory_server.kernel.values import dataclass
 from nlp import ROLE_WEIGHTS
 from nlp.index_terms import seen_form
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -60,6 +60,7 @@ from memory_server.kernel.lifecycle import (
 )
 from memory_server.kernel.messages import Message, said_beginning
 from memory_server.kernel.text import beginning
+from memory_server.kernel.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ without a conversation.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from languages import Sentence, _
@@ -22,6 +22,7 @@ from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import moment_of
+from memory_server.kernel.values import dataclass
 from sandbox import Problem
 from sandbox.firing.rules import PLAIN, FiringRules
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from languages import N_, Sentence, _
@@ -18,6 +18,7 @@ from memory_server.conversations.book_entry import BookEntry
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, NOTHING, Message
 from memory_server.kernel.nesting import size
+from memory_server.kernel.values import dataclass
 from sandbox.firing.chat_state import ChatState
 from sandbox.firing.rules import PLAIN, FiringRules
 

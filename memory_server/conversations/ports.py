@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,6 +16,7 @@ from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import Change, Commit
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel.lifecycle import HISTORY_PAGE
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.kernel.scopes import Scope

@@ -12,7 +12,7 @@ The counts of a conversation say how many records follow it, which shows that a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from languages import _
@@ -23,6 +23,7 @@ from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 
 FORMAT = "memory-server"
 VERSION = 1

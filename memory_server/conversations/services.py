@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import tzinfo
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +18,7 @@ from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaus
 from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
+from memory_server.kernel.values import dataclass
 from sandbox import PatternError
 
 if TYPE_CHECKING:

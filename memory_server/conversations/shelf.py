@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.activation import Shelved
+from memory_server.kernel.values import dataclass
 from sandbox.firing.rule_index import RuleIndex, index_of_rules
 from sandbox.firing.rules import LAST_FIRED, PLAIN
 

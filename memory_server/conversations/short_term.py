@@ -11,7 +11,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memory_server.conversations.changes import (
     Added,
@@ -34,6 +34,7 @@ from memory_server.kernel.messages import NOTHING, Message, Session, context_tex
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.values import dataclass
 from nlp import ROLE_WEIGHTS
 
 _REINDEX_BATCH = 200

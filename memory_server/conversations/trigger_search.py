@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,6 +36,7 @@ from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import local, moment_of
+from memory_server.kernel.values import dataclass
 from sandbox import Verdict
 from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
 from sandbox.firing.participants import character_name, characters_of, user_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from languages import _
@@ -19,6 +19,7 @@ from memory_server.kernel.messages import both_ends, context_text
 from memory_server.kernel.other_words import public_text
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.text import estimated_tokens
+from memory_server.kernel.values import dataclass
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS
 from nlp.index_terms import seen_form
 

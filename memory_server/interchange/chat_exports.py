@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any
 
 from languages import _
 from memory_server.interchange import chats, claude_projects
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
+from memory_server.kernel.values import dataclass
 from sandbox import chat
 
 _CONVERSATIONS = re.compile(r"conversations(?:-\d{1,9})?\.json")

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import tzinfo
 from itertools import chain
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ from memory_server.kernel.messages import (
 )
 from memory_server.kernel.private import EMPTY_PART, PublicMessages, emptied, without_private
 from memory_server.kernel.recalled_block import as_said, without_recalled
+from memory_server.kernel.values import dataclass
 from sandbox import chat, is_sillytavern, left_out, whole
 
 PRIVATE_OR_EMPTY = N_("exchanges that are private or have no words")

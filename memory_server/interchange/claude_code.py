@@ -7,7 +7,6 @@ A turn gets the id that the hook `Stop` gives it, so that what was remembered as
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,6 +15,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.transcript_turns import turns_of
 from memory_server.interchange.transcripts import rows_of
 from memory_server.interchange.turn_memories import TurnMemories
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import name_of, unsettled
 
 

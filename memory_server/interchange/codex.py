@@ -9,7 +9,7 @@ files of early 2025 have the items themselves, a line each, and no events. Seen 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memory_server.interchange import spoken_places as places
@@ -19,6 +19,7 @@ from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
+from memory_server.kernel.values import dataclass
 
 _USER_MESSAGE = "user_message"
 _ITEM_COMPLETED = "item_completed"

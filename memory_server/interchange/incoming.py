@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, tzinfo
 from itertools import count
 from typing import Any
@@ -27,6 +27,7 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
 from nlp.index_terms import index_form
 from sandbox import instant, joined_values

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
+
+from memory_server.kernel.values import dataclass
 
 _LINE = re.compile(r"(?P<marks>@{2,3})(?P<name>[A-Za-z]\w*)[ \t]*(?P<value>.*)")
 _KEYS = ("additional_keys", "exclude_keys", "exclude_keys_all")

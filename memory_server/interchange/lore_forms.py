@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from languages import N_, _
 from memory_server.interchange import lore_astrbot
 from memory_server.interchange.incoming import list_of
 from memory_server.interchange.lore_rows import Converted, LoreRow, RowFault, expression_of_all, is_given
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

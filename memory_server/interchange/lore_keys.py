@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from languages import Sentence
 from memory_server.conversations.recall import macros
 from memory_server.interchange.lorebooks import Book, LoreEntry
+from memory_server.kernel.values import dataclass
 from sandbox import literals
 from sandbox.firing.rules import ScoredKeys
 

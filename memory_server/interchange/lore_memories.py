@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -23,6 +23,7 @@ from memory_server.interchange.incoming import Incoming, IncomingBook, Loss
 from memory_server.interchange.lore_keys import SILLYTAVERN_DEPTH, Defaults, KeyWriter, keys_of
 from memory_server.interchange.lorebooks import Book, LoreEntry, placement_of
 from memory_server.kernel.messages import MAX_NAME_CHARS, NOTHING
+from memory_server.kernel.values import dataclass
 from sandbox import literals, spelled_in_two_ways
 from sandbox.firing import rules as firing_rules
 from sandbox.firing.rule_fields import MOST_MESSAGES, MOST_NUMBER

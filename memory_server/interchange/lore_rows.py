@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from memory_server.kernel.values import dataclass
 from sandbox import literals
 
 LoreRow = dict[str, Any]

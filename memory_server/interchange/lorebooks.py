@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from languages import _
 from memory_server.interchange import lore_astrbot, lore_decorators, lore_forms
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of
 from memory_server.interchange.lore_decorators import Decorators
+from memory_server.kernel.values import dataclass
 from sandbox.firing.rule_fields import group_names
 from sandbox.firing.rules import USUAL_ORDER, CharacterRule, GroupRules, RecursionRules
 

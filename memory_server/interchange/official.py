@@ -12,7 +12,7 @@ it starts from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from languages import N_, _
@@ -23,6 +23,7 @@ from memory_server.interchange.incoming import EMPTY_OR_PRIVATE, Incoming, NotTh
 from memory_server.kernel import json_text
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.private import without_private
+from memory_server.kernel.values import dataclass
 
 NOTES = (
     N_("relations become lines of text: no tool follows them"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import PurePosixPath
 from typing import Any
@@ -19,6 +18,7 @@ from languages import N_, _
 from memory_server.interchange.incoming import Incoming, NotThisFormat, milliseconds_of, texts
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.private import emptied
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge import front_matter
 from memory_server.knowledge.notes.pages import MARK
 

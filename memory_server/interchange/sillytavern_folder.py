@@ -10,7 +10,7 @@ it names, SillyTavern uses the world: so does this.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 
 from languages import _, counted
@@ -20,6 +20,7 @@ from memory_server.interchange.incoming import NotThisFormat
 from memory_server.interchange.lorebooks import Book
 from memory_server.interchange.sillytavern_parts import Card, ChatHead, Group, Part, ProfileSettings, UserSettings
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ Sources: facts of SillyTavern's src/users.js (names of folders), public/scripts/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from memory_server.interchange import chats, png_cards
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of, list_of
 from memory_server.kernel.json_text import Json
+from memory_server.kernel.values import dataclass
 
 Kind = Literal["settings", "world", "character", "chat", "group", "group chat"]
 SETTINGS = "settings.json"

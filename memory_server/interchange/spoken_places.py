@@ -9,10 +9,10 @@ commands, skills, a dialog, a refusal with its reason, the key Escape and a comp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from languages import N_, _
+from memory_server.kernel.values import dataclass
 from sandbox import left_out
 
 Whose = Literal["user", "model", "agent", "client"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from memory_server.interchange.spoken_places import WITHOUT_THE_USER
@@ -19,6 +19,7 @@ from memory_server.interchange.transcripts import Reading, reading_of
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, loses_its_middle, shortened, without_private
 from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(slots=True)

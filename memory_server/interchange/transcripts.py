@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from memory_server.interchange.transcript_words import (
 )
 from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
+from memory_server.kernel.values import dataclass
 from nlp.once import Once
 from sandbox import joined_values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 
 from languages import _
@@ -15,6 +15,7 @@ from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.kernel.messages import Message, storable
 from memory_server.kernel.private import to_keep
+from memory_server.kernel.values import dataclass
 
 _SHOWN_CHARS = 40
 """Characters of a message by which the report names its turn."""

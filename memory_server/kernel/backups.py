@@ -7,12 +7,12 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from languages import Sentence
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
+from memory_server.kernel.values import dataclass
 
 Mode = Literal["merge", "overwrite"]
 """`merge` adds and replaces older ones; `overwrite` makes the conversation exactly what is brought."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(slots=True)

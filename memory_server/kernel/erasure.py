@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from languages import n_
 from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,12 +13,11 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
-
-import portalocker
 
 from languages import N_, _
 from memory_server.kernel.errors import StorageUnwritable
@@ -291,7 +290,48 @@ def sync_folder(folder: Path) -> None:
 
 # --- a lock across processes, on a file of its own; the system releases it when the process that holds it ends
 
-_NOW = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
+if sys.platform == "win32":
+
+    def lock_file(descriptor: int, *, waits: bool) -> bool:
+        """Lock an open file for this process; False: another process has the lock, and this one does not wait. Closing
+        the file gives the lock back. Raises OSError: the disk does not support locks."""
+        import portalocker  # here: its import takes as long as reading a conversation
+
+        flags = portalocker.LockFlags.EXCLUSIVE
+        if not waits:
+            flags |= portalocker.LockFlags.NON_BLOCKING
+        try:
+            portalocker.lock(descriptor, flags)
+        except portalocker.exceptions.AlreadyLocked:
+            return False
+        except portalocker.exceptions.LockException as error:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+        return True
+
+    def unlock_file(descriptor: int) -> None:
+        """Give the lock back."""
+        import portalocker
+
+        portalocker.unlock(descriptor)
+
+else:
+    import fcntl
+
+    def lock_file(descriptor: int, *, waits: bool) -> bool:
+        """Lock an open file for this process; False: another process has the lock, and this one does not wait. Closing
+        the file gives the lock back. Raises OSError: the disk does not support locks."""
+        flags = fcntl.LOCK_EX
+        if not waits:
+            flags |= fcntl.LOCK_NB
+        try:
+            fcntl.flock(descriptor, flags)
+        except (BlockingIOError, PermissionError):  # which of the two, the file system decides
+            return False
+        return True
+
+    def unlock_file(descriptor: int) -> None:
+        """Give the lock back, also where a process that is being started still shares the open file."""
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 class FileLock:
@@ -301,12 +341,11 @@ class FileLock:
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        """Give the lock back; idempotent, in any thread. Closing the file is enough; unlocking first is faster on some
-        systems."""
+        """Give the lock back; idempotent, in any thread."""
         descriptor = self._descriptor
         self._descriptor = None
         if descriptor is not None:
-            portalocker.unlock(descriptor)
+            unlock_file(descriptor)
             os.close(descriptor)
 
 
@@ -316,13 +355,13 @@ def try_lock(path: Path) -> FileLock | None:
     does not support locks."""
     descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
-        portalocker.lock(descriptor, _NOW)
-    except portalocker.exceptions.AlreadyLocked:
-        os.close(descriptor)
-        return None
-    except portalocker.exceptions.LockException as error:
+        is_ours = lock_file(descriptor, waits=False)
+    except OSError as error:
         os.close(descriptor)
         raise locks_fail(path) from error
+    if not is_ours:
+        os.close(descriptor)
+        return None
     lock = FileLock(descriptor)
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(descriptor), path.stat()):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import fsum, inf, log, sqrt
 from typing import TypeVar
+
+from memory_server.kernel.values import dataclass
 
 K = TypeVar("K")
 _ROUNDING = 1e-6

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from languages import N_
+from memory_server.kernel.values import dataclass
 
 Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
 FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")

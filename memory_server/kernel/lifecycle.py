@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.text import Finding
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import platform
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 
 TOO_LARGE = (413, 414, 431)
 """Status of a request that is too large, also for a proxy in between that says it with a page."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
@@ -14,6 +14,7 @@ from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.text import BEGINNING_CHARS, beginning
+from memory_server.kernel.values import dataclass
 
 Role = Literal["user", "assistant", "system"]
 

@@ -10,8 +10,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
+
+from memory_server.kernel.values import dataclass
 
 BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 """Upper bounds of the buckets in milliseconds: what a person feels lies between 50 and 1,000."""

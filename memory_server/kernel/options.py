@@ -7,10 +7,11 @@ The options that users may set are frozen dataclasses in the rooms that use them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 
 Options = TypeVar("Options")
 

@@ -7,13 +7,13 @@ terms of them. What is private stays private: a word that only a private part of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from unicodedata import category
 
 from languages import _, n_
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.private import to_keep, without_private, without_private_tags
+from memory_server.kernel.values import dataclass
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, Enrichment, words_in
 from nlp.index_terms import seen_form
 

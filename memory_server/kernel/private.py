@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, Protocol
 
 from languages import _
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message, both_ends
 from memory_server.kernel.times import local
+from memory_server.kernel.values import dataclass
 
 _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
 EMPTY_PART = "<private></private>"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from memory_server.kernel.meter import Meter
+from memory_server.kernel.values import dataclass
 
 AGAIN_SECONDS: Final = 60.0
 """How long measured sizes of files count: a folder may have 100,000 files, which take some 0.4 s."""

@@ -4,11 +4,11 @@ empty (docs/reference/data-folder.md), and a version before this one, or an edit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from memory_server.kernel.times import milliseconds
+from memory_server.kernel.values import dataclass
 
 _MOST_NUMBER = 1e15
 """A number of a line that is as large was not written by this program."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
+
+from memory_server.kernel.values import dataclass
 
 Space = Literal["notes", "sessions", "layers", "refs", "conversations"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 from unicodedata import category
 
 from languages import _
+from memory_server.kernel.values import dataclass
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""

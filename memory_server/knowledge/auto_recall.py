@@ -7,9 +7,9 @@ only if it has several words of the question that say something, or one in its t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Hit
 from memory_server.knowledge.ranking import joined
 from nlp import says_little

@@ -11,12 +11,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import IntEnum
 from typing import Final
 
 from languages import _
+from memory_server.kernel.values import dataclass
 from nlp.index_terms import cased_form, index_form
 
 _NUMBERS: Final = re.compile(r"\d+(?:[.:]\d+)*")

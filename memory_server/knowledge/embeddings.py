@@ -9,13 +9,13 @@ import time
 from array import array
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import mul
 from typing import Any, NamedTuple
 
 from languages import N_, _
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.ports import Embeddings, EntryStore, ModelResponse
 
 ScopedText = tuple[Scope, str]

@@ -6,7 +6,7 @@ Times are milliseconds since 1970, UTC. docs/reference/knowledge-store.md says w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -16,6 +16,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.kernel.nesting import DEEPEST, deeper, size
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from memory_server.kernel.scopes import Scope, Space
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Figures
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes.notes import Notes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -15,6 +15,7 @@ import yaml
 
 from languages import MessageError, _
 from memory_server.kernel.times import local, milliseconds
+from memory_server.kernel.values import dataclass
 
 MAX_BYTES = 4 * 1024
 """The most bytes of front matter: it holds a key, tags and times."""

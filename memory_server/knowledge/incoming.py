@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from memory_server.kernel.erasure import Erasure, left_out_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import RestoredPlace
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Change, Entry, Filter, Operation, Purge
 from memory_server.knowledge.families import Families

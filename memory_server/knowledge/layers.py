@@ -7,7 +7,7 @@ import logging
 import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from memory_server.kernel.messages import NOTHING, without_surrogates
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS, iso_or_none
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import (
     MAX_KEY_CHARS,
     Change,

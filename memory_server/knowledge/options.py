@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
@@ -15,6 +15,7 @@ from annotated_types import Ge, Gt, Le, Len
 
 from languages import _
 from memory_server.kernel.options import Checked
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import MAX_SUMMARY_CHARS
 from memory_server.knowledge.ranking import LEAST_SHARE
 from memory_server.knowledge.sessions.ids import Identity, checked_id

@@ -4,7 +4,7 @@ what takes a change back. Pure."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -14,6 +14,7 @@ from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Filter, Former, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role

@@ -4,7 +4,6 @@ tests/storage/test_entry_store_contract.py holds for all of them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
@@ -13,6 +12,7 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import (
     EVERYTHING,
     Change,

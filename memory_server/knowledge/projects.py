@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from memory_server.kernel.values import dataclass
 
 NAMED = "name:"
 UNSETTLED = "?"

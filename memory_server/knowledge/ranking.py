@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from languages import N_, _
 from languages import joined as listed
 from memory_server.kernel.fusion import fused
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Hit, Share
 
 LEAST_SHARE = 0.3

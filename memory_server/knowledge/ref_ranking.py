@@ -6,10 +6,11 @@ As in word_ranking.py, other words bring more refs and take none away: what the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Query, Share
 from memory_server.knowledge.ranking import reference_parts
 from memory_server.knowledge.word_ranking import OTHER_WORDS_FACTOR, scale_of_others

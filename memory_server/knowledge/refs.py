@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Archive, Change, Entry, Filter, Hit, Hits, Operation, Query, Share, usable
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep

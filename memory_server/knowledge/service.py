@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.auto_recall import AutoRecalled, lines_of, meant, question_of
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.knowledge.families import Families

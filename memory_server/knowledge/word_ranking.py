@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from memory_server.kernel.values import dataclass
 
 OTHER_WORDS_FACTOR = 0.3
 """The share that other words count of those of a query: as after a question in a search of memories (the setting

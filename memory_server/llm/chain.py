@@ -11,7 +11,6 @@ import ipaddress
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 from languages import _
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.ports import ModelCall, ModelLedger, ModelResponse
 from memory_server.llm.wire import (
     HttpRequest,

@@ -7,10 +7,10 @@ import json
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from languages import _
+from memory_server.kernel.values import dataclass
 
 T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]

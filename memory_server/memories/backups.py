@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from languages import _
@@ -18,6 +17,7 @@ from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name,
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, RestoredPlace
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

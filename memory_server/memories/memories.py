@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING, Session
 from memory_server.kernel.times import zone_named
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
 from memory_server.memories.recalls import Given, Recalls, recall_line

@@ -4,7 +4,6 @@ lines beside them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from memory_server.conversations.found import Found
 from memory_server.conversations.recall.activation import Activation, Shelved
@@ -13,6 +12,7 @@ from memory_server.conversations.recall.passages import first_sentences
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import IDEOGRAPH
+from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Memories
 from sandbox.firing.room import Fitting, LoreText, Room, fitting
 

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso
+from memory_server.kernel.values import dataclass
 from sandbox.firing.rules import USUAL_ORDER
 
 if TYPE_CHECKING:

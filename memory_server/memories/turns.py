@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from languages import _, counted
@@ -23,6 +23,7 @@ from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import Reader, RecalledBlock, prompt_room, recalled_block

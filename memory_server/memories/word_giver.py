@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -31,6 +31,7 @@ from memory_server.conversations.word_giving import (
 )
 from memory_server.kernel.errors import InvalidInput, ModelsFailed, StorageError
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.ports import ModelLedger, ModelResponse, Models
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import mcp_types as types
@@ -17,6 +17,7 @@ from languages import Sentence
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.notes.pages import HEADINGS, Kind
 from memory_server.memories.memories import Call
 from memory_server.serving import prompts, resources

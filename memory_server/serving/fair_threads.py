@@ -13,8 +13,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
+
+from memory_server.kernel.values import dataclass
 
 SHARED = 8
 """Threads of all tenants and windows."""

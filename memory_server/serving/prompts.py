@@ -7,7 +7,7 @@ This module does not import MCP; `documents.py` serves the table over MCP.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from memory_server.conversations.conversation import Conversation
@@ -17,6 +17,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
 from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given

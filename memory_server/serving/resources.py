@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -20,6 +19,7 @@ from memory_server.kernel.errors import ResourceNotFound
 from memory_server.kernel.recalled_block import UNSEEN
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import iso, iso_or_none
+from memory_server.kernel.values import dataclass
 from memory_server.serving.texts import text
 from memory_server.version import __version__
 

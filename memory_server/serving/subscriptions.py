@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import mcp_types as types
@@ -19,6 +19,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 
 from memory_server.conversations.conversation import Conversations
 from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.values import dataclass
 from memory_server.serving.documents import Request, Resolve
 from memory_server.serving.resources import revision
 

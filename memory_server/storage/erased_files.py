@@ -14,7 +14,7 @@ import secrets
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.items import Item
+from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import searching
 
 _LEFTOVER = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)

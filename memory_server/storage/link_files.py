@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
+from memory_server.kernel.values import dataclass
 from memory_server.storage.small_files import locked, remove_small_file, replace_small_file, unwritable
 
 MOST_TURNS = 10_000

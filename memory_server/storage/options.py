@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge, Gt
 
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

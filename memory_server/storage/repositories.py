@@ -11,11 +11,12 @@ import hashlib
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from memory_server.kernel.link import machine_name, shared_name
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import NAMED, Project, is_bare_name, unsettled
 from memory_server.storage.projects import has_git, is_ours, nearest
 from nlp.once import Once

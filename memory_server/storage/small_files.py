@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-import portalocker
-
 from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
@@ -204,7 +202,7 @@ def locked(path: Path) -> Iterator[BinaryIO]:
     folders.make_folder(path.parent)
     with folders.open_file(path, "a+b") as file:
         # Closing the file gives the lock back.
-        portalocker.lock(file.fileno(), portalocker.LockFlags.EXCLUSIVE)
+        folders.lock_file(file.fileno(), waits=True)
         file.seek(0)
         yield file
 

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from errno import EDQUOT, ENOSPC
 from hashlib import sha256
@@ -25,6 +25,7 @@ from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
 from memory_server.kernel.times import zone_named
+from memory_server.kernel.values import dataclass
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ Ten definitions make the tools of both layers: `save_to_memory` and `save_to_glo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -14,6 +13,7 @@ from pydantic import Field
 from languages import Sentence, _, counted
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.layers import Layer, LayerName, tool_name
 from memory_server.memories.memories import Call

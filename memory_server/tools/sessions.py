@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, WrapValidator
 
 from languages import _
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
 from memory_server.knowledge.sessions.ids import FIELDS, SessionIds, checked_id, named
 from memory_server.knowledge.sessions.records import Mode, Outcome, SearchType

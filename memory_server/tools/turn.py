@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -19,6 +19,7 @@ from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
@@ -291,7 +292,7 @@ async def forget(
         notes.append(_(_NOT_SEARCHED))
     also_in: list[OtherPlace] = []
     if sought.words:
-        also_in = [OtherPlace(what=place, count=count) for place, count in matches.elsewhere.items()]
+        also_in = [OtherPlace(what=name, count=count) for name, count in sorted(matches.elsewhere.items())]
     return ForgetResult(
         found=len(matches.items),
         items=ForgetRow.each(matches.items[:_MOST_SHOWN]),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from starlette.responses import Response
 
 from memory_server.conversations.book_entry import is_constant
 from memory_server.conversations.firing_texts import rules_text
 from memory_server.conversations.model import LongTermMemory
+from memory_server.kernel.values import dataclass
 from memory_server.web.pages import number
 from memory_server.web.view import View
 from sandbox.firing.rules import USUAL_ORDER

@@ -4,11 +4,11 @@ decide what is shown, and templates draw."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from memory_server.conversations.recall.why import runs
 from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.values import dataclass
 
 _SHARES = (0.2, 0.55, 0.8)
 """Where a word gets a thicker line: its share of the heaviest word of the receipt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import methodcaller
 
 from starlette.responses import Response
@@ -20,6 +20,7 @@ from memory_server.kernel.lifecycle import Cleaned, PastChange
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
 from memory_server.kernel.times import DAY_MS, iso
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
 from memory_server.memories.prompt_block import prompt_room, recalled_block

@@ -4,10 +4,10 @@ why. Nothing is counted as used."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from memory_server.conversations.recall.activation import Activation, Shelved
 from memory_server.kernel.messages import Message
+from memory_server.kernel.values import dataclass
 from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.view import View

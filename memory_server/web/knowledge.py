@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +11,7 @@ from starlette.responses import Response
 
 from languages import N_
 from memory_server.kernel.errors import MemoryNotFound
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.knowledge.items import place_of
 from memory_server.knowledge.ports import ScopeView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from starlette.responses import JSONResponse, Response
@@ -17,6 +17,7 @@ from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import DAY_MS, milliseconds
+from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
 from memory_server.web.charts import Day, Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt

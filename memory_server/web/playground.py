@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any
@@ -18,6 +18,7 @@ from memory_server.conversations.recall.activation import Shelved
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import local
+from memory_server.kernel.values import dataclass
 from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.actions import first
 from memory_server.web.charts import Day, Piece, Strip, strip, underlined

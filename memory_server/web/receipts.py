@@ -4,7 +4,6 @@ are those of the record or of the search; here they only become sentences."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from languages import _
 from memory_server.conversations.firing_texts import left_out_text, trigger_text
@@ -12,6 +11,7 @@ from memory_server.conversations.model import LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.why import OtherPoints, held_back, joined_words, near_miss_text, reason
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
+from memory_server.kernel.values import dataclass
 from memory_server.web.charts import OTHER, Piece, underlined
 from memory_server.web.speech import Speech
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
 
@@ -12,6 +11,7 @@ from memory_server.conversations.recall.why import quoted
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import local, within_calendar
+from memory_server.kernel.values import dataclass
 from memory_server.tools.base.shapes import moment_ms
 
 Language = Literal["en", "zh"]

@@ -6,7 +6,7 @@ import asyncio
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from languages import _
@@ -14,6 +14,7 @@ from memory_server.conversations.changes import Commit, Reinforced, change_id
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.times import DAY_MS, within_calendar
+from memory_server.kernel.values import dataclass
 from memory_server.web.charts import Curve, curve
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
+from memory_server.kernel.values import dataclass
 from memory_server.web.receipts import spoken
 from nlp.lexicon.parts import nouns
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from languages import _
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.items import Family, Item, Sought
 from memory_server.kernel.lifecycle import PastChange
+from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
 from memory_server.web.pages import recorded
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import milliseconds
+from memory_server.kernel.values import dataclass
 from memory_server.web.speech import Speech, strong
 from sandbox import Fired
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item
 from memory_server.kernel.private import Pauses
 from memory_server.kernel.text import Finding
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
 from memory_server.tools.base.result import SHOWN_ZONE

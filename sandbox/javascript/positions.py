@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from unicodedata import category
 
-from languages.command_line import cells
+from languages.columns import cells
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""

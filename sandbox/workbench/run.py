@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from languages import N_, _, foreign
-from languages.command_line import cells, padded
+from languages.columns import cells, padded
 from sandbox.chats import chat
 from sandbox.errors import SandboxError
 from sandbox.host.search import Scene

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from languages import N_, _, counted, joined, spoken
-from languages.command_line import padded
+from languages.columns import padded
 from sandbox.firing.chat_state import ChatState
 from sandbox.firing.reasons import reason_text
 from sandbox.host.supervisor import TriggerSandbox

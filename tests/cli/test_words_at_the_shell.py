@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from languages import speaking
-from languages.command_line import cells
+from languages.columns import cells
 from memory_server.cli import daemon
 from memory_server.cli.inspection import taken_text
 from memory_server.cli.parser import main

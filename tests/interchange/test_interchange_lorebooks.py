@@ -34,7 +34,7 @@ def book(**entry: Any) -> dict[str, Any]:
     return {"entries": {"7": {"uid": 7, "key": ["sword"], "comment": "Sword", "content": "sharp"} | entry}}
 
 
-def carried(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> Incoming:  # noqa: B008
+def carried(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> Incoming:
     source = BookSource("book.json", "chat", defaults, invalid)
     return read(read_book(json.dumps(document).encode()), source)
 
@@ -50,7 +50,7 @@ def sentences_about(incoming: Incoming) -> list[str]:
     return skipped + [loss.what for loss in incoming.losses if loss.of != incoming.books[0].name]
 
 
-def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> str:  # noqa: B008
+def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> str:
     """The trigger of the only memory, without its comment."""
     (memory,) = memories(carried(document, defaults, invalid))
     return memory.trigger.split("\n", 1)[1]

@@ -71,15 +71,15 @@ def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`rm -rf` of the folder between opening and locking: whoever makes the file anew would not be kept out."""
-    lock_file = folders.portalocker.lock
+    lock_file = folders.lock_file
 
-    def lock_after_removal(file: object, flags: object) -> None:
+    def lock_after_removal(descriptor: int, *, waits: bool) -> bool:
         path.unlink()
         path.touch()
-        lock_file(file, flags)  # type: ignore[arg-type]
+        return lock_file(descriptor, waits=waits)
 
     with monkeypatch.context() as patch:
-        patch.setattr(folders.portalocker, "lock", lock_after_removal)
+        patch.setattr(folders, "lock_file", lock_after_removal)
         assert try_lock(path) is None
     lock = try_lock(path)
     assert lock is not None

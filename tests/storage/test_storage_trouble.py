@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import portalocker
 import pytest
 from sample_memories import memory
 from store_on_disk import commit, open_store, private, reopened, tree
@@ -232,7 +231,7 @@ async def test_a_write_that_the_disk_had_no_room_for_leaves_no_half_file(
 
 @pytest.fixture
 def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portalocker, "lock", lambda *_: None)
+    monkeypatch.setattr("memory_server.kernel.files.lock_file", lambda *_, **__: True)
 
 
 async def test_without_locks_a_write_in_between_is_refused_and_not_lost(

@@ -35,7 +35,7 @@ async def test_each_place_that_keeps_the_words_is_counted(confirm: bool, tmp_pat
     assert "also stand" not in str(nothing)
     assert only_elsewhere.found == 0
     assert "No memory" not in str(only_elsewhere), "what was just counted is not denied"
-    assert "(sessions: 1, layers: 1)" in str(only_elsewhere)
+    assert "(layers: 1, sessions: 1)" in str(only_elsewhere)
 
 
 async def test_nobody_learns_what_another_user_has(tmp_path: Path, elsewhere: None) -> None:

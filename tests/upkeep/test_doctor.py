@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import portalocker
 import pytest
 from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, private, tree
@@ -223,7 +222,7 @@ async def test_a_held_lock_is_told(tmp_path: Path) -> None:
 
 async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = await folder_of(tmp_path)
-    monkeypatch.setattr(portalocker, "lock", lambda *_: None)
+    monkeypatch.setattr("memory_server.kernel.files.lock_file", lambda *_, **__: True)
     (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
     assert finding.grade == "error"
     assert "locks do not work on this disk" in finding.what
@@ -232,10 +231,10 @@ async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkey
 async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = await folder_of(tmp_path)
 
-    def refused(*_: object) -> None:
-        raise portalocker.exceptions.LockException("refused") from OSError(errno.ENOSYS, "Function not implemented")
+    def refused(*_: object, **__: object) -> bool:
+        raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(portalocker, "lock", refused)
+    monkeypatch.setattr("memory_server.kernel.files.lock_file", refused)
     (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
     assert finding.grade == "error"
     assert "locks do not work on this disk" in finding.what

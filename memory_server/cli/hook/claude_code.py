@@ -15,7 +15,7 @@ is read elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -26,6 +26,7 @@ from memory_server.interchange.transcripts import reading_of, row_of, rows_of_me
 from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 
 CONTEXT_MESSAGES = 4

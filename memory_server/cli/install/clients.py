@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from typing import Any, Literal
 
 from languages import _
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]

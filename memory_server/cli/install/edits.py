@@ -13,7 +13,6 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from languages import MessageError, _
@@ -27,6 +26,7 @@ from memory_server.cli.install.clients import (
     is_our_server,
     server_entry,
 )
+from memory_server.kernel.values import dataclass
 
 Document = dict[str, Any]
 """A client's settings: the JSON object that a file holds."""

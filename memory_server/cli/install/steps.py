@@ -12,7 +12,6 @@ import stat
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from memory_server.cli.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
+from memory_server.kernel.values import dataclass
 from memory_server.storage.projects import is_ours, refuse_foreign
 
 BACKUP_SUFFIX = ".before-memory-server"

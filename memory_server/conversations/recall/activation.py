@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from random import Random
 
 from memory_server.conversations.model import LongTermMemory
+from memory_server.kernel.values import dataclass
 from sandbox import Failed, Fired, Verdict
 from sandbox.firing.rounds import HeldBackReason
 from sandbox.firing.rule_index import Counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from math import inf
 from typing import TypeVar
@@ -24,6 +24,7 @@ from memory_server.conversations.recall.index import (
     sort_ties,
     timeline_of,
 )
+from memory_server.kernel.values import dataclass
 
 Number = TypeVar("Number", bound=np.generic)
 

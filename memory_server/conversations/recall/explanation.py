@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from memory_server.conversations.recall.receipts import Receipt, age_text
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.values import dataclass
 
 _PREVIEW_CHARS = 40
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import tzinfo
 from heapq import nsmallest
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from memory_server.conversations.model import LongTermMemory, Memory, ShortTermM
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.times import DAY_MS, local
+from memory_server.kernel.values import dataclass
 from nlp import bare, is_kept, is_speaker, says_little
 from nlp.index_terms import index_form
 

@@ -6,7 +6,7 @@ It does not know which memories come; `indexed_selection.py` decides that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -17,6 +17,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import OVERVIEW_POINTS, MatchedWord, ThresholdRule, matched_word
 from memory_server.conversations.recall.relevance import TermKey, factor_of, stretches, with_kept
 from memory_server.conversations.recall.words import RecallQuery
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

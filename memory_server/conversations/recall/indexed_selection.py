@@ -7,7 +7,6 @@ sums. `decide` keeps everything that it computed, so that `explanation.py` gives
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -28,6 +27,7 @@ from memory_server.conversations.recall.selection import HeldBack, Recall, recal
 from memory_server.conversations.recall.typos import corrected
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Session
+from memory_server.kernel.values import dataclass
 
 _FIRST_RANKED = 64
 """Candidates that are sorted first; the rule of spacing seldom needs more to fill three places."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta, timezone
 
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.text import IDEOGRAPH
+from memory_server.kernel.values import dataclass
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
 _TRIM = re.compile(r"(?:(?<![\r\n])[\r\n]++)?\{\{\s*+trim\s*+\}\}[\r\n]*+", re.IGNORECASE)

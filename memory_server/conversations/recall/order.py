@@ -9,7 +9,7 @@ time, answers and near misses. Memories are named by their rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -23,6 +23,7 @@ from memory_server.conversations.recall.relevance import cue_points, match_neede
 from memory_server.conversations.recall.same_words import LOOKED_AT, Lent, Standing, lent_points, telling_words
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
+from memory_server.kernel.values import dataclass
 
 NEAR_MISSES = 3
 """Memories that nearly came which a result names."""

@@ -5,11 +5,12 @@ Sources: the architecture of the Node original and facts read in its code; docs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
 from math import log
 from typing import Literal, NamedTuple
 
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.values import dataclass
 
 ELLIPSIS = "…"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 from hashlib import blake2b
@@ -25,6 +25,7 @@ from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.times import local
+from memory_server.kernel.values import dataclass
 from nlp.normal_forms import plain
 
 Language = Literal["zh", "en"]

@@ -4,7 +4,7 @@ Pure; `relevance.py` and `indexed_match.py` count."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from languages import _, joined
@@ -12,6 +12,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import Nearness
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 from nlp import QueryTerm, bare, is_kept
 
 OVERVIEW_POINTS = 100.0

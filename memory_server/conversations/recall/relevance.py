@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, log
 from struct import pack, unpack
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
 from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
+from memory_server.kernel.values import dataclass
 from nlp import QueryTerm, bare, gram_weight
 from nlp.grams import pairs_in
 

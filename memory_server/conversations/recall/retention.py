@@ -8,13 +8,14 @@ docs/explanation/recall.md.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import nsmallest
 
 from memory_server.conversations.changes import ForgetReason, Forgotten
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters, RetentionParameters
 from memory_server.conversations.recall.relevance import age_of, decay
+from memory_server.kernel.values import dataclass
 
 FADING = 15.0
 """Points that an infinitely old memory has lost (the Node original)."""

@@ -7,7 +7,7 @@ and more before the first answer; this one takes 20 to 30 ms for 1,000 memories,
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import chain, pairwise
 from random import Random
@@ -35,6 +35,7 @@ from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import NOTHING, Session
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.order import Counted

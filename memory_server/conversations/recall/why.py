@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from languages import _, joined, n_
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.times import MINUTE_MS
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.kernel.recorded_recall import RecordedItem

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain, islice
@@ -17,6 +17,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.times import local, milliseconds
+from memory_server.kernel.values import dataclass
 from nlp import (
     ROLE_WEIGHTS,
     Enrichment,

@@ -10,13 +10,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.differences import difference
 from memory_server.knowledge.entry import Entry, archived, usable
 from nlp.index_terms import index_form

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Literal, TypeVar
 from uuid import uuid4
@@ -17,6 +17,7 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import (
     Change,
     Entry,

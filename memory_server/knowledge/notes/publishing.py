@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.notes.pages import Kind
 
 log = logging.getLogger(__name__)

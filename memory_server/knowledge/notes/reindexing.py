@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import get_args
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Change, Entry, Filter, Purge, Reason
 from memory_server.knowledge.notes import duplicates
 from memory_server.knowledge.notes.duplicates import Merge, Pair, ReindexedNotes

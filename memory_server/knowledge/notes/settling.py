@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation
 from memory_server.knowledge.ports import Decide, EntryStore, ScopeView
 from memory_server.knowledge.projects import Project, name_of, unsettled

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from languages import _
 from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.differences import same_words
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
 from memory_server.knowledge.ports import ScopeView

@@ -9,12 +9,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.nesting import DEEPEST, deeper, size
+from memory_server.kernel.values import dataclass
 
 Source = Literal["argument", "header", "session", "setting"]
 SOURCES: tuple[Source, ...] = get_args(Source)

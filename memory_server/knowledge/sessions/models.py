@@ -6,11 +6,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from languages import N_
 from memory_server.kernel.errors import ModelsFailed, NothingToKeep
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.embeddings import TextVectors
 from memory_server.knowledge.entry import Entry, Hit, Query
 from memory_server.knowledge.options import SessionSettings

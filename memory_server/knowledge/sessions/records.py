@@ -6,12 +6,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import NOTHING, Message, without_surrogates
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import ScopeView

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Hit, Query
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.ranking import by_meaning, by_ranks, by_relevance

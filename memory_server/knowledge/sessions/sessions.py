@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from languages import _, counted
@@ -17,6 +17,7 @@ from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.embeddings import TextVectors
 from memory_server.knowledge.entry import (
     Archive,

@@ -6,7 +6,7 @@ import hmac
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.principals import ALL, Principal, Tokens
 

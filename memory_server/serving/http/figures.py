@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memory_server.kernel.meter import BOUNDS_MS, Meter
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(eq=False)  # a registry keeps it in a set

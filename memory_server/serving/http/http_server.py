@@ -9,7 +9,7 @@ import secrets
 import socket
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +28,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.request_body import replaying
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import figures, rest

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -27,6 +27,7 @@ from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
+from memory_server.kernel.values import dataclass
 from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.principals import (
     CONVERSATION,

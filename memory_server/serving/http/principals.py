@@ -4,7 +4,6 @@ tenant."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -14,6 +13,7 @@ from starlette.types import Scope
 from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import zone_named
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, RequestInfo
 from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 

@@ -7,7 +7,6 @@ describes them. `GET /v1/me` says whose a token is. `POST /v1/commands/{name}` i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -20,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
+from memory_server.kernel.values import dataclass
 from memory_server.serving.http.principals import CONVERSATION, SESSION, TIMEZONE, WRITE, caller_of
 from memory_server.serving.http.refusals import HttpError, refused_for
 from memory_server.serving.http.tenants import Tenants

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -16,6 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.serving.http.principals import WRITE, Principal, caller_of

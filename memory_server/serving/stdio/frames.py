@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from memory_server.kernel.nesting import DEEPEST, MOST_VALUES, crowded, deeper
+from memory_server.kernel.values import dataclass
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
@@ -22,6 +21,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
+from memory_server.kernel.values import dataclass
 from memory_server.serving.stdio.frames import Frame, Frames, Message, Refusal, encoded, error_line
 
 MOST_IN_FLIGHT = 1_000

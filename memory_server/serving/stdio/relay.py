@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -22,6 +21,7 @@ from mcp.shared.inbound import (
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from memory_server.kernel.errors import NotReached
+from memory_server.kernel.values import dataclass
 from memory_server.remote import Remote
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"

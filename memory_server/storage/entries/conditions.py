@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol
 
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Filter, Order
 from nlp.index_terms import index_form
 

@@ -8,7 +8,6 @@ import stat
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import count
 from pathlib import Path
@@ -19,6 +18,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import hashed_name, is_reserved
 from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge import front_matter
 from memory_server.knowledge.entry import Entry
 from memory_server.storage.projects import foreign, is_link

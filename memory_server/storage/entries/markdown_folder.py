@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from datetime import tzinfo
 from functools import cached_property
 from itertools import chain
@@ -29,6 +29,7 @@ from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Archive, Change, Entry, Operation, Purge, archived, difference
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T

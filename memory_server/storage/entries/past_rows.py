@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Former, change_id, changed_by_json, seq_of
 
 INDEXED_FIELDS = {"title", "tags", "body", "examples", "archived_ms"}

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.kernel.values import dataclass
 from memory_server.storage.entries.sqlite_rows import TERMS, Connection, damaged
 from nlp.index_terms import index_form, signature
 

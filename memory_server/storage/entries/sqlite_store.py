@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +26,7 @@ from memory_server.kernel.errors import StorageError
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later
 from memory_server.storage.entries import examination, operations, schema

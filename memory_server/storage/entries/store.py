@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -13,6 +13,7 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope, Space, vector_key
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import Committed, Decide, ModelCall, ScopeView
 from memory_server.storage.entries import operations, vectors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from memory_server.conversations.firing_forms import chats, chats_json
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
+from memory_server.kernel.values import dataclass
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.partition import journal
 from sandbox.firing.chat_state import ChatState

@@ -13,7 +13,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -27,6 +26,7 @@ from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
 from memory_server.kernel.nesting import deeper
+from memory_server.kernel.values import dataclass
 from memory_server.storage.partition import journal
 from memory_server.storage.text_records import records_in
 

@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.meter import Meter
+from memory_server.kernel.values import dataclass
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.position import Position
 from memory_server.storage.options import StoreParameters

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memory_server.conversations.changes import Commit
 from memory_server.conversations.model import ConversationState
+from memory_server.kernel.values import dataclass
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.partition import journal
 

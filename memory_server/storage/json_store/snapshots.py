@@ -13,7 +13,7 @@ import logging
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import SnapshotBroken
 from memory_server.kernel.json_text import Json
+from memory_server.kernel.values import dataclass
 from memory_server.storage.json_store import faults
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from memory_server.kernel import strict_json
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
 from memory_server.kernel.nesting import deeper
+from memory_server.kernel.values import dataclass
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""

@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
@@ -41,6 +41,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from languages import Sentence, in_this_language
 from memory_server.kernel.errors import InvalidInput, LockTimeout, OutcomeUnknown, StorageError, StorageUnwritable
+from memory_server.kernel.values import dataclass
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema
 

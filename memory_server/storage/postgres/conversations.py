@@ -12,7 +12,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -36,6 +36,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
+from memory_server.kernel.values import dataclass
 from memory_server.storage.open_ones import OpenOnes
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database

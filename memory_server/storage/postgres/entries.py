@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -22,6 +22,7 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Later
 from memory_server.storage.entries import operations, schema, sqlite_work

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 import psycopg
 from psycopg import errors
 
+from memory_server.kernel.values import dataclass
 from memory_server.storage.postgres.connection import Attempt, Connection
 
 T = TypeVar("T")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from languages import _, counted
 from memory_server.kernel.recalled_block import FOOT, FRAME_CHARS, HEADS, language_of_block, marked
+from memory_server.kernel.values import dataclass
 
 LEAST_CHARS = 256
 """Texts up to this length, such as ids and names, are never cut."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cache, partial
 from operator import attrgetter
@@ -17,6 +16,7 @@ from pydantic_core import CoreSchema
 
 from languages import _
 from memory_server.kernel.times import local, milliseconds
+from memory_server.kernel.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

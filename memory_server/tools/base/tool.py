@@ -11,7 +11,6 @@ import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryServerError, Storage
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging, truncated
 from memory_server.tools.base.result import Result
