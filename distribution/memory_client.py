@@ -82,9 +82,17 @@ class MemoryClient:
         warn: Callable[[str], object] = log.warning,
     ) -> None:
         self._command = shlex.split(command, posix=os.name != "nt")
-        self._url, self._token, self._seconds, self._rest, self._warn = url.strip(), token.strip(), seconds, rest, warn
+        self._url, self._token, self._seconds, self._rest, self._warn = (
+            url.strip(),
+            token.strip(),
+            seconds,
+            rest,
+            warn,
+        )
         self._resting_until = 0.0
-        self._waiting: deque[tuple[int, dict[str, Any], Callable[[dict[str, Any]], object] | None]] = deque()
+        self._waiting: deque[
+            tuple[int, dict[str, Any], Callable[[dict[str, Any]], object] | None]
+        ] = deque()
         self._sending: asyncio.Task[None] | None = None
 
     async def recall(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +105,9 @@ class MemoryClient:
             self._failed(error)
             return {}
 
-    def remember(self, arguments: Mapping[str, Any], stored: Callable[[dict[str, Any]], object] | None = None) -> None:
+    def remember(
+        self, arguments: Mapping[str, Any], stored: Callable[[dict[str, Any]], object] | None = None
+    ) -> None:
         """Store a turn as `remember_turn` does, soon or when the memory answers again; `stored` gets the result."""
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
@@ -106,7 +116,9 @@ class MemoryClient:
         if self._sending is None or self._sending.done():
             self._sending = asyncio.ensure_future(self._send())
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float = PERSON_SECONDS) -> dict[str, Any]:
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], seconds: float = PERSON_SECONDS
+    ) -> dict[str, Any]:
         """The result of a tool. Raises MemoryFailed."""
         given = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         ask = self._post if self._url else self._run
@@ -120,7 +132,14 @@ class MemoryClient:
                 failed = MemoryFailed("What answers in the place of the memory is something else.")
         except asyncio.TimeoutError as error:  # noqa: UP041 (before Python 3.11 it is another one)
             raise MemoryFailed(f"The memory did not answer within {seconds:g} s.") from error
-        except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            TypeError,
+            RecursionError,
+        ) as error:
             raise MemoryFailed(f"The memory cannot be reached: {error}.") from error
         if failed:
             raise failed
@@ -139,7 +158,9 @@ class MemoryClient:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._send(), seconds)
         if self._waiting:
-            self._warn(f"{len(self._waiting)} turns were not stored, because the memory did not answer.")
+            self._warn(
+                f"{len(self._waiting)} turns were not stored, because the memory did not answer."
+            )
 
     async def _send(self) -> None:
         while self._waiting:
@@ -163,19 +184,25 @@ class MemoryClient:
     def _failed(self, error: MemoryFailed) -> None:
         self._warn(str(error))
         if error.kind not in _FINAL:
-            self._resting_until = time.monotonic() + (BUSY_SECONDS if error.kind == "busy" else self._rest)
+            self._resting_until = time.monotonic() + (
+                BUSY_SECONDS if error.kind == "busy" else self._rest
+            )
 
     async def _run(self, tool: str, given: bytes) -> bytes:
         """What the command prints. It is killed if nobody waits for it any more."""
         words = [_COMMANDS[tool], "--json", "--start"] if tool in _COMMANDS else ["call", tool, "-"]
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*self._command, *words, stdin=pipe, stdout=pipe, stderr=pipe)
+        process = await asyncio.create_subprocess_exec(
+            *self._command, *words, stdin=pipe, stdout=pipe, stderr=pipe
+        )
         try:
             output, errors = await process.communicate(given)
         finally:
             if process.returncode is None:
                 process.kill()
-                with suppress(asyncio.TimeoutError):  # a child of it may hold its pipes open for longer
+                with suppress(
+                    asyncio.TimeoutError
+                ):  # a child of it may hold its pipes open for longer
                     await asyncio.wait_for(process.wait(), 1)
         if not output.strip():
             said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -187,7 +214,9 @@ class MemoryClient:
         url = urlsplit(self._url)
         secure = url.scheme == "https"
         if not secure and not _is_here(url.hostname or ""):
-            raise MemoryFailed(f"{self._url} is not encrypted, so others could read the token; use https://.")
+            raise MemoryFailed(
+                f"{self._url} is not encrypted, so others could read the token; use https://."
+            )
         port = url.port or (443 if secure else 80)
         reader, writer = await asyncio.open_connection(url.hostname, port, ssl=secure or None)
         try:

@@ -35,20 +35,29 @@ def pages() -> dict[Path, str]:
     """Every page that is generated, wholly or in part, as it should be."""
     toolsets = {name: REFERENCE / "tools" / f"{name}.md" for name in TOOLSETS}
     return {
-        **{path: toolset_page(name, path.read_text(encoding="utf-8")) for name, path in toolsets.items()},
+        **{
+            path: toolset_page(name, path.read_text(encoding="utf-8"))
+            for name, path in toolsets.items()
+        },
         REFERENCE / "tools.md": NOTE + tools_page(),
         REFERENCE / "settings.md": NOTE + settings_page(),
         REFERENCE / "commands.md": NOTE + commands_page(),
         REFERENCE / "lint-rules.md": NOTE + lint_rules_page(),
-        REFERENCE / "python-api.md": python_api_page((REFERENCE / "python-api.md").read_text(encoding="utf-8")),
+        REFERENCE / "python-api.md": python_api_page(
+            (REFERENCE / "python-api.md").read_text(encoding="utf-8")
+        ),
         ARCHITECTURE: architecture_page(ARCHITECTURE.read_text(encoding="utf-8")),
     }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write or check; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is stale")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 when a page is stale"
+    )
     options = parser.parse_args(arguments)
     stale = []
     for path, text in pages().items():

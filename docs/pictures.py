@@ -33,7 +33,10 @@ ASKED = {
         ("2026-06-14T21:00+08:00", "妈妈生日那天送什么好呢？"),
         ("2026-06-18T15:10+08:00", "公司下午茶有人点了杨枝甘露，闻着好香，我能喝一口吗？"),
         ("2026-06-20T14:00+08:00", "二进制补码为何要取反加一？"),
-        ("2026-06-20T17:30+08:00", "晚上想去吃上次说的那家贵州馆子，酸汤鱼特别好喝的，叫什么名字来着？"),
+        (
+            "2026-06-20T17:30+08:00",
+            "晚上想去吃上次说的那家贵州馆子，酸汤鱼特别好喝的，叫什么名字来着？",
+        ),
     ),
     "en": (
         ("2026-06-14T21:00+01:00", "What is wrong with Pepper's paw?"),
@@ -66,12 +69,17 @@ async def main(target: Path) -> None:
 
 
 async def draw(browser: Browser, language: str, folder: Path, target: Path) -> None:
-    settings = Settings(data_dir=folder / "data", timezone=ZONES[language], seed=7).with_flashbacks(0)
+    settings = Settings(data_dir=folder / "data", timezone=ZONES[language], seed=7).with_flashbacks(
+        0
+    )
     memory_id = await fill(settings, language)
     end = datetime.fromisoformat(ASKED[language][-1][0])
     for path in await asyncio.to_thread(lambda: list(folder.rglob("*"))):
         os.utime(path, (end.timestamp(), end.timestamp()))
-    async with App(settings.model_copy(update={"now": end.replace(minute=40)})) as app, serve_page(app, 0) as link:
+    async with (
+        App(settings.model_copy(update={"now": end.replace(minute=40)})) as app,
+        serve_page(app, 0) as link,
+    ):
         context = await browser.new_context()
         tab = await context.new_page()
         await tab.goto(link)
@@ -92,7 +100,9 @@ async def fill(settings: Settings, language: str) -> str:
     sample = samples() if language == "zh" else samples() / language
     options = chats.ChatOptions("default", settings.zone)
     [chat] = chats.read((sample / "companion.jsonl").read_bytes(), options).conversations
-    [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
+    [pack] = own.read_pack(
+        (sample / "triggers.json").read_bytes(), chat.conversation_id
+    ).conversations
     shown = next(memory.id for memory in chat.short_term if WRONG[language] in memory.text)
     for number, (when, said) in enumerate(ASKED[language]):
         at = settings.model_copy(update={"now": datetime.fromisoformat(when)})
@@ -104,10 +114,15 @@ async def fill(settings: Settings, language: str) -> str:
                 await app.memories.engines[0].forget(items, by="forget 3f2a81c0")
                 await conversation.short_term.pin(chat.short_term[10].id, by="page")
             asker = {"by": "hook", "client": "Claude Code", "cwd": str(Path.home() / "notes")}
-            asked = {"messages": [{"role": "user", "content": said}], "conversation_id": chat.conversation_id}
+            asked = {
+                "messages": [{"role": "user", "content": said}],
+                "conversation_id": chat.conversation_id,
+            }
             await call(recall_turn, replace(app.call, asker=asker), asked)
     return shown
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "pictures"))
+    asyncio.run(
+        main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "pictures")
+    )

@@ -46,13 +46,20 @@ MIGRATION = "Migration 0042 fails on staging: idx_orders exists already."
 STEPS: Mapping[str, Sequence[Step]] = {
     "en": (
         Step("2026-11-23T10:10", ("remember", MIGRATION), 1.2, "Monday"),
-        Step("2026-11-24T09:05", ("recall", "--session", "tuesday", "Why did 0042 fail?"), 2.6, "Tuesday"),
+        Step(
+            "2026-11-24T09:05",
+            ("recall", "--session", "tuesday", "Why did 0042 fail?"),
+            2.6,
+            "Tuesday",
+        ),
         Step("2026-11-24T09:05", ("explain", "staging", "--ask", "Why did 0042 fail?"), 3.0),
         Step("2026-11-24T09:06", ("forget", "staging", "--yes"), 3.0),
     ),
     "zh": (
         Step("2026-11-23T21:10", ("remember", "我妹妹小雨周五来玩，她对芒果过敏。"), 1.2, "周一"),
-        Step("2026-11-24T19:05", ("recall", "--session", "周二", "给小雨买什么甜点好？"), 2.6, "周二"),
+        Step(
+            "2026-11-24T19:05", ("recall", "--session", "周二", "给小雨买什么甜点好？"), 2.6, "周二"
+        ),
         Step("2026-11-24T19:05", ("explain", "芒果", "--ask", "给小雨买什么甜点好？"), 3.0),
         Step("2026-11-24T19:06", ("forget", "芒果", "--yes"), 3.0),
     ),
@@ -104,7 +111,9 @@ def lines(language: str) -> list[Line]:
                 shown += [Line(at, part) for part in wrapped(text)]
             at += step.seconds
     if at > LOOP_SECONDS:
-        raise SystemExit(f"The steps of {language} take {at:.1f} seconds, and the recording has {LOOP_SECONDS}.")
+        raise SystemExit(
+            f"The steps of {language} take {at:.1f} seconds, and the recording has {LOOP_SECONDS}."
+        )
     return shown
 
 
@@ -115,7 +124,11 @@ def _quoted(word: str) -> str:
 
 def _printed(step: Step, language: str, home: Path) -> str:
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("MEMORY_SERVER_")},
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("MEMORY_SERVER_")
+        },
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home),
         "XDG_DATA_HOME": str(home),
@@ -129,7 +142,13 @@ def _printed(step: Step, language: str, home: Path) -> str:
     command = (sys.executable, "-m", "memory_server", "--now", step.now, *step.words)
     root = Path(__file__).parents[1]
     return subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, encoding="utf-8", env=environment, cwd=root, timeout=60
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env=environment,
+        cwd=root,
+        timeout=60,
     ).stdout
 
 
@@ -164,13 +183,17 @@ def drawn(shown: Sequence[Line]) -> str:
     baseline = _BAR + _MARGIN - 6
     for number, line in enumerate(shown):
         baseline += _LINE
-        if number and (line.kind == "day" or (line.kind == "typed" and shown[number - 1].kind != "day")):
+        if number and (
+            line.kind == "day" or (line.kind == "typed" and shown[number - 1].kind != "day")
+        ):
             baseline += _GAP
         kind = f' class="{line.kind}"' if line.kind else ""
         place = f'x="{_MARGIN}" y="{baseline}"'
         if line.text.isascii():  # a Han character of this font is narrower than two columns
             place += f' textLength="{len(line.text) * _COLUMN:g}"'
-        drawing.append(f'<text id="t{number}"{kind} {place}>{escape(line.text, quote=False)}</text>')
+        drawing.append(
+            f'<text id="t{number}"{kind} {place}>{escape(line.text, quote=False)}</text>'
+        )
         begin = 100 * line.at / LOOP_SECONDS
         rules.append(
             f"#t{number}{{animation-name:a{number}}}@keyframes a{number}{{0%{{opacity:0}}{begin:.2f}%{{opacity:1}}}}"
@@ -208,7 +231,9 @@ def _typing(number: int, line: Line) -> str:
     columns = width(line.text)
     begin = 100 * line.at / LOOP_SECONDS
     end = begin + 100 * columns / TYPED_A_SECOND / LOOP_SECONDS
-    first, last = (f"opacity:1;transform:translateX({count * _COLUMN:g}px)" for count in (2, columns))
+    first, last = (
+        f"opacity:1;transform:translateX({count * _COLUMN:g}px)" for count in (2, columns)
+    )
     frames = (
         "0%{opacity:0}",
         f"{begin:.2f}%{{{first};animation-timing-function:steps({columns - 2})}}",

@@ -66,7 +66,9 @@ def in_this_language(function: Callable[..., T]) -> Callable[..., T]:
 def _(template: str, /, *values: object) -> str:
     """The message with these values in its places. Where no values are given, braces are plain text."""
     catalogue = _catalogue_here()
-    if catalogue is None or not template:  # gettext has the header of the catalogue under the empty text
+    if (
+        catalogue is None or not template
+    ):  # gettext has the header of the catalogue under the empty text
         return _filled(template, template, values)
     return _filled(template, catalogue.gettext(template), values)
 

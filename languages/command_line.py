@@ -27,7 +27,9 @@ def language_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str
     """The language that the flag --language, MEMORY_SERVER_LANGUAGE or else the locale names; `en` for any other. It is
     read without a parser, because the parser's own words are in that language."""
     flags = [following for word, following in pairwise(arguments) if word == "--language"]
-    flags += [word.removeprefix("--language=") for word in arguments if word.startswith("--language=")]
+    flags += [
+        word.removeprefix("--language=") for word in arguments if word.startswith("--language=")
+    ]
     variables = ("MEMORY_SERVER_LANGUAGE", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
     values = flags[-1:]
     values += [environment.get(name, "") for name in variables]
@@ -75,7 +77,10 @@ class Parser(argparse.ArgumentParser):
             return
         import difflib  # only here: most command lines have no mistake
 
-        near = [self.meant.get(str(value), ""), *difflib.get_close_matches(str(value), choices, n=1)]
+        near = [
+            self.meant.get(str(value), ""),
+            *difflib.get_close_matches(str(value), choices, n=1),
+        ]
         closest = next((word for word in near if word in choices), None)
         of_commands = isinstance(action, argparse._SubParsersAction)
         if closest is not None:
@@ -87,7 +92,12 @@ class Parser(argparse.ArgumentParser):
         if of_commands:
             refusal = _("There is no command `{name}`; {hint}", value, hint)
         elif action.option_strings:
-            refusal = _("`{option}` cannot be `{value}`; {hint}", "/".join(action.option_strings), value, hint)
+            refusal = _(
+                "`{option}` cannot be `{value}`; {hint}",
+                "/".join(action.option_strings),
+                value,
+                hint,
+            )
         else:
             refusal = _("`{program}` cannot be used with `{value}`; {hint}", self.prog, value, hint)
         self.exit(2, f"{self.prog}: {refusal}\n")
@@ -134,7 +144,9 @@ def begin_again_in_utf8_mode() -> None:
     if sys.platform != "linux" or sys.getfilesystemencoding() == "utf-8":
         return
     command_line = Path("/proc/self/cmdline").read_bytes()
-    _program, *arguments = command_line.removesuffix(b"\0").split(b"\0")  # a zero byte ends each of them
+    _program, *arguments = command_line.removesuffix(b"\0").split(
+        b"\0"
+    )  # a zero byte ends each of them
     is_terminal = os.isatty(1)
     if is_terminal:
         os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)

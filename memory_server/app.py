@@ -108,7 +108,9 @@ class CallerView:
         language = None
         if settings.language != "auto":
             language = settings.language
-        makes_vectors = settings.llm.embeddings.model and not settings.read_only and settings.compat != "node"
+        makes_vectors = (
+            settings.llm.embeddings.model and not settings.read_only and settings.compat != "node"
+        )
         return Services(
             self.store,
             self.runtime.runner(settings),
@@ -157,7 +159,9 @@ class CallerView:
         folder = None
         if self.runtime.serves == "this machine":
             folder = self._folder or Path()
-        return knowledge_of(self.settings, self.home, self.clock, self._services.refuse_while_paused, folder=folder)
+        return knowledge_of(
+            self.settings, self.home, self.clock, self._services.refuse_while_paused, folder=folder
+        )
 
     @property
     def knowledge(self) -> Knowledge:
@@ -179,7 +183,9 @@ class CallerView:
 
     def _refuse_unless_open(self) -> None:
         if self._life != "open":
-            raise MemoryClosed("This memory is not open; use it inside `async with open_memory(...) as memory:`.")
+            raise MemoryClosed(
+                "This memory is not open; use it inside `async with open_memory(...) as memory:`."
+            )
 
     async def _health(self) -> Sequence[Finding]:
         findings = list(await asyncio.to_thread(self.home.examine))
@@ -220,10 +226,17 @@ class CallerView:
         call = replace(self.call, session=session).in_zone_of(participants)
         conversation = call.conversations.get(conversation_id)
         return await turn_text(
-            call, conversation, messages, participants=participants, flashbacks=flashbacks, max_chars=max_chars
+            call,
+            conversation,
+            messages,
+            participants=participants,
+            flashbacks=flashbacks,
+            max_chars=max_chars,
         )
 
-    def server(self, resolve: Resolve | None = None, subscriptions: Subscriptions | None = None) -> Server[Any]:
+    def server(
+        self, resolve: Resolve | None = None, subscriptions: Subscriptions | None = None
+    ) -> Server[Any]:
         """An MCP server of these memories. With `subscriptions` its caller ends the streams, and the sessions of the
         handshake era do not last; `resolve` gives the context of a request."""
         # Half a second of imports that the other commands do not need.
@@ -282,7 +295,9 @@ class CallerView:
 
     async def __aenter__(self) -> Self:
         if self._life != "new":
-            raise MemoryClosed("This memory was opened before; make a new one with open_memory(...).")
+            raise MemoryClosed(
+                "This memory was opened before; make a new one with open_memory(...)."
+            )
         self._life = "open"
         return self
 
@@ -327,7 +342,9 @@ class App(CallerView):
         if settings.llm == self.settings.llm:
             # A process that lasts has them at hand for all callers, and goes on after a caller has left.
             vectors = self.vectors
-        return CallerView(self.runtime, settings, session=session, folder=folder, asker=asker, vectors=vectors)
+        return CallerView(
+            self.runtime, settings, session=session, folder=folder, asker=asker, vectors=vectors
+        )
 
     @cached_property
     def maintenance(self) -> Maintenance:
@@ -355,7 +372,9 @@ class App(CallerView):
             return
         from memory_server.upkeep import Jobs
 
-        jobs = Jobs(maintenance or self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
+        jobs = Jobs(
+            maintenance or self.maintenance, self.settings.upkeep.hour, self.settings.timezone
+        )
         try:
             await jobs.start()
             await asyncio.Event().wait()
@@ -370,7 +389,10 @@ class App(CallerView):
 
 
 def open_memory(
-    data_dir: str | Path | None = None, *, timezone: str | None = None, settings: Settings | None = None
+    data_dir: str | Path | None = None,
+    *,
+    timezone: str | None = None,
+    settings: Settings | None = None,
 ) -> App:
     """A memory for use in this process: `async with open_memory("memories", timezone="Asia/Shanghai") as memory: …`.
 
@@ -395,4 +417,6 @@ def offered_tools(settings: Settings) -> Mapping[str, Tool]:
     """The tools that a client is offered. Raises InvalidInput: a name is unknown, or nothing is left."""
     from memory_server.tools import offered
 
-    return offered(settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only)
+    return offered(
+        settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only
+    )

@@ -150,12 +150,16 @@ _ROWS = (
     Command("tokens", "tokens.tokens", opens="settings", changes="some", tenant="its own"),
     Command("daemon", "daemon.daemon", opens="settings", linked="here"),
     Command("export", "export.export"),
-    Command("import", "imports.import_", changes="memories", run_for_others=True, tenant="may be new"),
+    Command(
+        "import", "imports.import_", changes="memories", run_for_others=True, tenant="may be new"
+    ),
     Command("add-trigger", "imports.add_trigger", changes="memories", tenant="may be new"),
     Command("convert", "imports.convert", linked="here"),
     Command("demo", "demo.demo", opens="settings", linked="here"),
     Command("tools", "tool_list.tools", opens="settings", linked="here"),
-    Command("call", "call_tool.call", changes="some", linked="tool", tenant="may be new", for_tools=True),
+    Command(
+        "call", "call_tool.call", changes="some", linked="tool", tenant="may be new", for_tools=True
+    ),
 )
 COMMANDS = {command.name: command for command in _ROWS}
 """All commands by name."""

@@ -39,7 +39,12 @@ and nobody waits."""
 
 
 def knowledge_of(
-    settings: Settings, home: Home, clock: Callable[[], int], refuse: Callable[[], None], *, folder: Path | None
+    settings: Settings,
+    home: Home,
+    clock: Callable[[], int],
+    refuse: Callable[[], None],
+    *,
+    folder: Path | None,
 ) -> Knowledge:
     """The knowledge of `home`, for a client that was started in `folder`. None: the data folder is one of many, and
     nothing outside of it is looked at. `refuse` raises where nothing may be stored."""
@@ -98,7 +103,9 @@ def word_giver_of(settings: Settings, memories: Memories) -> WordGiver:
     )
 
 
-def maintenance_of(settings: Settings, home: Home, memories: Memories, recalls: Recalls) -> Maintenance:
+def maintenance_of(
+    settings: Settings, home: Home, memories: Memories, recalls: Recalls
+) -> Maintenance:
     """The upkeep of a home: its engines, the record of recalls, vectors and other words."""
     from memory_server.upkeep import Maintenance
 
@@ -222,11 +229,15 @@ class _KnownFolders:
             except StorageError:
                 return True  # it cannot be known
             folders |= {memory.folder for memory in state.short_term.values() if memory.folder}
-        folders_of_name = [Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name]
+        folders_of_name = [
+            Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name
+        ]
         if not all(folder.is_absolute() for folder in folders_of_name):
             return True  # one of another machine
         for folder in folders_of_name:
-            project_of_folder = project_at(folder, on_several_machines=self.home.on_several_machines)
+            project_of_folder = project_at(
+                folder, on_several_machines=self.home.on_several_machines
+            )
             if project_of_folder is None or project_of_folder.key != project.key:
                 return True
         return False

@@ -89,12 +89,18 @@ class Remote:
                 if response is None:
                     response = await self._exchange(path, body, headers)
         except TimeoutError:
-            raise NotReached(Sentence("{url} did not answer within {seconds:g} s.", self.link.url, seconds)) from None
+            raise NotReached(
+                Sentence("{url} did not answer within {seconds:g} s.", self.link.url, seconds)
+            ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
-            raise NotReached(self.reason_of(error)) from None  # the error may hold a header, and so the token
+            raise NotReached(
+                self.reason_of(error)
+            ) from None  # the error may hold a header, and so the token
         return self._content_of(response)
 
-    async def _exchange(self, path: str, body: Any, headers: Mapping[str, str] | None) -> httpx2.Response:
+    async def _exchange(
+        self, path: str, body: Any, headers: Mapping[str, str] | None
+    ) -> httpx2.Response:
         """Send one request and read its response."""
         method = "POST"
         if body is None:
@@ -113,7 +119,11 @@ class Remote:
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise NotReached(
-                        Sentence("{url} answers with more than {bytes:,} bytes.", self.link.url, MOST_BYTES)
+                        Sentence(
+                            "{url} answers with more than {bytes:,} bytes.",
+                            self.link.url,
+                            MOST_BYTES,
+                        )
                     )
         finally:
             await response.aclose()
@@ -152,9 +162,14 @@ class Remote:
                 kind = str(error.get("kind", ""))
                 message = str(error.get("message", ""))
         if status >= 500 or status in (429, 408):
-            return NotReached(Sentence("{url} cannot answer now: {reason}", url, message or f"status {status}"), status)
+            return NotReached(
+                Sentence("{url} cannot answer now: {reason}", url, message or f"status {status}"),
+                status,
+            )
         if status == 404 and kind == "path":
-            message = _("The server at {url} is of an older version, which cannot do this; update it.", url)
+            message = _(
+                "The server at {url} is of an older version, which cannot do this; update it.", url
+            )
         elif status == 401:
             message = _(
                 "{url} does not accept the token in {file}; on the server, `memory-server tokens add NAME` makes one.",
@@ -181,7 +196,9 @@ class Remote:
         if content_type in ("application/json", "text/event-stream") or response.status_code == 202:
             return None
         if response.status_code >= 500:
-            return _("{url} cannot answer now: {reason}", self.link.url, f"status {response.status_code}")
+            return _(
+                "{url} cannot answer now: {reason}", self.link.url, f"status {response.status_code}"
+            )
         return _(
             "{url} answers with a web page and not as a memory server does; a sign-in page of this network "
             "may stand in between.",
@@ -204,9 +221,17 @@ class Remote:
         url = self.link.url
         if code in (_EXPIRED, _NOT_YET_VALID):
             now = time.strftime("%Y-%m-%d %H:%M")
-            return _("The certificate of {url} is not valid at {now}; renew it, or set this machine's clock.", url, now)
+            return _(
+                "The certificate of {url} is not valid at {now}; renew it, or set this machine's clock.",
+                url,
+                now,
+            )
         if code in (_HOST_NAME_MISMATCH, _IP_ADDRESS_MISMATCH):
-            return _("The certificate of {url} is for another name ({reason}); use that name.", url, reason)
+            return _(
+                "The certificate of {url} is for another name ({reason}); use that name.",
+                url,
+                reason,
+            )
         return _(
             "The certificate of {url} is not from an authority that this machine trusts ({reason}); for a "
             "certificate of your own, name its file with --ca or in SSL_CERT_FILE.",

@@ -35,11 +35,15 @@ class Lifetime:
     record_seconds: float
 
 
-LASTING = Lifetime(questions="many", exit_seconds=StoreParameters().exit_seconds, record_seconds=AFTER_SECONDS)
+LASTING = Lifetime(
+    questions="many", exit_seconds=StoreParameters().exit_seconds, record_seconds=AFTER_SECONDS
+)
 """A server, or a command that works with many memories."""
 ONE_QUESTION = Lifetime(questions="one", exit_seconds=0.0, record_seconds=0.0)
 """A command that reads once and ends: somebody waits for its end."""
-ONE_TURN = Lifetime(questions="one", exit_seconds=StoreParameters().exit_seconds, record_seconds=0.0)
+ONE_TURN = Lifetime(
+    questions="one", exit_seconds=StoreParameters().exit_seconds, record_seconds=0.0
+)
 """A command that stores a turn. Where only hooks write, nothing else would tidy the files."""
 
 
@@ -74,7 +78,9 @@ class Runtime:
         if neighbour is not None:
             lent_sandbox = neighbour.sandbox
         self._lent_sandbox = lent_sandbox
-        self.sandbox: TriggerSandbox = lent_sandbox or sandbox_of(settings, spare=lifetime.questions == "many")
+        self.sandbox: TriggerSandbox = lent_sandbox or sandbox_of(
+            settings, spare=lifetime.questions == "many"
+        )
         self.recalls = Recalls(
             self.home.recalls,
             self.clock,
@@ -104,7 +110,9 @@ class Runtime:
         trigger_turns: asyncio.Semaphore | None = None,
     ) -> Self:
         """The memories of a tenant, beside those of `neighbour`."""
-        return cls(settings, lifetime, serves="a tenant", neighbour=neighbour, trigger_turns=trigger_turns)
+        return cls(
+            settings, lifetime, serves="a tenant", neighbour=neighbour, trigger_turns=trigger_turns
+        )
 
     def _home_beside(self, neighbour: Runtime | None) -> Home:
         """The home that the settings name. It shares the connections to a database with the home of `neighbour`."""
@@ -117,7 +125,13 @@ class Runtime:
         neighbour_home = None
         if neighbour is not None:
             neighbour_home = neighbour.home
-        return home_of(self.settings, self.clock, parameters=parameters, meter=self.meter, beside=neighbour_home)
+        return home_of(
+            self.settings,
+            self.clock,
+            parameters=parameters,
+            meter=self.meter,
+            beside=neighbour_home,
+        )
 
     def _may_note_recalls(self) -> bool:
         return not self.settings.read_only and not self.full and self.paused() is None
@@ -126,7 +140,9 @@ class Runtime:
         """Let the meter show workers, and for a runtime that lasts also files and what the process uses."""
         self.runner(self.settings).gauge_workers()
         if self.lifetime.questions == "many":
-            from memory_server.kernel.process_figures import gauge  # here: a hook does not wait for it
+            from memory_server.kernel.process_figures import (
+                gauge,
+            )  # here: a hook does not wait for it
 
             gauge(self.meter, self.home.folder_size, of_process=self.serves == "this machine")
 

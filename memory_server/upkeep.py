@@ -109,7 +109,9 @@ class Jobs:
         scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if await self._maintenance.overdue():
             soon = datetime.now(scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
-            scheduler.add_job(self._upkeep, "date", run_date=soon, id=_("overdue upkeep"), **options)
+            scheduler.add_job(
+                self._upkeep, "date", run_date=soon, id=_("overdue upkeep"), **options
+            )
         scheduler.start()
         # Only now: a client may leave at any await above, and a schedule that did not begin cannot be ended.
         self._scheduler = scheduler

@@ -44,7 +44,9 @@ def commit_of_clone(folder: Path) -> str | None:
     # A variable such as GIT_DIR, which git sets for its hooks, would name another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=False, env=environment
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     if done.returncode != 0:

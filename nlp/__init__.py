@@ -15,7 +15,15 @@ from nlp.keywords import (
     extract_message_keywords,
     load,
 )
-from nlp.other_words import MOST_TEXT_CHARS, MOST_TEXTS, bare, given_terms, is_kept, kept, kept_keywords
+from nlp.other_words import (
+    MOST_TEXT_CHARS,
+    MOST_TEXTS,
+    bare,
+    given_terms,
+    is_kept,
+    kept,
+    kept_keywords,
+)
 from nlp.query_terms import QueryTerm, sought_grams, sought_names, sought_words
 from nlp.segment import engine_name
 from nlp.stems import is_incidental, says_little
@@ -31,6 +39,21 @@ __all__ = [
     "is_speaker",
 ]
 __all__ += ["normal_form", "sought_grams", "sought_names", "sought_words", "words_in"]
-__all__ += ["ROLE_WEIGHTS", "Keyword", "SupportsMessage", "extract_keywords", "extract_message_keywords", "load"]
-__all__ += ["MOST_TEXTS", "MOST_TEXT_CHARS", "bare", "given_terms", "is_kept", "kept", "kept_keywords"]
+__all__ += [
+    "ROLE_WEIGHTS",
+    "Keyword",
+    "SupportsMessage",
+    "extract_keywords",
+    "extract_message_keywords",
+    "load",
+]
+__all__ += [
+    "MOST_TEXTS",
+    "MOST_TEXT_CHARS",
+    "bare",
+    "given_terms",
+    "is_kept",
+    "kept",
+    "kept_keywords",
+]
 __all__ += ["engine_name", "is_incidental", "says_little"]

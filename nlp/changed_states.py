@@ -52,12 +52,40 @@ STATES: Final = (
     ),
 )
 _HINTS: Final = (
-    *("liv", "address", "work", "job", "employer", "friend", "husband", "wife", "single", "married", "study"),
-    *("school", "university", "college", "住", "址", "家在", "工作", "上班", "友", "老公", "老婆", "上学", "读书"),
+    *(
+        "liv",
+        "address",
+        "work",
+        "job",
+        "employer",
+        "friend",
+        "husband",
+        "wife",
+        "single",
+        "married",
+        "study",
+    ),
+    *(
+        "school",
+        "university",
+        "college",
+        "住",
+        "址",
+        "家在",
+        "工作",
+        "上班",
+        "友",
+        "老公",
+        "老婆",
+        "上学",
+        "读书",
+    ),
     *("学校", "大学"),
 )
 """Parts of all such questions: most questions have none, and the expression takes 2 ms to compile."""
-_QUESTIONS: Final = Once(lambda: re.compile("|".join(f"({state.question})" for state in STATES), re.IGNORECASE))
+_QUESTIONS: Final = Once(
+    lambda: re.compile("|".join(f"({state.question})" for state in STATES), re.IGNORECASE)
+)
 
 
 def words_of_change(question: str) -> tuple[str, ...]:

@@ -52,10 +52,20 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
         word = _READERS[form](match, today)
         if word is not None:
             position = match.end()
-            yield Span(match.start(), match.end(), word, relative=form in _RELATIVE, adverb=form in _ADVERBS)
+            yield Span(
+                match.start(),
+                match.end(),
+                word,
+                relative=form in _RELATIVE,
+                adverb=form in _ADVERBS,
+            )
 
 
-_DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五六七八九十")} | {"两": 2, "兩": 2, "廿": 20}
+_DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五六七八九十")} | {
+    "两": 2,
+    "兩": 2,
+    "廿": 20,
+}
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FRACTIONS: Final = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
@@ -233,7 +243,9 @@ def _day_before_yesterday(_match: re.Match[str], today: date) -> str | None:
 
 
 _ADVERBS: Final = frozenset({"near", "english"})
-_RELATIVE: Final = frozenset({"near", "week", "ago", "english", "english_week", "english_ago", "before"})
+_RELATIVE: Final = frozenset(
+    {"near", "week", "ago", "english", "english_week", "english_ago", "before"}
+)
 
 _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
     "full": _last_two,

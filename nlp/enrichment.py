@@ -84,7 +84,9 @@ def enriched_keywords(
         words = _words(message.content, options, day)
         occurrences = _occurrences(words, message.content, options, names=names)
         role_weight = role_weight_of(message.role, role_weights)
-        for word, weight in _weighted(occurrences, _other_writings(message.content, options), options):
+        for word, weight in _weighted(
+            occurrences, _other_writings(message.content, options), options
+        ):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
         further_weight = _weight_of_further_word(occurrences.total(), options) * role_weight
         if day is not None and role_weight:
@@ -94,7 +96,9 @@ def enriched_keywords(
             speaker = speaker_word(normal_form(message.name, options), options)
             speakers[speaker] = max(further_weight, speakers.get(speaker, 0.0))
     further_words = days | {speaker: weight for speaker, weight in speakers.items() if weight}
-    ranked = _limited([(weight, word) for word, weight in sums.items() if word not in further_words], options)
+    ranked = _limited(
+        [(weight, word) for word, weight in sums.items() if word not in further_words], options
+    )
     # Days and speakers are not subject to the usual limits: in a long message no single word weighs much.
     ranked += [(weight + sums.get(word, 0.0), word) for word, weight in further_words.items()]
     # As by `heaviest_first`, in two short steps: a sort holds the interpreter lock, and others wait.
@@ -110,7 +114,9 @@ def _weight_of_further_word(words: int, options: Enrichment) -> float:
     return UNKNOWN_WORD_IDF * SCALE / (weight_divisor(length) if options.long_texts else length)
 
 
-def _limited(candidates: Sequence[tuple[float, str]], options: Enrichment) -> list[tuple[float, str]]:
+def _limited(
+    candidates: Sequence[tuple[float, str]], options: Enrichment
+) -> list[tuple[float, str]]:
     """The (weight, word) of which a memory keeps a keyword: without `long_texts` only the 72 heaviest, and none of
     little weight."""
     if options.long_texts:
@@ -119,7 +125,9 @@ def _limited(candidates: Sequence[tuple[float, str]], options: Enrichment) -> li
     return nsmallest(TOP_K, heavy, key=heaviest_first)
 
 
-def words_in(text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None = None) -> tuple[str, ...]:
+def words_in(
+    text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None = None
+) -> tuple[str, ...]:
     """The words that `enriched_keywords` finds in `text`, written at `now_ms`: each once, in order, and also those of
     little weight."""
     day = day_of(None, options, now_ms=now_ms, zone=zone)
@@ -138,7 +146,9 @@ class MessageWords(NamedTuple):
     say_something: bool
 
 
-def message_words(text: str, options: Enrichment, *, day: date | None, names: Sequence[str]) -> MessageWords:
+def message_words(
+    text: str, options: Enrichment, *, day: date | None, names: Sequence[str]
+) -> MessageWords:
     words = list(_words(text, options, day))
     relative_days = {word.key for word in words if word.relative_day}
     adverbs = {word.key for word in words if word.adverb}
@@ -147,7 +157,9 @@ def message_words(text: str, options: Enrichment, *, day: date | None, names: Se
         keywords=_weighted(occurrences, _other_writings(text, options), options),
         relative_days=relative_days,
         adverbs=adverbs - {word.key for word in words if not word.adverb},
-        say_something=any(word.key not in relative_days and not says_little(word.key) for word in words),
+        say_something=any(
+            word.key not in relative_days and not says_little(word.key) for word in words
+        ),
     )
 
 
@@ -171,14 +183,18 @@ def normal_form(text: str, options: Enrichment) -> str:
     return text
 
 
-def _occurrences(words: Iterable[_Word], text: str, options: Enrichment, *, names: Sequence[str]) -> Counter[str]:
+def _occurrences(
+    words: Iterable[_Word], text: str, options: Enrichment, *, names: Sequence[str]
+) -> Counter[str]:
     """How often each of `words` occurs in `text`, and each of `names` that is not among them."""
     occurrences = Counter(word.key for word in words)
     if names:
         find_names = name_finder(replace(options, words=tuple(names)))
         spans = find_names(normal_form(text, options))
         name_counts = Counter(_key(span.word, options) for span in spans)
-        occurrences.update({name: count for name, count in name_counts.items() if name not in occurrences})
+        occurrences.update(
+            {name: count for name, count in name_counts.items() if name not in occurrences}
+        )
     return occurrences
 
 
@@ -190,7 +206,9 @@ def _other_writings(text: str, options: Enrichment) -> Counter[str]:
     return Counter(_key(word, options) for word in words)
 
 
-def _weighted(occurrences: Counter[str], others: Mapping[str, int], options: Enrichment) -> list[Keyword]:
+def _weighted(
+    occurrences: Counter[str], others: Mapping[str, int], options: Enrichment
+) -> list[Keyword]:
     """The words with their weights. `others`, which are not among the words of the text, take no weight from these."""
     if options.long_texts:
         length = weight_divisor(occurrences.total())
@@ -203,7 +221,11 @@ def _weighted(occurrences: Counter[str], others: Mapping[str, int], options: Enr
         length = float(max(occurrences.total(), 1))
         keywords = weighted(occurrences)
     other_weight = UNKNOWN_WORD_IDF * SCALE / length * _OTHER_WRITING
-    keywords += [Keyword(word, count * other_weight) for word, count in others.items() if word not in occurrences]
+    keywords += [
+        Keyword(word, count * other_weight)
+        for word, count in others.items()
+        if word not in occurrences
+    ]
     return keywords
 
 
@@ -212,7 +234,9 @@ def weight_divisor(terms: int) -> float:
     return sqrt(USUAL_LENGTH * max(terms, _LEAST_LENGTH))
 
 
-def day_of(time_ms: int | None, options: Enrichment, *, now_ms: int, zone: tzinfo | None) -> date | None:
+def day_of(
+    time_ms: int | None, options: Enrichment, *, now_ms: int, zone: tzinfo | None
+) -> date | None:
     """The day on which something was written at `time_ms` (None: at `now_ms`); None if days do not count."""
     if not options.dates:
         return None

@@ -14,7 +14,12 @@ from itertools import pairwise
 from typing import Final
 
 HAN: Final = (("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"))
-SYLLABLES: Final = (("\u3041", "\u309f"), ("\u30a1", "\u30fa"), ("\u30fc", "\u30ff"), ("\uac00", "\ud7a3"))
+SYLLABLES: Final = (
+    ("\u3041", "\u309f"),
+    ("\u30a1", "\u30fa"),
+    ("\u30fc", "\u30ff"),
+    ("\uac00", "\ud7a3"),
+)
 """First and last characters of kana and Hangul."""
 
 FUNCTION_CHARACTERS: Final = frozenset(

@@ -62,7 +62,11 @@ def holidays_in(text: str) -> Iterator[NamedHoliday]:
         digits = re.search(r"\d{4}", words)
         year = int(digits[0]) if digits is not None else None
         yield NamedHoliday(
-            match.start(), match.end(), _holiday_of(match), year=year, year_from_now=_year_from_now(words)
+            match.start(),
+            match.end(),
+            _holiday_of(match),
+            year=year,
+            year_from_now=_year_from_now(words),
         )
 
 
@@ -167,28 +171,41 @@ HOLIDAYS: Final = (
     ),
     Holiday("除夕|大?年三十|年夜[饭飯]", _new_years_eve),
     Holiday(r"\bnew year(?:['’]?s)?(?: day)?\b(?! old)|元旦", _fixed(1, 1)),
-    Holiday(r"\blantern festival\b|元宵[节節]|正月十五|(?<![吃包煮买買])元宵(?![馅餡粉汤湯])", _lunar(1, 15)),
+    Holiday(
+        r"\blantern festival\b|元宵[节節]|正月十五|(?<![吃包煮买買])元宵(?![馅餡粉汤湯])",
+        _lunar(1, 15),
+    ),
     Holiday(r"\bvalentine['’]?s?(?: day)?\b|(?<!白色)(?<!七夕)情人[节節]", _fixed(2, 14)),
     Holiday(r"\bwomen['’]?s day\b|[妇婦]女[节節]|三八[节節]|女神[节節]", _fixed(3, 8)),
     Holiday(r"白色情人[节節]|\bwhite day\b", _fixed(3, 14)),
     Holiday(r"\bst\.? patrick['’]?s(?: day)?\b", _fixed(3, 17)),
     Holiday(r"\bapril fools?['’]?s?(?: day)?\b|愚人[节節]", _fixed(4, 1)),
     Holiday(
-        r"\bqing ?ming(?: festival)?\b|\btomb[ -]sweeping(?: day)?\b|清明(?!上河)[节節]?", _clear_and_bright, after=2
+        r"\bqing ?ming(?: festival)?\b|\btomb[ -]sweeping(?: day)?\b|清明(?!上河)[节節]?",
+        _clear_and_bright,
+        after=2,
     ),
     Holiday(r"\beaster\b(?! island)|[复復]活[节節]", _easter, before=2),
     Holiday(
-        f"[劳勞][动動][节節]|{_NO_NUMBER}五一{_NUMBER_ENDS}(?:[劳勞][动動][节節]|[长長]假|假期)?", _fixed(5, 1), after=4
+        f"[劳勞][动動][节節]|{_NO_NUMBER}五一{_NUMBER_ENDS}(?:[劳勞][动動][节節]|[长長]假|假期)?",
+        _fixed(5, 1),
+        after=4,
     ),
     Holiday("青年[节節]", _fixed(5, 4)),
     Holiday(r"\bmother['’]?s day\b|母[亲親][节節]", _weekday(5, _SUNDAY, 2)),
-    Holiday(rf"\bchildren['’]?s day\b|[儿兒]童[节節]|{_NO_NUMBER}六一{_NUMBER_ENDS}(?:[儿兒]童[节節])?", _fixed(6, 1)),
+    Holiday(
+        rf"\bchildren['’]?s day\b|[儿兒]童[节節]|{_NO_NUMBER}六一{_NUMBER_ENDS}(?:[儿兒]童[节節])?",
+        _fixed(6, 1),
+    ),
     Holiday(r"\bdragon boat(?: festival)?\b|端午[节節]?", _lunar(5, 5)),
     Holiday(r"\bfather['’]?s day\b|父[亲親][节節]", _weekday(6, _SUNDAY, 3)),
     Holiday(r"\bindependence day\b|\bfourth of july\b", _fixed(7, 4)),
     Holiday(r"\bqixi\b(?: festival)?|七夕(?:情人)?[节節]?", _lunar(7, 7)),
     Holiday(r"\bghost festival\b|中元[节節]|鬼[节節]", _lunar(7, 15)),
-    Holiday(r"\bmid[- ]?autumn(?:['’]?s)?(?: (?:festival|day))?\b|\bmoon festival\b|中秋[节節]?", _lunar(8, 15)),
+    Holiday(
+        r"\bmid[- ]?autumn(?:['’]?s)?(?: (?:festival|day))?\b|\bmoon festival\b|中秋[节節]?",
+        _lunar(8, 15),
+    ),
     Holiday(r"教[师師][节節]|\bteachers?['’]?s? day\b", _fixed(9, 10)),
     Holiday(
         rf"\bnational day\b|{_NO_FAMILY_NAME}[国國][庆慶](?:[节節]|[长長]假|假期|黄金周)?|十一(?:[长長]假|假期|黄金周)",
@@ -196,13 +213,20 @@ HOLIDAYS: Final = (
     ),
     Holiday(r"\bdouble ninth(?: festival)?\b|重[阳陽][节節]?", _lunar(9, 9)),
     Holiday(r"\bhalloween\b|万圣[节夜]|萬聖[節夜]", _fixed(10, 31)),
-    Holiday(r"\bsingles?['’]?s? day\b|\bdouble (?:eleven|11)\b|[双雙](?:十一|11)(?!月)|光棍[节節]", _fixed(11, 11)),
+    Holiday(
+        r"\bsingles?['’]?s? day\b|\bdouble (?:eleven|11)\b|[双雙](?:十一|11)(?!月)|光棍[节節]",
+        _fixed(11, 11),
+    ),
     Holiday(r"\bthanksgiving\b(?: day)?|感恩[节節]", _THANKSGIVING, after=3),
     Holiday(r"\bblack friday\b|黑色星期五", _day_after(_THANKSGIVING)),
     Holiday(r"\bdouble (?:twelve|12)\b|[双雙](?:十二|12)(?!月)", _fixed(12, 12)),
     Holiday(r"\bwinter solstice\b|\bdongzhi\b|冬至", _winter_solstice),
     Holiday(r"\b(?:christmas|xmas) eve\b|平安夜", _fixed(12, 24)),
-    Holiday(r"\bchristmas(?: day|time)?\b|\bx-?mas\b|[圣聖][诞誕][节節夜]?(?!树|樹|老人)", _fixed(12, 25), after=2),
+    Holiday(
+        r"\bchristmas(?: day|time)?\b|\bx-?mas\b|[圣聖][诞誕][节節夜]?(?!树|樹|老人)",
+        _fixed(12, 25),
+        after=2,
+    ),
     Holiday(r"\bboxing day\b", _fixed(12, 26)),
     Holiday(r"[腊臘]八[节節]?(?!蒜|粥)", _lunar(12, 8)),
 )
@@ -227,7 +251,8 @@ _NAMES: Final = Once(
         rf"(?P<before>\b{_BEFORE})?(?P<zh_before>{_CHINESE_BEFORE})?(?:"
         + "|".join(f"(?P<h{number}>{holiday.names})" for number, holiday in enumerate(HOLIDAYS))
         + rf")(?:那[几幾]?天|[当當][天晚日]|那[晚时時]|期[间間]|的?[时時][候]?|晚上)?(?P<behind>{_BEHIND})?",
-        re.IGNORECASE | re.ASCII,  # a Chinese character beside an English name is not part of its word
+        re.IGNORECASE
+        | re.ASCII,  # a Chinese character beside an English name is not part of its word
     )
 )
 """Compiled at first use, because it takes some milliseconds."""

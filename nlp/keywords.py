@@ -23,7 +23,9 @@ TOP_K: Final = 72
 MIN_WEIGHT: Final = 0.8
 """Smallest summed weight of a keyword of a list of messages. Source: the Node original."""
 
-ROLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"user": 2.7, "assistant": 2.0, "system": 1.0})
+ROLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
+    {"user": 2.7, "assistant": 2.0, "system": 1.0}
+)
 """The factor on a word for the role of its speaker. Source: the Node original's documentation."""
 
 SCALE: Final = 5.0
@@ -86,9 +88,15 @@ def weighted(occurrences: Counter[str]) -> list[Keyword]:
     idf = idf_table()
     total = occurrences.total()
     # The order of operations, and sorting before scaling, decide the last bit and the order of near ties.
-    ranked = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
+    ranked = [
+        (count * idf.get(word, UNKNOWN_WORD_IDF) / total, word)
+        for word, count in occurrences.items()
+    ]
     # As sorted(ranked, key=heaviest_first)[:TOP_K], which would hold the interpreter lock while it sorts.
-    return [Keyword(word, weight * SCALE) for weight, word in nsmallest(TOP_K, ranked, key=heaviest_first)]
+    return [
+        Keyword(word, weight * SCALE)
+        for weight, word in nsmallest(TOP_K, ranked, key=heaviest_first)
+    ]
 
 
 def extract_message_keywords(

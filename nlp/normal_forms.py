@@ -22,7 +22,9 @@ _UNSEEN: Final = re.compile(
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Characters that no font shows: Default_Ignorable_Code_Point of Unicode 15.0, DerivedCoreProperties.txt."""
-_NOT_OF_AN_EMOJI: Final = Once(lambda: re.compile(rf"(?!\u200d[{EMOJI_CHARACTERS}])(?:{_UNSEEN.pattern})"))
+_NOT_OF_AN_EMOJI: Final = Once(
+    lambda: re.compile(rf"(?!\u200d[{EMOJI_CHARACTERS}])(?:{_UNSEEN.pattern})")
+)
 """A zero-width joiner before an emoji stays: people see one emoji instead of two."""
 
 

@@ -65,7 +65,9 @@ def bare(word: str) -> str:
     return word.removesuffix(_MARK)
 
 
-def kept_keywords(texts: Sequence[str], options: Enrichment, words_of_memory: Iterable[str]) -> list[Keyword]:
+def kept_keywords(
+    texts: Sequence[str], options: Enrichment, words_of_memory: Iterable[str]
+) -> list[Keyword]:
     """The keywords of the texts that are kept with a memory, without `words_of_memory`, those of its own text. The
     Node original knows no such words."""
     if not (texts and options.signature):
@@ -80,7 +82,11 @@ def kept_keywords(texts: Sequence[str], options: Enrichment, words_of_memory: It
         for word in terms.words:
             weight_by_word[word] = weights.of_word(word)
     excluded = set(words_of_memory)
-    return [Keyword(kept(word), weight) for word, weight in weight_by_word.items() if word not in excluded]
+    return [
+        Keyword(kept(word), weight)
+        for word, weight in weight_by_word.items()
+        if word not in excluded
+    ]
 
 
 def given_terms(

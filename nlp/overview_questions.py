@@ -29,7 +29,9 @@ _POLITE: Final = re.compile(
     r"^(?:(?:hey|hi|hello|so|ok|okay|and|well|please|now|actually|by the way|(?:can|could|would) you(?: please)?)\s+)+"
     r"|\s+(?:please|again|now|then|exactly|already|so far|by now|at all)$"
 )
-_PARTICLES: Final = re.compile(r"^(?:那么?|嗯|请问?|麻烦)|(?:呢|呀|啊|哦|(?<!干)嘛|吧|吗|来着|没有|没){1,8}$")
+_PARTICLES: Final = re.compile(
+    r"^(?:那么?|嗯|请问?|麻烦)|(?:呢|呀|啊|哦|(?<!干)嘛|吧|吗|来着|没有|没){1,8}$"
+)
 
 _YOU: Final = "你?(?:都|还|到底|究竟|现在|已经)*"
 _KNOW: Final = "(?:记得|记住|知道|了解)(?:了|过|得)?些?"
@@ -117,10 +119,14 @@ _ACTS: Final = _TALK | _OF_THE_TIME | _set("do did done doing going go went see 
 _PAST: Final = _set(
     "did said told talked discussed mentioned chatted spoke shared happened was were have has had went done met saw"
 )
-_WHAT: Final = _set("what whats where who anything something everything recap summarize summarise sum")
+_WHAT: Final = _set(
+    "what whats where who anything something everything recap summarize summarise sum"
+)
 _ASKER: Final = _set("i ive we weve me us my our")
 _SUBJECTS: Final = _ASKER | _set("you youve he she they it")
-_WORDS_OF_QUESTIONS: Final = FUNCTION_WORDS | STOP_WORDS | _ACTS | _WHAT | _ASKER | _set("remind remember recall")
+_WORDS_OF_QUESTIONS: Final = (
+    FUNCTION_WORDS | STOP_WORDS | _ACTS | _WHAT | _ASKER | _set("remind remember recall")
+)
 
 
 def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview | None:
@@ -220,8 +226,12 @@ def answers_overview(text: str, overview: Overview) -> bool:
     if overview == "time":
         return True
     statement = _OF_NAME() if overview == "name" else _OF_SELF()
-    if statement.search(text) is None:  # most texts hold nothing, and need not be cut into sentences
+    if (
+        statement.search(text) is None
+    ):  # most texts hold nothing, and need not be cut into sentences
         return False
     sentences = [sentence.strip() for sentence in re.split(r"(?<=[。.!！?？\n])", text)]
     long_sentences = [sentence for sentence in sentences if len(sentence) >= _LEAST_CHARS]
-    return any(statement.search(sentence) for sentence in long_sentences if not _ASKS.search(sentence))
+    return any(
+        statement.search(sentence) for sentence in long_sentences if not _ASKS.search(sentence)
+    )

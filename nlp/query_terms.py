@@ -91,7 +91,10 @@ def sought_words(
     """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
     `names` is a word, beside its parts."""
     if options == NOTHING:
-        return {word: QueryTerm(weight) for word, weight in extract_message_keywords(messages, role_weights)}
+        return {
+            word: QueryTerm(weight)
+            for word, weight in extract_message_keywords(messages, role_weights)
+        }
     terms: dict[str, QueryTerm] = {}
     earlier = emphasis.earlier
     for back, message in enumerate(reversed(messages)):
@@ -123,7 +126,9 @@ def sought_words(
             terms.setdefault(word, _CHANGE)
     if not options.long_texts:
         terms = {key: term for key, term in terms.items() if term.weight >= MIN_WEIGHT}
-    ranked = sorted(terms.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
+    ranked = sorted(
+        terms.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0]))
+    )
     if not options.long_texts:
         del ranked[TOP_K:]
     return dict(ranked)

@@ -12,9 +12,7 @@ from typing import Final, NamedTuple
 
 from nlp.once import Once
 
-_AUXILIARY: Final = (
-    "am|is|are|was|were|do|does|did|can|could|will|would|should|have|has|had|isn't|wasn't|don't|doesn't|didn't"
-)
+_AUXILIARY: Final = "am|is|are|was|were|do|does|did|can|could|will|would|should|have|has|had|isn't|wasn't|don't|doesn't|didn't"
 _ASKING: Final = Once(
     lambda: re.compile(
         rf"""

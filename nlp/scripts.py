@@ -23,7 +23,9 @@ LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
 """Characters that only change how an emoji looks: colour or skin."""
 _ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{EMOJI_CHARACTERS}{_FLAG}]"))
 # One set finds a stretch quickly; its words are then separated.
-_STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{EMOJI_CHARACTERS}{_FLAG}\ufe0f\u200d]+"))
+_STRETCH: Final = Once(
+    lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{EMOJI_CHARACTERS}{_FLAG}\ufe0f\u200d]+")
+)
 # Hiragana and katakana are separated: ケーキが is a word and a particle.
 _RUNS: Final = Once(
     lambda: re.compile(

@@ -43,7 +43,11 @@ _ENGLISH_NUMBERS: Final = (
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 _NUMBER: Final = r"\d{1,2}|[一二两兩三四五六七八九十]{1,3}|an?|" + "|".join(_ENGLISH_NUMBERS)
-_WORDS: Final = {"a": 1, "an": 1, **{word: number for number, word in enumerate(_ENGLISH_NUMBERS, 1)}}
+_WORDS: Final = {
+    "a": 1,
+    "an": 1,
+    **{word: number for number, word in enumerate(_ENGLISH_NUMBERS, 1)},
+}
 _UNITS: Final = {
     "天": "day",
     "日": "day",
@@ -52,9 +56,7 @@ _UNITS: Final = {
     **dict.fromkeys(("星期", "礼拜", "禮拜", "周", "週"), "week"),
     **{unit: unit for unit in ("day", "week", "weekend", "month", "year")},
 }
-_VAGUE: Final = (
-    r"(?:a\ )?couple(?:\ of)?|(?:a\ |quite\ a\ )?few|several|[两兩二三四五六七八九][三四五六七八九十]|[几幾]"
-)
+_VAGUE: Final = r"(?:a\ )?couple(?:\ of)?|(?:a\ |quite\ a\ )?few|several|[两兩二三四五六七八九][三四五六七八九十]|[几幾]"
 _SPANS: Final = Once(
     lambda: re.compile(
         rf"""
@@ -87,7 +89,8 @@ _SPANS: Final = Once(
 _SEEN_FROM_TODAY: Final = ("near_month", "week", "weekend", "chinese_year", "english_near")
 """Forms that may name the stretch in which today lies: 这周, this year."""
 _SURE: Final = re.compile(
-    r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$", re.IGNORECASE
+    r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$",
+    re.IGNORECASE,
 )
 """Before `may` and `march`, and before any month in small letters: what stands before months."""
 _A_DAY: Final = re.compile(r"\d(?:st|nd|rd|th)?(?: of)? $", re.I)
@@ -125,7 +128,9 @@ def _spans_of_holidays(holidays: Iterable[NamedHoliday], today: date) -> Iterato
                 yield span._replace(near=today <= span.last)
 
 
-def _spans_of_stretches(text: str, today: date, holidays: Sequence[NamedHoliday]) -> Iterator[TimeSpan]:
+def _spans_of_stretches(
+    text: str, today: date, holidays: Sequence[NamedHoliday]
+) -> Iterator[TimeSpan]:
     """The stretches that `text` names beside days and holidays."""
     for match in _SPANS().finditer(text):
         if any(holiday.start < match.end() and match.start() < holiday.end for holiday in holidays):

@@ -37,7 +37,15 @@ class Enrichment:
     @property
     def signature(self) -> str:
         """A short name of these options, "" for none. It is kept with a memory, to know how its words were found."""
-        names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "speakers", "stems")
+        names = (
+            "dates",
+            "long_texts",
+            "normal_forms",
+            "scripts",
+            "simplified",
+            "speakers",
+            "stems",
+        )
         parts = [name + REVISIONS.get(name, "") for name in names if getattr(self, name)]
         if self.words:
             word_lines = "\n".join(sorted(self.words))

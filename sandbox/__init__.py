@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from sandbox.chats.joined_lines import joined_values
     from sandbox.chats.messages import is_sillytavern, whole
     from sandbox.chats.plain import begins_with_role, may_be_chat
-    from sandbox.errors import PatternError, SandboxBusy, SandboxClosed, SandboxError, SandboxUnavailable
+    from sandbox.errors import (
+        PatternError,
+        SandboxBusy,
+        SandboxClosed,
+        SandboxError,
+        SandboxUnavailable,
+    )
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
     from sandbox.javascript import literals
@@ -36,12 +42,25 @@ if TYPE_CHECKING:
     )
     from sandbox.workbench.files import PackMemory, pack_text, usable
 
-__all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Operand", "Problem", "ProtectionLayer", "Quiet"]
+__all__ = [
+    "CheckReport",
+    "Failed",
+    "FailureKind",
+    "Fired",
+    "Operand",
+    "Problem",
+    "ProtectionLayer",
+    "Quiet",
+]
 __all__ += ["Reading", "RunReport", "Verdict"]
 _MODULES = dict.fromkeys(__all__, "verdicts")
 """In which module each name is."""
 __all__ += ["SandboxLimits", "TriggerRecord", "TriggerSandbox"]
-_MODULES |= {"SandboxLimits": "limits", "TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor"}
+_MODULES |= {
+    "SandboxLimits": "limits",
+    "TriggerRecord": "host.records",
+    "TriggerSandbox": "host.supervisor",
+}
 __all__ += ["PatternError", "SandboxBusy", "SandboxClosed", "SandboxError", "SandboxUnavailable"]
 _MODULES |= dict.fromkeys(__all__[-5:], "errors")
 __all__ += ["PackMemory", "pack_text", "usable"]

@@ -16,7 +16,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from languages import N_, _, speaking
-from languages.command_line import ABOUT_FLAG, LANGUAGES, Parser, begin_again_in_utf8_mode, language_of
+from languages.command_line import (
+    ABOUT_FLAG,
+    LANGUAGES,
+    Parser,
+    begin_again_in_utf8_mode,
+    language_of,
+)
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Parser]
@@ -102,9 +108,12 @@ _KINDS = (
 _MEANT_KINDS = MappingProxyType(
     {
         **dict.fromkeys(
-            ("lunar", "chinese", "chinese-birthday", "birthday-lunar", "农历生日", "农历"), "lunar-birthday"
+            ("lunar", "chinese", "chinese-birthday", "birthday-lunar", "农历生日", "农历"),
+            "lunar-birthday",
         ),
-        **dict.fromkeys(("leap", "leap-day", "leapday", "birthday-leap", "feb29", "闰日生日"), "leap-birthday"),
+        **dict.fromkeys(
+            ("leap", "leap-day", "leapday", "birthday-leap", "feb29", "闰日生日"), "leap-birthday"
+        ),
         **dict.fromkeys(("生日", "bday"), "birthday"),
         **dict.fromkeys(("纪念日", "holiday"), "anniversary"),
         **dict.fromkeys(("day", "日期"), "date"),
@@ -118,14 +127,19 @@ _MEANT_KINDS = MappingProxyType(
 
 def command_parser() -> argparse.ArgumentParser:
     """All commands with their arguments; docs/generate.py reads it too."""
-    parser = Parser(prog="trigger-sandbox", description=_("Try JavaScript triggers in the sandbox."))
+    parser = Parser(
+        prog="trigger-sandbox", description=_("Try JavaScript triggers in the sandbox.")
+    )
     parser.add_argument("--language", choices=LANGUAGES, help=ABOUT_FLAG)
     parser.meant = _MEANT
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = _command(commands, "run", "run:run", _RUN)
     source = run.add_mutually_exclusive_group(required=True)
     source.add_argument(
-        "file", nargs="?", metavar="FILE", help=_("file with the trigger, or pack (.json); - for standard input")
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help=_("file with the trigger, or pack (.json); - for standard input"),
     )
     source.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_moment(run)
@@ -134,7 +148,9 @@ def command_parser() -> argparse.ArgumentParser:
     doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
     doctor.add_argument("--all", action="store_true", help=_("fail if a layer is missing"))
     check = _command(commands, "check", "checks:check", _CHECK)
-    check.add_argument("files", nargs="*", metavar="FILE", help=_("{file}, or - for standard input", _(_FILE)))
+    check.add_argument(
+        "files", nargs="*", metavar="FILE", help=_("{file}, or - for standard input", _(_FILE))
+    )
     check.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_encoding(check)
     timeline = _command(commands, "timeline", "timeline:timeline", _TIMELINE)
@@ -142,17 +158,25 @@ def command_parser() -> argparse.ArgumentParser:
     timeline.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_chat(timeline, required=True)
     _add_max_chars(timeline)
-    timeline.add_argument("--compare", metavar="OLD", help=_("show each message with another verdict than in OLD"))
+    timeline.add_argument(
+        "--compare", metavar="OLD", help=_("show each message with another verdict than in OLD")
+    )
     test = _command(commands, "test", "testing:test", _TEST)
-    test.add_argument("paths", nargs="+", metavar="PATH", help=_("fixture, or folder with fixtures"))
-    test.add_argument("-k", metavar="TEXT", help=_("only cases whose file and name contain this text"))
+    test.add_argument(
+        "paths", nargs="+", metavar="PATH", help=_("fixture, or folder with fixtures")
+    )
+    test.add_argument(
+        "-k", metavar="TEXT", help=_("only cases whose file and name contain this text")
+    )
     test.add_argument("-x", action="store_true", help=_("stop at the first failure"))
     _add_encoding(test, _("fixtures and the files they name"))
     _add_pack_commands(commands)
     new = _command(commands, "new", "testing:new", _NEW)
     new.meant = _MEANT_KINDS
     new.add_argument("kind", choices=_KINDS, help=_("what the example is about"))
-    new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help=_("where to write (.)"))
+    new.add_argument(
+        "-o", dest="folder", metavar="FOLDER", default=".", help=_("where to write (.)")
+    )
     new.add_argument("--name", metavar="NAME", help=_("name of the files (that of the kind)"))
     new.add_argument("--force", action="store_true", help=_("replace a file that exists"))
     return parser
@@ -176,7 +200,9 @@ def _command(commands: Commands, name: str, perform: str, text: str) -> Parser:
     """A new command. `text`: its purpose in one line, then an example; `perform`: what carries it out."""
     about, _newline, epilog = _(text).partition("\n")
     form = argparse.RawDescriptionHelpFormatter
-    parser = commands.add_parser(name, help=about, description=_sentence(about), epilog=epilog, formatter_class=form)
+    parser = commands.add_parser(
+        name, help=about, description=_sentence(about), epilog=epilog, formatter_class=form
+    )
     parser.set_defaults(perform=perform)
     return parser
 
@@ -190,11 +216,17 @@ def _sentence(about: str) -> str:
 def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "") -> None:
     """The option for an encoding. `of_what`: what is read with it; by default the files."""
     of_what = of_what or _("the files")
-    parser.add_argument("--encoding", metavar="NAME", help=_("encoding of {of_what}, such as gb18030 (UTF-8)", of_what))
+    parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help=_("encoding of {of_what}, such as gb18030 (UTF-8)", of_what),
+    )
 
 
 def _add_max_chars(parser: argparse.ArgumentParser) -> None:
-    about = _("characters of the prompt that the memories of a pack share with short-term ones (7200)")
+    about = _(
+        "characters of the prompt that the memories of a pack share with short-term ones (7200)"
+    )
     parser.add_argument("--max-chars", type=int, default=7_200, metavar="N", help=about)
 
 
@@ -203,24 +235,42 @@ def _add_moment(parser: argparse.ArgumentParser) -> None:
     _add_chat(parser, required=False)
     about = _("end the chat with message N, and run at its time (all)")
     parser.add_argument("--at", type=int, metavar="N", help=about)
-    parser.add_argument("--conversation", default="default", metavar="ID", help=_("context.conversation_id (default)"))
+    parser.add_argument(
+        "--conversation",
+        default="default",
+        metavar="ID",
+        help=_("context.conversation_id (default)"),
+    )
     about = _("context.last_fired, such as {example} (null)", _FIRING)
     parser.add_argument("--last-fired", metavar="JSON", help=about)
 
 
 def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument("--chat", metavar="FILE", required=required, help=_("chat file in any form"))
+    parser.add_argument(
+        "--chat", metavar="FILE", required=required, help=_("chat file in any form")
+    )
     for role in ("user", "assistant"):
         about = _("in a chat of plain lines, this name is the {role}; may be repeated", role)
         parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
     _add_encoding(parser)
-    parser.add_argument("--window", type=int, default=20, metavar="N", help=_("messages that a trigger gets (20)"))
-    about = _("ISO time, in --tz unless it has an offset; `timeline` uses it for messages without a time (now)")
-    parser.add_argument("--now", metavar="TIME", help=about)
-    parser.add_argument("--tz", metavar="ZONE", help=_("IANA time zone, such as Asia/Shanghai (system's)"))
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help=_("seed of Math.random (0)"))
     parser.add_argument(
-        "--participants", default="{}", metavar="JSON", help=_("context.participants, a JSON object ({})")
+        "--window", type=int, default=20, metavar="N", help=_("messages that a trigger gets (20)")
+    )
+    about = _(
+        "ISO time, in --tz unless it has an offset; `timeline` uses it for messages without a time (now)"
+    )
+    parser.add_argument("--now", metavar="TIME", help=about)
+    parser.add_argument(
+        "--tz", metavar="ZONE", help=_("IANA time zone, such as Asia/Shanghai (system's)")
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help=_("seed of Math.random (0)")
+    )
+    parser.add_argument(
+        "--participants",
+        default="{}",
+        metavar="JSON",
+        help=_("context.participants, a JSON object ({})"),
     )
 
 

@@ -38,12 +38,36 @@ class SandboxLimits:
     """Wall seconds for a worker process to say that it is ready: usually 0.13 s, far more on a machine that swaps."""
 
     def __post_init__(self) -> None:
-        for name in ("trigger_seconds", "sprint_seconds", "after_timeout_seconds", "search_seconds", "start_seconds"):
+        for name in (
+            "trigger_seconds",
+            "sprint_seconds",
+            "after_timeout_seconds",
+            "search_seconds",
+            "start_seconds",
+        ):
             if not getattr(self, name) > 0:
-                raise ValueError(_("{name} must be more than 0 seconds, not {given!r}", name, getattr(self, name)))
-        counts = dict.fromkeys(("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"), (1, ""))
-        for name, (least, unit) in {"heap_mb": (8, " MiB"), "data_mb": (64, " MiB"), **counts}.items():
+                raise ValueError(
+                    _(
+                        "{name} must be more than 0 seconds, not {given!r}",
+                        name,
+                        getattr(self, name),
+                    )
+                )
+        counts = dict.fromkeys(
+            ("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"), (1, "")
+        )
+        for name, (least, unit) in {
+            "heap_mb": (8, " MiB"),
+            "data_mb": (64, " MiB"),
+            **counts,
+        }.items():
             if getattr(self, name) < least:
                 raise ValueError(
-                    _("{name} must be at least {least}{unit}, not {given!r}", name, least, unit, getattr(self, name))
+                    _(
+                        "{name} must be at least {least}{unit}, not {given!r}",
+                        name,
+                        least,
+                        unit,
+                        getattr(self, name),
+                    )
                 )

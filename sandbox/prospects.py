@@ -20,7 +20,12 @@ DEPTHS = (1, 2, 4, 8, 16, 0)
 """The numbers of last messages that are told apart; 0 for all. Others count as the next greater one."""
 NAMED = "named"
 """The scope of match_keys in which a message begins with the name of its speaker."""
-ROLES: Mapping[str, tuple[str, ...]] = {"any": (), NAMED: (), "user": ("user",), "assistant": ("assistant", "char")}
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "any": (),
+    NAMED: (),
+    "user": ("user",),
+    "assistant": ("assistant", "char"),
+}
 """The scopes of match_keys that are told apart, with their roles; the others count as `any`."""
 FACTS: Mapping[str, type] = {
     "conversation_id": str,

@@ -102,7 +102,9 @@ class Frame:
 
 def encode(frame: Frame) -> bytes:
     """Raises ProtocolError when the body is too long, ValueError when it cannot be JSON."""
-    body = json.dumps(frame.body, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    body = json.dumps(frame.body, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode(
+        "ascii"
+    )
     if len(body) > MOST_BODY_BYTES:
         raise ProtocolError(f"a frame of {len(body)} bytes is over the bound of {MOST_BODY_BYTES}")
     return _HEADER.pack(MAGIC, VERSION, frame.kind.value.encode("ascii"), 0, len(body)) + body
@@ -228,7 +230,10 @@ def prospect_form(prospect: Prospect) -> object:
         return True
     if prospect.need is None:
         return None
-    return [[*place, value] if isinstance(place, tuple) else [place, value] for place, value in prospect.need]
+    return [
+        [*place, value] if isinstance(place, tuple) else [place, value]
+        for place, value in prospect.need
+    ]
 
 
 def prospects(body: Mapping[str, Any], count: int) -> list[Prospect]:
@@ -238,7 +243,10 @@ def prospects(body: Mapping[str, Any], count: int) -> list[Prospect]:
 
 def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
     """The answer to Kind.READ about `count` sources: the key words of each."""
-    return [tuple(map(text, sequence(source, MOST_WORDS))) for source in _of_each(body, Wanted.WORDS, count)]
+    return [
+        tuple(map(text, sequence(source, MOST_WORDS)))
+        for source in _of_each(body, Wanted.WORDS, count)
+    ]
 
 
 def reading(body: Mapping[str, Any], original: str) -> Reading:
@@ -268,7 +276,9 @@ def _prospect(answer: object) -> Prospect:
 
 def _atom(value: object) -> Atom:
     match value:
-        case [str(role), int(depth), str(word)] if role in ROLES and depth in DEPTHS and depth is not True:
+        case [str(role), int(depth), str(word)] if (
+            role in ROLES and depth in DEPTHS and depth is not True
+        ):
             return (role, depth), _word(word)
         case [str(name), str(fact)] if FACTS.get(name) is str and len(fact) <= MOST_CHARACTERS:
             return name, fact
@@ -312,4 +322,9 @@ def _copy(original: str, row: object) -> TracedCopy:
 def _finding(row: object) -> Finding:
     """The finding of a row with its rule, message, line and column."""
     rule, sentence, line, column = _row(row, 4)
-    return text(rule), message(sentence), whole(line, 1, _MOST_POSITION), whole(column, 1, _MOST_POSITION)
+    return (
+        text(rule),
+        message(sentence),
+        whole(line, 1, _MOST_POSITION),
+        whole(column, 1, _MOST_POSITION),
+    )

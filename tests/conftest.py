@@ -99,7 +99,9 @@ def one_tls_context() -> Iterator[None]:
     def usual_context(_certificates: tuple[str | None, ...], trust_env: bool) -> ssl.SSLContext:
         return make_context(trust_env=trust_env)
 
-    def shared_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+    def shared_context(
+        verify: Any = True, cert: Any = None, trust_env: bool = True
+    ) -> ssl.SSLContext:
         if verify is not True or cert is not None:
             return make_context(verify=verify, cert=cert, trust_env=trust_env)
         certificates = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
@@ -157,7 +159,9 @@ def _go_elsewhere(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """Lets the commands of this test share a process; gives the folder of its socket."""
     folder = tmp_path_factory.mktemp("run")
     folder.chmod(0o700)

@@ -14,7 +14,9 @@ async def get(store: Entries, scope: Scope, **which: Any) -> Entry | None:
 
 
 async def page(store: Entries, scope: Scope, where: Filter, **how: Any) -> tuple[list[Entry], int]:
-    return await store.read(scope, lambda entries: (entries.entries(where, **how), entries.count(where)))
+    return await store.read(
+        scope, lambda entries: (entries.entries(where, **how), entries.count(where))
+    )
 
 
 async def search(store: Entries, scope: Scope, query: Query) -> Hits:

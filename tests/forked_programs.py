@@ -53,7 +53,9 @@ def _template() -> Template:
     code = f"import sys; sys.path[:0] = [{str(tests.parent)!r}, {str(tests)!r}]; import forked_programs as f; f.serve()"
     command = [sys.executable, "-P", "-c", code, str(theirs.fileno())]
     nothing = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[theirs.fileno()])
+    process = subprocess.Popen(
+        command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[theirs.fileno()]
+    )
     theirs.close()
     ours.settimeout(PATIENCE)
     assert ours.recv(1) == b"r", "the template does not start"
@@ -91,7 +93,9 @@ class Program(subprocess.Popen[bytes]):
             "folder": Path.cwd().as_posix() if options["cwd"] is None else str(options["cwd"]),
         }
         own = [options["p2cread"], options["c2pwrite"], options["errwrite"]]
-        pipes = [number if descriptor == -1 else descriptor for number, descriptor in enumerate(own)]
+        pipes = [
+            number if descriptor == -1 else descriptor for number, descriptor in enumerate(own)
+        ]
         data = json.dumps(request).encode()
         assert len(data) <= MOST_REQUEST_BYTES
         rights = array.array("i", [*pipes, status_of_template])
@@ -132,7 +136,9 @@ class Program(subprocess.Popen[bytes]):
             self._waitpid_lock.release()  # type: ignore[attr-defined]
 
 
-def run(arguments: Sequence[str | Path], stdin: bytes = b"", timeout: float = PATIENCE, **options: Any) -> Any:
+def run(
+    arguments: Sequence[str | Path], stdin: bytes = b"", timeout: float = PATIENCE, **options: Any
+) -> Any:
     """As `subprocess.run` of `python -m memory_server`, with its output."""
     pipe = subprocess.PIPE
     with Program(arguments, stdin=pipe, stdout=pipe, stderr=pipe, **options) as program:
@@ -185,7 +191,13 @@ def serve() -> None:
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for descriptor in (control.detach(), waking, wake, descriptors[3], *statuses.values()):
+                for descriptor in (
+                    control.detach(),
+                    waking,
+                    wake,
+                    descriptors[3],
+                    *statuses.values(),
+                ):
                     os.close(descriptor)
                 _become(json.loads(data), list(descriptors[:3]))
                 raise SystemExit(memory_server.__main__.main())
@@ -228,7 +240,10 @@ def _become(request: Mapping[str, Any], pipes: Sequence[int]) -> None:
     time.tzset()
     random.seed()
     os.chdir(request["folder"])
-    sys.argv[:] = [str(Path(memory_server.__file__).with_name("__main__.py")), *request["arguments"]]
+    sys.argv[:] = [
+        str(Path(memory_server.__file__).with_name("__main__.py")),
+        *request["arguments"],
+    ]
     entrance._start = _start_shared_process
 
 
@@ -240,13 +255,19 @@ def _start_shared_process(listener: int, path: str, invocation: Invocation) -> N
         return
     os.setsid()
     os.chdir("/")
-    log = os.open(path.removesuffix(".sock") + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(
+        path.removesuffix(".sock") + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+    )
     nothing = os.open(os.devnull, os.O_RDWR)
     for number, descriptor in enumerate((nothing, nothing, log)):
         os.dup2(descriptor, number)
     os.closerange(3, listener)
     os.closerange(listener + 1, os.sysconf("SC_OPEN_MAX"))
-    environment = {name: value for name, value in invocation.environ.items() if name not in PER_SESSION_VARIABLES}
+    environment = {
+        name: value
+        for name, value in invocation.environ.items()
+        if name not in PER_SESSION_VARIABLES
+    }
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[:] = ["-c", path, str(listener), *invocation.flags]

@@ -128,10 +128,20 @@ class Asker:
         result: dict[str, Any] = response.json()
         return result
 
-    def mcp(self, era: str, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> httpx.Response:
+    def mcp(
+        self, era: str, method: str, params: Mapping[str, Any] | None = None, **headers: str
+    ) -> httpx.Response:
         """A request of this era on `POST /mcp`."""
-        body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
-        sent_headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": era}
+        body: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": method,
+            "params": dict(params or {}),
+        }
+        sent_headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": era,
+        }
         if era == MODERN:
             body["params"]["_meta"] = {
                 "io.modelcontextprotocol/protocolVersion": era,
@@ -148,7 +158,9 @@ class Asker:
 
     def tool(self, era: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The result of `tools/call`."""
-        result: dict[str, Any] = self.mcp(era, "tools/call", {"name": tool, "arguments": arguments}).json()["result"]
+        result: dict[str, Any] = self.mcp(
+            era, "tools/call", {"name": tool, "arguments": arguments}
+        ).json()["result"]
         return result
 
 
@@ -164,10 +176,14 @@ def listening(server: Server, token: str = TOKEN, *uris: str) -> socket.socket:
         request.headers.update(sent.headers)
         return httpx.Response(200, json={})
 
-    asker.http = httpx.Client(base_url=server.url, transport=httpx.MockTransport(catch), headers=asker.http.headers)
+    asker.http = httpx.Client(
+        base_url=server.url, transport=httpx.MockTransport(catch), headers=asker.http.headers
+    )
     asker.mcp(MODERN, "subscriptions/listen", params)
     connection = socket.create_connection(("127.0.0.1", server.port), 10)
-    lines = [f"{name}: {value}" for name, value in request.headers.items() if name != "content-length"]
+    lines = [
+        f"{name}: {value}" for name, value in request.headers.items() if name != "content-length"
+    ]
     head = "\r\n".join(["POST /mcp HTTP/1.1", *lines, f"content-length: {len(body[0])}", "", ""])
     connection.sendall(head.encode() + body[0])
     answer = b""

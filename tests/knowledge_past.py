@@ -8,7 +8,9 @@ from memory_server.kernel.lifecycle import Leaving
 from memory_server.knowledge.service import Knowledge
 
 
-async def cleaned(knowledge: Knowledge, *, dry_run: bool = False, by: str = "cleanup") -> list[Leaving]:
+async def cleaned(
+    knowledge: Knowledge, *, dry_run: bool = False, by: str = "cleanup"
+) -> list[Leaving]:
     """What a clean-up takes out of all places, or would."""
     leaving: list[Leaving] = []
     async for cleaned_place in knowledge.lifecycle.clean_up(dry_run=dry_run, by=by):
@@ -16,7 +18,9 @@ async def cleaned(knowledge: Knowledge, *, dry_run: bool = False, by: str = "cle
     return leaving
 
 
-async def restored(knowledge: Knowledge, copy: Path, *, overwrite: bool = False, dry_run: bool = False) -> int:
+async def restored(
+    knowledge: Knowledge, copy: Path, *, overwrite: bool = False, dry_run: bool = False
+) -> int:
     """How many entries come from a copy of the store, or would."""
     mode = "overwrite" if overwrite else "merge"
     added = 0

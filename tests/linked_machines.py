@@ -25,7 +25,9 @@ class Network:
     somewhere on the way there or back, or what was asked is said to the server once more; `slow` seconds are the most
     that a connection waits before it is carried, so that later ones overtake it."""
 
-    def __init__(self, port: int, rng: Random | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, port: int, rng: Random | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.target = port
         self._rng = rng or Random(0)
         self._tls = tls
@@ -49,7 +51,9 @@ class Network:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls))
+        server = self._loop.run_until_complete(
+            asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         self._loop.run_forever()
@@ -61,7 +65,9 @@ class Network:
         self._loop.run_until_complete(asyncio.sleep(0.05))  # what was closed is let go
         self._loop.close()
 
-    async def _connected(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+    async def _connected(
+        self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter
+    ) -> None:
         self.connections += 1
         with suppress(OSError, asyncio.CancelledError, asyncio.IncompleteReadError):
             await asyncio.sleep(self._rng.uniform(0, self.slow))
@@ -114,7 +120,9 @@ class Network:
 
 
 @contextmanager
-def network(port: int, rng: Random | None = None, tls: ssl.SSLContext | None = None) -> Iterator[Network]:
+def network(
+    port: int, rng: Random | None = None, tls: ssl.SSLContext | None = None
+) -> Iterator[Network]:
     proxy = Network(port, rng, tls)
     try:
         yield proxy
@@ -122,7 +130,9 @@ def network(port: int, rng: Random | None = None, tls: ssl.SSLContext | None = N
         proxy.end()
 
 
-def certificate(folder: Path, *, days: float = 1.0, name: str = "127.0.0.1") -> tuple[ssl.SSLContext, Path]:
+def certificate(
+    folder: Path, *, days: float = 1.0, name: str = "127.0.0.1"
+) -> tuple[ssl.SSLContext, Path]:
     """A certificate of one's own for this machine, which ends in so many days, and the file of its authority."""
     from ipaddress import ip_address
 
@@ -146,7 +156,11 @@ def certificate(folder: Path, *, days: float = 1.0, name: str = "127.0.0.1") -> 
     key_file = folder / "home.key"
     file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file, key_file)
@@ -162,7 +176,15 @@ def token_file(folder: Path, token: str = TOKEN) -> Path:
 
 def link(machine: Path, url: str, *flags: str) -> tuple[int, str, str]:
     """Link the data folder `machine`; its token is in the folder beside it."""
-    return in_process("--data-dir", str(machine), "link", url, "--token-file", str(token_file(machine.parent)), *flags)
+    return in_process(
+        "--data-dir",
+        str(machine),
+        "link",
+        url,
+        "--token-file",
+        str(token_file(machine.parent)),
+        *flags,
+    )
 
 
 def linked(machine: Path, url: str, *flags: str) -> Path:

@@ -26,7 +26,9 @@ class MemoryStore:
     `clock` gives milliseconds since 1970; history and archive are kept for `keep_ms`.
     """
 
-    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000, keep_ms: int = KEEP_MS) -> None:
+    def __init__(
+        self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000, keep_ms: int = KEEP_MS
+    ) -> None:
         self._clock = clock
         self._keep_ms = keep_ms
         self._commits: defaultdict[str, list[Commit]] = defaultdict(list)
@@ -34,14 +36,21 @@ class MemoryStore:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def update(
-        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+        self,
+        conversation_id: str,
+        decide: Decide[Result],
+        *,
+        by: str,
+        wait_seconds: float | None = None,
     ) -> tuple[Result, str | None]:
         lock = self._locks[conversation_id]
         try:
             async with asyncio.timeout(WAIT_SECONDS if wait_seconds is None else wait_seconds):
                 await lock.acquire()
         except TimeoutError as error:
-            raise LockTimeout(f"The conversation {conversation_id} is being written; try again.") from error
+            raise LockTimeout(
+                f"The conversation {conversation_id} is being written; try again."
+            ) from error
         try:
             state = self._states.get(conversation_id) or ConversationState(conversation_id)
             changes, result = decide(state)
@@ -50,7 +59,9 @@ class MemoryStore:
                 self._states[conversation_id] = state
                 apply(state, changes)
                 state.version += 1
-                self._commits[conversation_id].append(Commit(state.version, self._clock(), by, tuple(changes)))
+                self._commits[conversation_id].append(
+                    Commit(state.version, self._clock(), by, tuple(changes))
+                )
                 change = change_id(conversation_id, state.version)
             return result, change
         finally:
@@ -75,7 +86,9 @@ class MemoryStore:
         shown = [(commit, commit.changes[:most_changes]) for commit in page]
         return tuple(replace(c, changes=some, more=len(c.changes) - len(some)) for c, some in shown)
 
-    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+    async def archive(
+        self, conversation_id: str, *, newest: int | None = None
+    ) -> tuple[Archived, ...]:
         return archived(reversed(self._commits[conversation_id]), newest=newest)
 
     async def damaged(self, conversation_id: str) -> int:
@@ -93,7 +106,9 @@ class MemoryStore:
     async def expire(self, now_ms: int) -> None:
         """`compact` did it."""
 
-    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+    async def adopt(
+        self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]
+    ) -> bool:
         if conversation_id in self._states:
             return False
         self._states[conversation_id] = replace(

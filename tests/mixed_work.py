@@ -31,9 +31,13 @@ async def work(data_dir: Path, seed: int, count: int) -> None:
     rng = Random(seed)
     # Each process has its own idea of the time, some minutes off and not always going forward.
     store = JsonFileStore(
-        data_dir, lambda: NOW + rng.randrange(-DAY, DAY), StoreParameters(wait_seconds=60, idle_seconds=0.05)
+        data_dir,
+        lambda: NOW + rng.randrange(-DAY, DAY),
+        StoreParameters(wait_seconds=60, idle_seconds=0.05),
     )
-    parameters = Parameters(retention=RetentionParameters(always_kept=20, most_at_once=3, max_age_ms=DAY // 2))
+    parameters = Parameters(
+        retention=RetentionParameters(always_kept=20, most_at_once=3, max_age_ms=DAY // 2)
+    )
     around = Services(store, TableRunner(), parameters, lambda: NOW + rng.randrange(-DAY, DAY), rng)
     chat = Conversations(around).get("chat")
     question = [Message("user", f"{rng.choice(WORDS)} {rng.choice(WORDS)} {rng.random()}")]
@@ -49,14 +53,20 @@ async def work(data_dir: Path, seed: int, count: int) -> None:
             case 0 | 1 | 2 | 3:
                 change = (await chat.short_term.add([message])).change_id
             case 4:
-                change = (await chat.short_term.search([Message("user", rng.choice(WORDS))])).change_id
+                change = (
+                    await chat.short_term.search([Message("user", rng.choice(WORDS))])
+                ).change_id
             case 5:
                 change = (await chat.short_term.delete(f"{seed}-{rng.randrange(count)}")).change_id
             case 6 if ids:
                 with contextlib.suppress(MemoryNotFound):  # another process deleted it meanwhile
-                    change = (await chat.short_term.pin(rng.choice(ids), pinned=rng.random() < 0.5)).change_id
+                    change = (
+                        await chat.short_term.pin(rng.choice(ids), pinned=rng.random() < 0.5)
+                    ).change_id
             case 7:
-                change = (await chat.long_term.add(f"t{rng.randrange(3)}", f"p {seed}-{number}", "true")).change_id
+                change = (
+                    await chat.long_term.add(f"t{rng.randrange(3)}", f"p {seed}-{number}", "true")
+                ).change_id
             case 8:
                 removed = await chat.short_term.clean_up()
                 change = removed.change_id

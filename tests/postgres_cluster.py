@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
-_SETTINGS = ("max_connections=60", "shared_buffers=16MB", "max_wal_senders=4", "wal_level=replica", "fsync=on")
+PROGRAMS = sorted(
+    Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name)
+)
+_SETTINGS = (
+    "max_connections=60",
+    "shared_buffers=16MB",
+    "max_wal_senders=4",
+    "wal_level=replica",
+    "fsync=on",
+)
 
 
 class Cluster:
@@ -26,17 +34,44 @@ class Cluster:
         self.data = folder / f"data-{self.port}"
         self.log = folder / f"log-{self.port}"
         if copy_of is None:
-            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+            self._run(
+                "initdb",
+                "-D",
+                self.data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--no-sync",
+            )
         else:
             where = f"host=127.0.0.1 port={copy_of.port} user=postgres application_name=copy"
-            self._run("pg_basebackup", "-D", self.data, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", where)
+            self._run(
+                "pg_basebackup",
+                "-D",
+                self.data,
+                "-R",
+                "-X",
+                "stream",
+                "-c",
+                "fast",
+                "--no-sync",
+                "-d",
+                where,
+            )
 
     @property
     def url(self) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self, *settings: str) -> None:
-        where = f"port={self.port}", f"unix_socket_directories={self.folder}", "listen_addresses=127.0.0.1"
+        where = (
+            f"port={self.port}",
+            f"unix_socket_directories={self.folder}",
+            "listen_addresses=127.0.0.1",
+        )
         flags = " ".join(f"-c {setting}" for setting in (*_SETTINGS, *where, *settings))
         self._run("pg_ctl", "-D", self.data, "-l", self.log, "-o", flags, "-w", "-s", "start")
 
@@ -50,7 +85,13 @@ class Cluster:
     def _run(self, name: str, *words: object) -> None:
         command = [str(PROGRAMS[-1] / name), *map(str, words)]
         if os.getuid() == 0:
-            command = ["runuser", "-u", "postgres", "--", *command]  # the programs refuse to run as root
+            command = [
+                "runuser",
+                "-u",
+                "postgres",
+                "--",
+                *command,
+            ]  # the programs refuse to run as root
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, (name, done.stdout[-2000:], done.stderr[-2000:])
 

@@ -39,7 +39,9 @@ def erase(tenant: str) -> None:
 
 
 @contextmanager
-def entries_of_its_own(clock: Callable[[], int] = lambda: NOW, tenant: str = "", **more: Any) -> Iterator[Any]:
+def entries_of_its_own(
+    clock: Callable[[], int] = lambda: NOW, tenant: str = "", **more: Any
+) -> Iterator[Any]:
     from memory_server.storage.postgres.entries import PostgresEntries
 
     postgres()
@@ -49,9 +51,7 @@ def entries_of_its_own(clock: Callable[[], int] = lambda: NOW, tenant: str = "",
         erase(named)
 
 
-_READABLE = (
-    "select name from pg_tables, format('%I.%I', schemaname, tablename) name where has_table_privilege(name, 'select')"
-)
+_READABLE = "select name from pg_tables, format('%I.%I', schemaname, tablename) name where has_table_privilege(name, 'select')"
 _OURS = f"{_READABLE} and schemaname not in ('pg_catalog', 'information_schema')"
 
 

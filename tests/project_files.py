@@ -20,7 +20,16 @@ def project_files(root: Path = ROOT) -> list[Path]:
     hidden folder or in one of `MADE`."""
     if not (root / ".git").exists():
         return sorted(_files_of_a_copy(root))
-    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = [
+        "git",
+        "-C",
+        str(root),
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]
     listing = subprocess.run(command, check=True, capture_output=True).stdout.decode()
     names = listing.split("\0")[:-1]
     return sorted({root / name for name in names if (root / name).is_file()})

@@ -26,7 +26,9 @@ café CAFÉ straße STRASSE STRAẞE ß ẞ ſet Set K\u212a \u212ak \u212b å �
 OTHERS = ["zyx", "没有", "ｚ", "qq q", "", "ＺＺ", "\u019b", "Ქ", "zz", "沒有", "qx", "wv"]
 GLUES = [" ", " ", "", "\n", ",", "\u3000", "a", "日"]
 ROLES = ["user", "assistant", "system", "char", "other", "user", "assistant"]
-_TRADITIONAL = {folded(char): char for char in map(chr, range(0x4E00, 0xA000)) if folded(char) != char}
+_TRADITIONAL = {
+    folded(char): char for char in map(chr, range(0x4E00, 0xA000)) if folded(char) != char
+}
 
 # A rule in each block: `name:` and its alternatives between bars; `3*` says it three times. After the double bar are
 # the odd ones, which V8 refuses, or which needs.py does not understand. <name> is a rule, or a method of Chance. TAB,
@@ -173,14 +175,20 @@ class Chance:
         self.oddness = 0.0
         ways = [
             *({}, {"user": "Ann"}, {"user": {"name": "Ann"}, "odd": {"toString": 1}}, {"odd": []}),
-            *({"user": {"name": "小明"}, "char": "Ｃａｔ"}, {"user": {}, "char": {"name": "Robin"}}, {"char": 3}),
+            *(
+                {"user": {"name": "小明"}, "char": "Ｃａｔ"},
+                {"user": {}, "char": {"name": "Robin"}},
+                {"char": 3},
+            ),
         ]
         self.context: dict[str, Any] = {
             "messages": [self._message() for _ in range(dice.choice((1, 1, 2, 3, 5, 9, 18)))],
             "conversation_id": dice.choice(("default", "小明", "ann")),
             "participants": dice.choice(ways),
         }
-        self.last_fired = dice.choice((None, None, {"messages": dice.randrange(6), "ms": dice.randrange(6)}))
+        self.last_fired = dice.choice(
+            (None, None, {"messages": dice.randrange(6), "ms": dice.randrange(6)})
+        )
         day = datetime(2026, dice.choice((1, 2, 7, 12)), dice.choice((1, 15, 28)), tzinfo=UTC)
         self.now = day + timedelta(hours=dice.randrange(-20, 48), minutes=dice.randrange(60))
         contents = [message["content"] for message in self.context["messages"]]
@@ -191,7 +199,9 @@ class Chance:
 
     def _message(self) -> dict[str, Any]:
         dice = self.dice
-        content = dice.choice(("", " ", "，")).join(dice.choices(WORDS, k=dice.choice((0, 1, 2, 4, 8))))
+        content = dice.choice(("", " ", "，")).join(
+            dice.choices(WORDS, k=dice.choice((0, 1, 2, 4, 8)))
+        )
         if dice.random() < 0.2:
             content = self._disguised(content)
         if dice.random() < 0.002:
@@ -236,7 +246,9 @@ class Chance:
             case 4:
                 return "".join(_TRADITIONAL.get(char, char) for char in text)
             case 5:
-                return "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text)
+                return "".join(
+                    chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text
+                )
             case 6:
                 return self._disguised(text)
         return text
@@ -246,7 +258,9 @@ class Chance:
         form = self.dice.choice(("NFC", "NFD", "NFKD"))
         at = self.dice.randrange(len(text) + 1)
         sign = self.dice.choice(("", "\u00ad", "\u200b", "\u2060", "\ufe0f", "\u200d"))
-        return unicodedata.normalize(form, text[:at]) + sign + unicodedata.normalize(form, text[at:])
+        return (
+            unicodedata.normalize(form, text[:at]) + sign + unicodedata.normalize(form, text[at:])
+        )
 
     def literal(self) -> str:
         return self._quoted(self.word())
@@ -267,7 +281,11 @@ class Chance:
         return f"/{body or '(?:)'}/{self.grown('flags')}"
 
     def _arm(self) -> str:
-        parts = [f"\\{char}" if char in r"\^$.*+?()[]{}|/" else char for char in self.word() if " " <= char != "\u2028"]
+        parts = [
+            f"\\{char}" if char in r"\^$.*+?()[]{}|/" else char
+            for char in self.word()
+            if " " <= char != "\u2028"
+        ]
         parts.insert(self.dice.randrange(len(parts) + 1), self.grown("middle"))
         return self.grown("before") + "".join(parts) + self.grown("after")
 
@@ -294,7 +312,12 @@ class Chance:
         value = value if dice.random() < 0.5 else dice.randrange(32)
         now = f"new Date().{part}()"
         sign = dice.choice(("===", "===", "==", "!==", ">=", "<"))
-        forms = ("{now} {sign} {value}", "{value} === {now}", "[1, {value}].includes({now})", "{now} == '{value}'")
+        forms = (
+            "{now} {sign} {value}",
+            "{value} === {now}",
+            "[1, {value}].includes({now})",
+            "{now} == '{value}'",
+        )
         return dice.choice((*forms, forms[0], "new Date(0).getMonth() === {value}")).format(
             now=now, sign=sign, value=value
         )

@@ -26,7 +26,9 @@ class Balancer:
         for _ in range(20):
             node = self._nodes[next(self._next) % len(self._nodes)]
             try:
-                answer = client.post(f"{node.url}/v1/{tool}", json=body, headers={"authorization": f"Bearer {TOKEN}"})
+                answer = client.post(
+                    f"{node.url}/v1/{tool}", json=body, headers={"authorization": f"Bearer {TOKEN}"}
+                )
             except httpx.TransportError:
                 self.passed_over += 1
                 continue
@@ -38,7 +40,9 @@ class Balancer:
         raise AssertionError("no node answers")
 
 
-def use(nodes: list[Server], seconds: float, users: int, killed: Server | None = None) -> tuple[list[float], int, int]:
+def use(
+    nodes: list[Server], seconds: float, users: int, killed: Server | None = None
+) -> tuple[list[float], int, int]:
     """Users who each tell a turn and recall, again and again; times of the recalls, turns, and turns that are lost."""
     run = next(_RUNS)
     balancer = Balancer(nodes)
@@ -55,7 +59,10 @@ def use(nodes: list[Server], seconds: float, users: int, killed: Server | None =
                 turn_id = f"{chat}-{turn}"
                 question = f"In turn {turn} I planted {turn_id} apple trees in the garden"
                 answer = f"Apple trees of {turn_id} are noted."
-                messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+                messages = [
+                    {"role": "user", "content": question},
+                    {"role": "assistant", "content": answer},
+                ]
                 body = {"conversation_id": chat, "messages": messages, "turn_id": turn_id}
                 balancer.ask(client, "remember_turn", body)
                 turns.append((chat, turn_id))
@@ -80,7 +87,9 @@ def use(nodes: list[Server], seconds: float, users: int, killed: Server | None =
         for chat in {chat for chat, _ in turns}:
             living = [node for node in nodes if node is not killed]
             url = f"{living[0].url}/v1/get_memory_stats"
-            answer = client.post(url, json={"conversation_id": chat}, headers={"authorization": f"Bearer {TOKEN}"})
+            answer = client.post(
+                url, json={"conversation_id": chat}, headers={"authorization": f"Bearer {TOKEN}"}
+            )
             assert answer.status_code == 200, answer.text
             lost += sum(conversation == chat for conversation, _ in turns) - answer.json()["total"]
     return recalls, len(turns), lost

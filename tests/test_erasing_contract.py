@@ -119,7 +119,9 @@ async def note_with_another_tag(app: App, word: str) -> None:
 
 
 async def merged_note(app: App, word: str) -> None:
-    note = await app.knowledge.notes.remember("domain", "gone", f"{word} stood in a note that was deleted")
+    note = await app.knowledge.notes.remember(
+        "domain", "gone", f"{word} stood in a note that was deleted"
+    )
     await app.knowledge.notes.delete(note.entry.ref)
     await app.knowledge.notes.reindex()  # which sets a copy aside, and leaves deleted notes out
 
@@ -156,7 +158,9 @@ async def line_that_was_set_aside(app: App, word: str) -> None:
     if app.settings.store is not None:
         return  # a database has no lines that could be torn
     private = app.home.place / "torn" / ".memory-server"
-    history_files.set_aside(private, Sentence("it has no checksum"), data=f'{{"text": "a line with {word}')
+    history_files.set_aside(
+        private, Sentence("it has no checksum"), data=f'{{"text": "a line with {word}'
+    )
     history_files.keep_broken(private, "short-term-memory.json", f'[{{"text": "{word}"'.encode(), 0)
 
 
@@ -209,8 +213,16 @@ def test_no_face_denies_a_word_of_the_past_and_erasing_leaves_it_nowhere(
         assert status == 2, name
         assert "No memory or entry contains these words" in output, name
     if home.store is not None:
-        assert everywhere_one_of(list(WORDS.values())) == [], "the tables of PostgreSQL itself have none of the words"
-    for text in ("My aunt bakes bread", "the rule of some place", "Mention nothing", "Dr Who", "Miso"):
+        assert everywhere_one_of(list(WORDS.values())) == [], (
+            "the tables of PostgreSQL itself have none of the words"
+        )
+    for text in (
+        "My aunt bakes bread",
+        "the rule of some place",
+        "Mention nothing",
+        "Dr Who",
+        "Miso",
+    ):
         assert is_in_use(run, *text.split()), "what was corrected stays as it is now"
 
 
@@ -256,9 +268,13 @@ def test_a_former_text_that_was_erased_does_not_come_back_from_a_backup(
 
     async def fill() -> None:
         async with open_memory(home.data, settings=home.settings) as app:
-            note = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
+            note = await app.knowledge.notes.remember(
+                "domain", "rule", "the rule of Ploverton says nine"
+            )
             await app.memories.backups.make("b")
-            await app.knowledge.notes.edit(note.entry.ref, find="Ploverton", replacement="some place")
+            await app.knowledge.notes.edit(
+                note.entry.ref, find="Ploverton", replacement="some place"
+            )
 
     asyncio.run(fill())
     status, output = run("forget", "Ploverton", "--for-good", "--yes")
@@ -276,8 +292,12 @@ def test_a_former_text_that_was_erased_does_not_come_back_with_the_past_of_a_bac
 
     async def fill() -> None:
         async with open_memory(home.data, settings=home.settings) as app:
-            note = await app.knowledge.notes.remember("domain", "rule", "the rule of Ploverton says nine")
-            await app.knowledge.notes.edit(note.entry.ref, find="Ploverton", replacement="some place")
+            note = await app.knowledge.notes.remember(
+                "domain", "rule", "the rule of Ploverton says nine"
+            )
+            await app.knowledge.notes.edit(
+                note.entry.ref, find="Ploverton", replacement="some place"
+            )
             await app.memories.backups.make("b")
 
     asyncio.run(fill())
@@ -288,10 +308,14 @@ def test_a_former_text_that_was_erased_does_not_come_back_with_the_past_of_a_bac
     assert [path for path in home.places_of("Ploverton") if not path.startswith(backups)] == []
 
 
-def test_the_name_of_a_conversation_stays_and_is_said(home: Home, run: Callable[..., tuple[int, str]]) -> None:
+def test_the_name_of_a_conversation_stays_and_is_said(
+    home: Home, run: Callable[..., tuple[int, str]]
+) -> None:
     async def fill() -> None:
         async with open_memory(home.data, settings=home.settings) as app:
-            await app.conversation("Quxlantern-plans").short_term.add([Message("user", "We go to Quxlantern in May")])
+            await app.conversation("Quxlantern-plans").short_term.add(
+                [Message("user", "We go to Quxlantern in May")]
+            )
 
     asyncio.run(fill())
     status, output = run("forget", "Quxlantern", "--for-good", "--yes")
@@ -303,7 +327,9 @@ def test_the_name_of_a_conversation_stays_and_is_said(home: Home, run: Callable[
     assert "The words stay in" in output
 
 
-def test_what_a_tenant_has_is_not_denied_to_the_owner(home: Home, run: Callable[..., tuple[int, str]]) -> None:
+def test_what_a_tenant_has_is_not_denied_to_the_owner(
+    home: Home, run: Callable[..., tuple[int, str]]
+) -> None:
     run("remember", "The cat is called Miso")
     if home.store is not None:
         pytest.skip("these tests are a tenant themselves there")
@@ -320,7 +346,9 @@ def test_all_of_a_user_is_erased_where_only_the_history_is_left(
 ) -> None:
     async def fill() -> None:
         async with open_memory(home.data, settings=home.settings) as app:
-            await app.knowledge.sessions.add(SessionIds("zoe-grel"), "collects stamps", mode="direct")
+            await app.knowledge.sessions.add(
+                SessionIds("zoe-grel"), "collects stamps", mode="direct"
+            )
 
     asyncio.run(fill())
     assert run("forget", "--user", "zoe-grel", "--for-good", "--yes")[0] == 0
@@ -335,7 +363,11 @@ def test_a_page_that_was_made_of_notes_is_named_and_a_server_does_not_tell_of_pa
 ) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    run("call", "remember", json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 of Ploverton"}))
+    run(
+        "call",
+        "remember",
+        json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 of Ploverton"}),
+    )
     run("knowledge", "document")
     assert run("forget", "Ploverton", "--yes")[0] == 0
     status, output = run("forget", "Ploverton", "--for-good", "--yes")
@@ -344,7 +376,10 @@ def test_a_page_that_was_made_of_notes_is_named_and_a_server_does_not_tell_of_pa
     status, output = run("forget", "Ploverton", "--yes")
     assert "No memory or entry contains these words" in output, "other machines ask this too"
     run("knowledge", "document")
-    assert "No memory or entry contains these words" in run("forget", "Ploverton", "--for-good", "--yes")[1]
+    assert (
+        "No memory or entry contains these words"
+        in run("forget", "Ploverton", "--for-good", "--yes")[1]
+    )
 
 
 def test_a_search_removes_no_file_and_names_what_it_cannot_read(
@@ -375,8 +410,13 @@ def test_a_text_with_a_character_that_nobody_sees_is_found_and_is_the_same_text(
 
     async def are_erased() -> list[bool]:
         async with open_memory(home.data, settings=home.settings) as app:
-            texts = ("My keeper is Quxlantern, and nobody else", "my keeper is quxlan\u2060tern,  and nobody else")
-            again = [app.home.erased.holds([f"user: {text}"]) for text in (*texts, "My keeper is Miso")]
+            texts = (
+                "My keeper is Quxlantern, and nobody else",
+                "my keeper is quxlan\u2060tern,  and nobody else",
+            )
+            again = [
+                app.home.erased.holds([f"user: {text}"]) for text in (*texts, "My keeper is Miso")
+            ]
             # A version before this one counted the characters that nobody sees.
             key, _hashes = app.home.erased.known()
             old = "user: the spare key is under\u200b the pot"

@@ -125,7 +125,9 @@ class TestCatalogue:
         self, sentences_of_code: Catalog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(catalogues, "sentences", lambda: sentences_of_code)
-        assert not catalogues.troubles(), "run `make catalogues`, then write the Chinese in the .po file"
+        assert not catalogues.troubles(), (
+            "run `make catalogues`, then write the Chinese in the .po file"
+        )
 
     def test_what_is_built_says_the_same(self) -> None:
         file = catalogues.file_of()
@@ -207,14 +209,18 @@ counted(2, "memory")
         for call in code.marking_calls():
             if any(isinstance(text, ast.JoinedStr) for text in texts_of(call)):
                 lines.append(call.line)
-        assert [line for line in lines if not line.startswith("memory_server/serving/")] == [], "models read those"
+        assert [line for line in lines if not line.startswith("memory_server/serving/")] == [], (
+            "models read those"
+        )
 
     def test_each_sentence_gets_as_many_values_as_it_has_places(self, code: Code) -> None:
         wrong = []
         for call in code.marking_calls():
             is_counted = call.name == "n_"
             values = call.call.args[3 if is_counted else 1 :]
-            if call.name in ("N_", "padded") or any(isinstance(value, ast.Starred) for value in values):
+            if call.name in ("N_", "padded") or any(
+                isinstance(value, ast.Starred) for value in values
+            ):
                 continue
             for text in catalogues._texts(texts_of(call)[-1]):
                 if re.search(r"\{(char|user|failed|role)\b", text):
@@ -225,7 +231,9 @@ counted(2, "memory")
 
     def test_every_error_that_is_raised_with_a_template_is_known(self, code: Code) -> None:
         def holds_message(name: str) -> bool:
-            return any(base == "MessageError" or holds_message(base) for base in code.bases.get(name, ()))
+            return any(
+                base == "MessageError" or holds_message(base) for base in code.bases.get(name, ())
+            )
 
         raised = set()
         for call in code.calls:
@@ -272,19 +280,26 @@ class TestForeign:
         templates = set()
         for error in list_all_errors():
             template = re.sub(r"\{\w+\}", "{}", error["message_template_python"])
-            templates |= {template.replace("Input should", form) for form in ("it should", "should")}
+            templates |= {
+                template.replace("Input should", form) for form in ("it should", "should")
+            }
         assert {re.sub(r"\{\w+\}", "{}", text) for text in PYDANTIC} <= templates
 
     def test_v8_and_the_realm_have_the_sentences_of_the_catalogue(self) -> None:
         async def verdicts() -> Sequence[Verdict]:
             async with TriggerSandbox(workers=1) as sandbox:
-                return await sandbox.evaluate(list(TRIGGERS.values()), {"messages": []}, now=datetime.now(UTC), seed=1)
+                return await sandbox.evaluate(
+                    list(TRIGGERS.values()), {"messages": []}, now=datetime.now(UTC), seed=1
+                )
 
         assert set(TRIGGERS) == set(V8)
         for template, verdict in zip(TRIGGERS, asyncio.run(verdicts()), strict=True):
             assert isinstance(verdict, Failed)
             expression = re.sub(r"\\\{\w+\\\}", ".+", re.escape(template))
-            assert re.fullmatch(f"(SyntaxError: )?{expression}", verdict.message), (template, verdict)
+            assert re.fullmatch(f"(SyntaxError: )?{expression}", verdict.message), (
+                template,
+                verdict,
+            )
 
 
 TRIGGERS = {
@@ -358,7 +373,9 @@ class TestMessages:
     def test_an_error_keeps_its_template_and_values(self) -> None:
         error = InvalidInput("There is no change {change} yet; the newest is {newest}.", 7, 3)
         assert isinstance(error, MessageError)
-        assert error.sentence == Sentence("There is no change {change} yet; the newest is {newest}.", 7, 3)
+        assert error.sentence == Sentence(
+            "There is no change {change} yet; the newest is {newest}.", 7, 3
+        )
         with speaking("zh"):
             assert str(error) == "There is no change 7 yet; the newest is 3."
             assert str(error.sentence) == "还没有更改 7；最新的是 3。"
@@ -378,7 +395,9 @@ class TestMessages:
         assert texts == ["1 条记忆", "1 条记忆", "1 条记忆", "1 memory"]
         assert counted(1, "memory") == "1 memory"
 
-    @pytest.mark.parametrize(("number", "english"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])
+    @pytest.mark.parametrize(
+        ("number", "english"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")]
+    )
     def test_the_number_chooses_singular_or_plural(self, number: int, english: str) -> None:
         assert counted(number, "memory") == english
         verb = "is" if number == 1 else "are"
@@ -397,29 +416,49 @@ class TestTranslated:
 
     def test_a_sentence_within_a_sentence(self) -> None:
         error = InvalidInput("its checksum does not match")
-        text = _("The backup {name} cannot be used: {reason}. Nothing was changed; choose another backup.", "b", error)
+        text = _(
+            "The backup {name} cannot be used: {reason}. Nothing was changed; choose another backup.",
+            "b",
+            error,
+        )
         assert text == "备份 b 不能用：校验和不符。什么也没有改变；请选另一份备份。"
 
     def test_numbers_and_lists(self) -> None:
         assert counted(1, "memory") == counted(2, "memory").replace("2", "1") == "1 条记忆"
-        assert joined(", ", (counted(1, "memory"), counted(2, "conversation"))) == "1 条记忆、2 个对话"
+        assert (
+            joined(", ", (counted(1, "memory"), counted(2, "conversation"))) == "1 条记忆、2 个对话"
+        )
         assert "a: " + counted(1, "memory") + " (b)" == "a: 1 条记忆 (b)"
 
-    @pytest.mark.parametrize("name", ["note", "Nothing is broken.", "3 memories", "{0}", "work and play, home"])
+    @pytest.mark.parametrize(
+        "name", ["note", "Nothing is broken.", "3 memories", "{0}", "work and play, home"]
+    )
     def test_texts_of_users_stay(self, name: str) -> None:
         text = _("Nothing is stored in the conversation {id}.", name)
         assert text == f"对话 {name} 里什么也没有存。"
 
     def test_what_another_program_said(self) -> None:
-        assert foreign("SyntaxError: Unexpected token ';'") == "语法错误 SyntaxError：这里不该有 ';'"
+        assert (
+            foreign("SyntaxError: Unexpected token ';'") == "语法错误 SyntaxError：这里不该有 ';'"
+        )
         assert foreign("argument --count: expected one argument") == "参数 --count：需要一个值"
         assert foreign("[Errno 2] ") == "[Errno 2] "
 
     @pytest.mark.parametrize(
         "text",
         [
-            *("nobody ever said this", "nobody said {code: 5}", "{0}", "salt and pepper; no one", "no {x}, at least 3"),
-            *("Error: salt and pepper, at least 3 memories", "always true: no", "did you mean 'a'?"),
+            *(
+                "nobody ever said this",
+                "nobody said {code: 5}",
+                "{0}",
+                "salt and pepper; no one",
+                "no {x}, at least 3",
+            ),
+            *(
+                "Error: salt and pepper, at least 3 memories",
+                "always true: no",
+                "did you mean 'a'?",
+            ),
             "unrecognized arguments",
         ],
     )
@@ -434,7 +473,11 @@ class TestTranslated:
     @pytest.mark.parametrize(
         "text",
         [
-            *(": line  column  (char " * 1000 + "x", "SyntaxError: " * 2000 + "x", ": line  column  (char " * 45 + ")"),
+            *(
+                ": line  column  (char " * 1000 + "x",
+                "SyntaxError: " * 2000 + "x",
+                ": line  column  (char " * 45 + ")",
+            ),
             *("SyntaxError: " * 70 + "x", "invalid choice: " * 60, " (reading " * 90 + ")"),
         ],
     )
@@ -451,7 +494,11 @@ class TestTranslated:
 
     def test_an_escaped_message_has_no_control_characters(self) -> None:
         escaped = visible(
-            _("The backup {name} cannot be used: {problem}.", "a\x1b", InvalidInput("its checksum does not match"))
+            _(
+                "The backup {name} cannot be used: {problem}.",
+                "a\x1b",
+                InvalidInput("its checksum does not match"),
+            )
         )
         assert escaped == "备份 a\\x1b 不能用：校验和不符。"
         unread = clause(_("The settings file {path} cannot be read: {reason}.", Path("a\tb"), "x"))
@@ -479,19 +526,32 @@ class TestTranslated:
             commit_of({})
 
     def test_a_message_of_a_worker_is_translated_and_cannot_do_harm(self) -> None:
-        sentence = Sentence("always true: {said}", Sentence("a list is always true; ask for its length"))
+        sentence = Sentence(
+            "always true: {said}", Sentence("a list is always true; ask for its length")
+        )
         sent = json.loads(json.dumps(packed(sentence)))
         assert str(message(sent)) == "总是成立：列表总是真；请问它的长度"
         with speaking("en"):
             assert str(message(sent)) == "always true: a list is always true; ask for its length"
         numbers = "leaves out the first {number:g} messages; give {number:g} for the last ones"
-        for template, values in (("{a.__class__} {a:999999999}", {"a": "x"}), (numbers, {"number": "x"})):
+        for template, values in (
+            ("{a.__class__} {a:999999999}", {"a": "x"}),
+            (numbers, {"number": "x"}),
+        ):
             assert str(message(["English", template, values])) == "English"
-        assert str(message(["English", "always true: {said}", {"said": "never"}])) == "总是成立：never"
+        assert (
+            str(message(["English", "always true: {said}", {"said": "never"}])) == "总是成立：never"
+        )
         deep: Any = "x"
         for _level in range(9):
             deep = ["English", "always true: {said}", {"said": deep}]
-        for wrong in (deep, ["a", "b"], [1, "b", {}], ["a", "b", {"(.*)*": 1}], ["a", "b", {"c": None}]):
+        for wrong in (
+            deep,
+            ["a", "b"],
+            [1, "b", {}],
+            ["a", "b", {"(.*)*": 1}],
+            ["a", "b", {"c": None}],
+        ):
             with pytest.raises(ProtocolError):
                 message(wrong)
 
@@ -501,7 +561,9 @@ class TestTranslated:
 
     def test_argparse_speaks_too(self, capsys: pytest.CaptureFixture[str]) -> None:
         parser = Parser(prog="p")
-        parser.add_argument("--count", type=int, help="give up after so many seconds, without an error")
+        parser.add_argument(
+            "--count", type=int, help="give up after so many seconds, without an error"
+        )
         with pytest.raises(SystemExit):
             parser.parse_args(["--count", "x"])
         complaint = capsys.readouterr().err
@@ -513,12 +575,16 @@ class TestTranslated:
         parser = Parser(prog="p")
         parser.add_argument(
             "--x",
-            help=_("repair broken files: keep each of them aside as a whole, and continue from the last good state"),
+            help=_(
+                "repair broken files: keep each of them aside as a whole, and continue from the last good state"
+            ),
         )
         assert max(map(cells, parser.format_help().split("\n"))) < 80
 
 
-@pytest.mark.parametrize("damage", [None, b"", b"\xde\x12\x04\x95", 400], ids=["gone", "empty", "magic", "cut"])
+@pytest.mark.parametrize(
+    "damage", [None, b"", b"\xde\x12\x04\x95", 400], ids=["gone", "empty", "magic", "cut"]
+)
 def test_without_a_catalogue_everything_is_english_with_one_warning(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -533,7 +599,10 @@ def test_without_a_catalogue_everything_is_english_with_one_warning(
     monkeypatch.setattr(languages, "__file__", str(tmp_path / "__init__.py"))
     languages._catalogue.cache_clear()
     with speaking("zh"):
-        assert joined(", ", (counted(1, "memory"), foreign("Permission denied"))) == "1 memory, Permission denied"
+        assert (
+            joined(", ", (counted(1, "memory"), foreign("Permission denied")))
+            == "1 memory, Permission denied"
+        )
         assert _("error") == "error"
     languages._catalogue.cache_clear()
     (warning,) = capsys.readouterr().err.splitlines()
@@ -551,19 +620,25 @@ def test_english_costs_nothing() -> None:
 def test_what_a_prompt_waits_for_loads_no_messages() -> None:
     entrance = "memory_server.shared_process.entrance"
     seen = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {entrance}; print(*sys.modules)"
-    ended = subprocess.run([sys.executable, "-S", "-I", "-c", seen], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-S", "-I", "-c", seen], capture_output=True, text=True, timeout=60
+    )
     assert entrance in ended.stdout.split()
     assert not {"gettext", "languages", "re"} & set(ended.stdout.split())
 
 
-def test_a_command_is_chinese_where_the_reader_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_is_chinese_where_the_reader_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--language", "zh", "--data-dir", str(tmp_path / "d"), "show", "x"]) == 1
     assert "没有 id 或名字是 `x` 的记忆" in capsys.readouterr().err
     assert main(["--language", "en", "--data-dir", str(tmp_path / "d"), "show", "x"]) == 1
     assert "No memory has the id or name `x`" in capsys.readouterr().err
 
 
-def test_titles_of_tools_and_sizes_of_files_are_chinese_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_titles_of_tools_and_sizes_of_files_are_chinese_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--language", "zh", "tools"]) == 0
     titled = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" ")]
     assert titled
@@ -579,9 +654,13 @@ def test_titles_of_tools_and_sizes_of_files_are_chinese_too(tmp_path: Path, caps
     assert "bytes" not in out
 
 
-def test_the_setting_names_the_language_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_setting_names_the_language_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "s.toml").write_text('language = "zh"\n')
-    assert main(["--config", str(tmp_path / "s.toml"), "--data-dir", str(tmp_path / "d"), "list"]) == 0
+    assert (
+        main(["--config", str(tmp_path / "s.toml"), "--data-dir", str(tmp_path / "d"), "list"]) == 0
+    )
     assert "里还没有对话。" in capsys.readouterr().out
 
 
@@ -630,7 +709,9 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("trigger", CHECKED)
-def test_errors_and_warnings_of_triggers_are_chinese_too(complaints: dict[str, str], trigger: str) -> None:
+def test_errors_and_warnings_of_triggers_are_chinese_too(
+    complaints: dict[str, str], trigger: str
+) -> None:
     assert CHECKED[trigger] in complaints[trigger]
 
 
@@ -667,7 +748,9 @@ def test_memories_are_never_translated(tmp_path: Path, capsys: pytest.CaptureFix
     assert "，在 note 里" in output_of("search", "broken")
 
 
-def test_words_that_nobody_knows_are_shown_as_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_nobody_knows_are_shown_as_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def output_of(*command: str) -> str:
         main(["--language", "zh", "--data-dir", str(tmp_path / "d"), "-c", "note", *command])
         return "".join(capsys.readouterr())
@@ -684,7 +767,9 @@ def test_explain_is_chinese_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFix
 
     output_of("remember", "我的猫叫小白，它喜欢鱼。")
     output = output_of("explain", "小白", "--ask", "小白喜欢什么？")
-    assert not re.findall(r"[A-Za-z]{2,}", re.sub(r"[0-9a-f]{16}|note|user|search_memories|id", "", output)), output
+    assert not re.findall(
+        r"[A-Za-z]{2,}", re.sub(r"[0-9a-f]{16}|note|user|search_memories|id", "", output)
+    ), output
 
 
 @pytest.mark.anyio
@@ -705,7 +790,9 @@ async def test_a_program_says_errors_and_receipts_in_the_language_of_its_reader(
         english = await receipt_line(memory)
         with language("zh"):
             chinese = await receipt_line(memory)
-        assert english.startswith("The trigger cannot work and was not stored: match_key is not defined")
+        assert english.startswith(
+            "The trigger cannot work and was not stored: match_key is not defined"
+        )
         assert english.endswith("score")
         assert chinese.startswith("触发器无法运行，没有存入：match_key 没有定义")
         assert chinese.endswith(" 得分")
@@ -725,7 +812,9 @@ PLAIN = sorted(
 
 
 @given(st.lists(st.sampled_from(PLAIN), min_size=1, max_size=4), st.sampled_from(["en", "zh"]))
-def test_whatever_is_made_of_messages_is_in_the_language_of_its_context(templates: list[str], name: str) -> None:
+def test_whatever_is_made_of_messages_is_in_the_language_of_its_context(
+    templates: list[str], name: str
+) -> None:
     expected = templates
     if name == "zh":
         expected = [str(CATALOGUE.get(template).string) for template in templates]

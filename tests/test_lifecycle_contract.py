@@ -174,7 +174,9 @@ async def test_an_item_is_found_by_words_of_its_text_and_by_its_id(engine: Engin
     assert await engine.past.find(Sought(("grow",), ids=(pears.id,))) == [pears]
 
 
-async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_only_there(engine: Engine) -> None:
+async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_only_there(
+    engine: Engine,
+) -> None:
     await engine.store("apples grow here")
     [item] = await engine.past.find(Sought())
     assert not item.archived
@@ -208,9 +210,16 @@ async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
         await app.knowledge.sessions.add(SessionIds("bob"), "apples are green", mode="direct")
         families_and_places: set[tuple[str, str]] = set()
         for engine in app.memories.engines:
-            families_and_places |= {(item.family, item.place) for item in await engine.find(Sought(("apples",)))}
+            families_and_places |= {
+                (item.family, item.place) for item in await engine.find(Sought(("apples",)))
+            }
         places = ("triggers", "小明"), ("sessions", "sessions/alice"), ("sessions", "sessions/bob")
-        others = ("memories", "小明"), ("notes", "notes"), ("refs", "refs/short-term"), ("layers", "layers/project")
+        others = (
+            ("memories", "小明"),
+            ("notes", "notes"),
+            ("refs", "refs/short-term"),
+            ("layers", "layers/project"),
+        )
         assert families_and_places == {*places, *others}
         knowledge = app.memories.engines[1]
         [fact] = await knowledge.find(Sought(user="alice"))
@@ -220,7 +229,9 @@ async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
         assert await app.memories.engines[0].find(Sought(user="alice")) == []
 
 
-async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_one_undo(engine: Engine) -> None:
+async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_one_undo(
+    engine: Engine,
+) -> None:
     for text in ("apples grow here", "pears grow there", "stones do not"):
         await engine.store(text)
     engines = engine.app.memories.engines
@@ -229,7 +240,9 @@ async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_
     assert change is not None
     assert await engine.texts() == ["stones do not"]
     assert await engine.past.find(Sought(("grow",))) == []
-    assert [item.id for item in await engine.past.find(Sought(("grow",), archived=True))] == [item.id for item in meant]
+    assert [item.id for item in await engine.past.find(Sought(("grow",), archived=True))] == [
+        item.id for item in meant
+    ]
     newest, *_ = await engine.past.history()
     assert newest.by == f"forget {change}"
     assert await forgetting.forget(engines, meant) is None, "twice is once"
@@ -256,7 +269,9 @@ async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
         assert change is not None
         assert (await forgetting.undo(engines, change, by="undo")).steps
         after = (await forgetting.find(engines, ["apples"], Sought()))[0]
-        assert {(item.family, item.id) for item in after} == {(item.family, item.id) for item in before}
+        assert {(item.family, item.id) for item in after} == {
+            (item.family, item.id) for item in before
+        }
 
 
 async def erased(app: App, *words: str) -> None:
@@ -274,7 +289,9 @@ async def test_what_is_erased_is_in_no_store_and_no_undo_brings_it_back(engine: 
     await engine.delete("apples grow here")
     await erased(engine.app, "apples")
     assert await engine.texts() == ["pears grow there"]
-    assert [item.text for item in await engine.past.find(Sought(archived=None)) if "apples" in item.text] == []
+    assert [
+        item.text for item in await engine.past.find(Sought(archived=None)) if "apples" in item.text
+    ] == []
     history = await engine.past.history()
     assert stored in {change.id for change in history}, "the versions stay"
     assert "apples" not in repr(history)
@@ -323,7 +340,9 @@ async def erased_but_in_backups(app: App, *words: str) -> None:
     assert {path.parent for path in app.home.holding(erasure)} == {app.home.backups.folder}
 
 
-async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_not_at_all(engine: Engine) -> None:
+async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_not_at_all(
+    engine: Engine,
+) -> None:
     backups = backups_of(engine.app)
     folder = engine.app.home.backups
     await engine.store("apples grow here")
@@ -358,7 +377,9 @@ async def test_what_another_memory_says_too_stays_there(engine: Engine) -> None:
 
 
 def erasure_without_more(erasure: Erasure) -> Erasure:
-    items = tuple(replace(item, aliases=(), also=(), said=(), other_words=()) for item in erasure.items)
+    items = tuple(
+        replace(item, aliases=(), also=(), said=(), other_words=()) for item in erasure.items
+    )
     return replace(erasure, items=items)
 
 
@@ -505,7 +526,9 @@ async def test_a_backup_whose_knowledge_is_damaged_changes_nothing(tmp_path: Pat
                 await app.memories.backups.restore("one", mode)  # type: ignore[arg-type]
         assert await chat.past.history() == before
         assert await noted.texts() == ["pears grow there"]
-        assert [row.place for row in await app.memories.backups.restore("one", only="小明")] == ["小明"]
+        assert [row.place for row in await app.memories.backups.restore("one", only="小明")] == [
+            "小明"
+        ]
 
 
 async def test_a_backup_that_is_deleted_before_its_restore_changes_nothing_and_during_it_stays(
@@ -565,7 +588,9 @@ async def test_the_history_says_where_if_there_are_several_places(
     async with open_memory(tmp_path) as app:
         for chat, count in (("old", 2), ("new", 3)):
             for number in range(count):
-                await app.conversation(chat).short_term.add([Message("user", f"apples of the {number}. tree")])
+                await app.conversation(chat).short_term.add(
+                    [Message("user", f"apples of the {number}. tree")]
+                )
     monkeypatch.setattr("sys.stdout.isatty", lambda: False, raising=False)
 
     def printed(*flags: str) -> str:

@@ -42,23 +42,46 @@ def test_this_machine_may_be_asked(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["0.0.0.0", "10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1%eth0", "elsewhere"]
+    "host",
+    ["0.0.0.0", "10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1%eth0", "elsewhere"],
 )
 def test_no_other_machine_may_be_asked(host: str) -> None:
     assert not is_loopback(host)
 
 
-def test_a_test_whose_program_copes_with_the_refusal_fails_with_one_sentence(tmp_path: Path) -> None:
+def test_a_test_whose_program_copes_with_the_refusal_fails_with_one_sentence(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_it.py").write_text(
         "import contextlib, socket\n"
         "def test_it():\n"
         "    with contextlib.suppress(OSError):\n"
         f"        socket.create_connection(({ELSEWHERE!r}, 80))\n"
     )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    flags = ("-q", "-p", "conftest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-c", os.devnull)
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
+    }
+    flags = (
+        "-q",
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:schemathesis",
+        "-c",
+        os.devnull,
+    )
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *flags, "--basetemp", tmp_path / "base", tmp_path / "test_it.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *flags,
+            "--basetemp",
+            tmp_path / "base",
+            tmp_path / "test_it.py",
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -66,7 +89,9 @@ def test_a_test_whose_program_copes_with_the_refusal_fails_with_one_sentence(tmp
         env=environment | {"PYTHONPATH": str(Path(__file__).parent)},
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    sentence = f"A test opens no connection to another machine, but this one tried {ELSEWHERE} port 80"
+    sentence = (
+        f"A test opens no connection to another machine, but this one tried {ELSEWHERE} port 80"
+    )
     assert sentence in ran.stdout
     assert "1 passed, 1 error" in ran.stdout
 

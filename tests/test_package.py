@@ -33,7 +33,14 @@ def modules() -> list[str]:
 
 def in_a_new_process(code: str, cwd: Path) -> str:
     """Standard output of `code` in an interpreter of its own, which must not write to standard error."""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, check=False, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+        timeout=60,
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
     return ran.stdout
@@ -64,10 +71,14 @@ def test_the_public_names_are_these() -> None:
 
 def test_imports_for_types_obey_the_ports_too() -> None:
     """import-linter passes over imports under TYPE_CHECKING, in all contracts at once."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    (ports,) = (contract for contract in contracts if contract["name"].startswith("rooms below the app do not know"))
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
+    (ports,) = (
+        contract
+        for contract in contracts
+        if contract["name"].startswith("rooms below the app do not know")
+    )
     forbidden = tuple(ports["forbidden_modules"])
     looked = 0
     for room in ports["source_modules"]:
@@ -100,8 +111,14 @@ print(json.dumps([threading.active_count(), dict(os.environ) == before, os.listd
             "memory_server.cli.parser",
             ["mcp", "pydantic", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"],
         ),
-        ("memory_server.app", ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer", "tree_sitter"]),
-        ("memory_server.tools", ["mcp", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"]),
+        (
+            "memory_server.app",
+            ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer", "tree_sitter"],
+        ),
+        (
+            "memory_server.tools",
+            ["mcp", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"],
+        ),
         ("memory_server.config", ["pydantic", "nlp", "asyncio", "tomllib", "platformdirs"]),
         ("sandbox.cli", ["asyncio", "py_mini_racer", "tree_sitter", "rich", "memory_server"]),
         ("sandbox", ["py_mini_racer", "asyncio", "tree_sitter", "memory_server"]),
@@ -109,7 +126,9 @@ print(json.dumps([threading.active_count(), dict(os.environ) == before, os.listd
     ],
 )
 def test_quick_modules_do_not_load_heavy_ones(tmp_path: Path, quick: str, heavy: list[str]) -> None:
-    code = f"import sys, json, {quick}; print(json.dumps(sorted(set({heavy!r}) & set(sys.modules))))"
+    code = (
+        f"import sys, json, {quick}; print(json.dumps(sorted(set({heavy!r}) & set(sys.modules))))"
+    )
     assert json.loads(in_a_new_process(code, tmp_path)) == []
 
 
@@ -128,7 +147,9 @@ def test_the_version_has_the_commit_of_a_clone_only(tmp_path: Path) -> None:
     assert commit_of_clone(tmp_path / "inside") is None
 
 
-def test_a_wheel_says_its_commit_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_says_its_commit_by_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(version, "__file__", str(tmp_path / "version.py"))
     assert version.version_line() == f"memory-server {version.__version__}"
     (tmp_path / version.COMMIT_FILE).write_text("abc1234\n", encoding="ascii")
@@ -142,6 +163,9 @@ def test_typing_information_is_shipped() -> None:
 
 def test_no_module_is_longer_than_500_lines() -> None:
     paths = [path for package in PACKAGES for path in Path(package.__path__[0]).rglob("*.[pj][ys]")]
-    lines = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in paths
+    }
     assert len(lines) > 300
     assert {name: count for name, count in lines.items() if count > 500} == {}

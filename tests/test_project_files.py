@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from project_files import ROOT, project_files
 
-MADE = (".venv/a.md", ".venv-demo/lib/a.md", "tests/clients/node_modules/a.md", "dist/a.md", "a/__pycache__/a.md")
+MADE = (
+    ".venv/a.md",
+    ".venv-demo/lib/a.md",
+    "tests/clients/node_modules/a.md",
+    "dist/a.md",
+    "a/__pycache__/a.md",
+)
 
 
 @pytest.mark.parametrize("checkout", [True, False])
@@ -34,11 +40,19 @@ def test_no_test_walks_the_whole_clone_by_itself() -> None:
         if "ROOT" not in text or not any(name in text for name in ("rglob", "walk")):
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Attribute) and node.attr in ("rglob", "walk") and ast.unparse(node.value) == "ROOT":
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr in ("rglob", "walk")
+                and ast.unparse(node.value) == "ROOT"
+            ):
                 walkers.add(path.relative_to(ROOT).as_posix())
     assert walkers == set()
 
 
 def test_ci_does_what_a_newcomer_does_in_one_clone() -> None:
     lines = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if line.startswith("make ")] == ["make demo", "make check", "make test"]
+    assert [line for line in lines if line.startswith("make ")] == [
+        "make demo",
+        "make check",
+        "make test",
+    ]

@@ -58,7 +58,9 @@ class Chance:
             return word
         full = "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in word)
         apart = unicodedata.normalize("NFD", full)
-        return "".join(HALF_WIDTH.get(char, char) for char in apart.replace("\u3099", "ﾞ").replace("\u309a", "ﾟ"))
+        return "".join(
+            HALF_WIDTH.get(char, char) for char in apart.replace("\u3099", "ﾞ").replace("\u309a", "ﾟ")
+        )
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -68,7 +70,9 @@ async def test_what_looks_the_same_is_the_same(seed: int, tmp_path: Path, elsewh
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100, 150))
-async def test_what_looks_the_same_is_the_same_in_a_thousand_texts(seed: int, tmp_path: Path, elsewhere: None) -> None:
+async def test_what_looks_the_same_is_the_same_in_a_thousand_texts(
+    seed: int, tmp_path: Path, elsewhere: None
+) -> None:
     await _live(Chance(Random(seed)), 20, tmp_path)
 
 
@@ -93,10 +97,14 @@ def _alike(word: str, other_word: str) -> bool:
 async def _store(app: App, word: str, chance: Chance) -> None:
     conversation = app.conversation()
     yesterday = app.clock() - 86_400_000
-    await conversation.short_term.add([Message("user", f"Remember {chance.look(word)} please", yesterday)])
+    await conversation.short_term.add(
+        [Message("user", f"Remember {chance.look(word)} please", yesterday)]
+    )
     trigger = f"match_keys(context.messages, ['{chance.look(word)}']) > 0"
     await conversation.long_term.add(f"warn {word}", f"WARN {chance.look(word)}", trigger)
-    await app.knowledge.notes.remember("domain", f"about {word}", f"It says {chance.look(word)} here")
+    await app.knowledge.notes.remember(
+        "domain", f"about {word}", f"It says {chance.look(word)} here"
+    )
 
 
 async def _faults_of(app: App, word: str, chance: Chance) -> list[str]:
@@ -109,10 +117,18 @@ async def _faults_of(app: App, word: str, chance: Chance) -> list[str]:
 
     look = chance.look(word)
     messages = [Message("user", f"Tell me of {look}")]
-    recall = (await app.conversation().short_term.search(messages, asked=True, reinforce=False)).recall
-    expect(any(_holds(item.memory.text, word) for item in (*recall.top, *recall.next)), "recall", look)
+    recall = (
+        await app.conversation().short_term.search(messages, asked=True, reinforce=False)
+    ).recall
+    expect(
+        any(_holds(item.memory.text, word) for item in (*recall.top, *recall.next)), "recall", look
+    )
     activation = await app.conversation().long_term.search(messages)
-    expect(any(shelved.memory.name == f"warn {word}" for shelved in activation.activated), "trigger", look)
+    expect(
+        any(shelved.memory.name == f"warn {word}" for shelved in activation.activated),
+        "trigger",
+        look,
+    )
 
     look = chance.look(word)
     filtered, _ = await app.conversation().insight.search(MemoryFilter(), keywords=[look])

@@ -7,7 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from memory_server.conversations.ports import Trial
-from sandbox import CheckReport, Failed, Fired, PatternError, Problem, Quiet, RunReport, TriggerRecord, Verdict
+from sandbox import (
+    CheckReport,
+    Failed,
+    Fired,
+    PatternError,
+    Problem,
+    Quiet,
+    RunReport,
+    TriggerRecord,
+    Verdict,
+)
 
 VERDICTS: dict[str, Verdict] = {
     "true": Fired(1),
@@ -16,7 +26,9 @@ VERDICTS: dict[str, Verdict] = {
     "loop": Failed("timeout", "it ran longer than 1 s", None, None, 1),
 }
 REPORTS: dict[str, CheckReport] = {
-    "syntax": CheckReport((Problem("syntax", "Unexpected token ')'", 2, 7, "  f())\n      ^"),), ()),
+    "syntax": CheckReport(
+        (Problem("syntax", "Unexpected token ')'", 2, 7, "  f())\n      ^"),), ()
+    ),
     "nowhere": CheckReport((Problem("timeout", "it ran longer than 1 s", None, None, ""),), ()),
     "risky": CheckReport((), (Problem("thrown", "user is undefined", 1, 5, ""),)),
 }
@@ -51,9 +63,15 @@ class TableRunner:
         self._note(context, now, seed)
         return REPORTS.get(source, CheckReport((), ()))
 
-    async def try_out(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> Trial:
+    async def try_out(
+        self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> Trial:
         self._note(context, now, seed)
-        return Trial(RunReport(VERDICTS.get(source, Quiet(1)), ()), (), REPORTS.get(source, CheckReport((), ())))
+        return Trial(
+            RunReport(VERDICTS.get(source, Quiet(1)), ()),
+            (),
+            REPORTS.get(source, CheckReport((), ())),
+        )
 
     async def words_of(self, sources: Sequence[str]) -> Sequence[Sequence[str]]:
         return [()] * len(sources)

@@ -18,7 +18,9 @@ CONVERSATIONS = 3
 def turn_of(name: str, number: int) -> tuple[str, str]:
     """The conversation of a turn, and its text. The last conversation is that of all machines."""
     kind = number % CONVERSATIONS
-    return ("both" if kind == CONVERSATIONS - 1 else f"{name}{kind}"), f"{name} said turn number {number:05}."
+    return (
+        "both" if kind == CONVERSATIONS - 1 else f"{name}{kind}"
+    ), f"{name} said turn number {number:05}."
 
 
 def tell(data: Path, name: str, count: int) -> None:
@@ -27,7 +29,16 @@ def tell(data: Path, name: str, count: int) -> None:
     begin = len(record.read_bytes()) if record.exists() else 0
     for number in range(begin, count):
         conversation, text = turn_of(name, number)
-        command = ["--data-dir", str(data), "-c", conversation, "remember", text, "--turn", f"{name}-{number}"]
+        command = [
+            "--data-dir",
+            str(data),
+            "-c",
+            conversation,
+            "remember",
+            text,
+            "--turn",
+            f"{name}-{number}",
+        ]
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         if main(command) != 0:
             raise SystemExit(1)

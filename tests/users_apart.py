@@ -43,12 +43,19 @@ class World:
         star = {"agent_id": choose([agent, "*"]), "run_id": choose([run, "*"])}
         actions: dict[str, dict[str, Any]] = {
             "memory_add": ids
-            | {"messages": f"{words} mark-{USERS.index(user)}-mark", "mode": choose(["direct", "inference"])},
+            | {
+                "messages": f"{words} mark-{USERS.index(user)}-mark",
+                "mode": choose(["direct", "inference"]),
+            },
             "memory_search": ids
             | star
-            | {"query": choose([words, "mark", "->"]), "search_type": choose(["text", "hybrid", "vector"])},
+            | {
+                "query": choose([words, "mark", "->"]),
+                "search_type": choose(["text", "hybrid", "vector"]),
+            },
             "memory_get_all": ids | star,
-            "memory_update": ids | {"memory_id": target, "data": f"{words} mark-{USERS.index(user)}-mark"},
+            "memory_update": ids
+            | {"memory_id": target, "data": f"{words} mark-{USERS.index(user)}-mark"},
             "memory_delete": ids | {"memory_id": target},
             "memory_delete_all": ids | {"confirm": self.random.random() < 0.1},
             "memory_get_history": ids | star,
@@ -78,7 +85,8 @@ class World:
         seen = [
             n
             for n, who in self.held.items()
-            if who[0] == user and self._fits(who, arguments.get("agent_id"), arguments.get("run_id"))
+            if who[0] == user
+            and self._fits(who, arguments.get("agent_id"), arguments.get("run_id"))
         ]
         match tool:
             case "memory_add":
@@ -98,7 +106,9 @@ class World:
             case "memory_search":
                 self.leaks += [memory for memory in result["memories"] if memory["id"] not in seen]
 
-    def _fits(self, who: tuple[str, str | None, str | None], agent: str | None, run: str | None) -> bool:
+    def _fits(
+        self, who: tuple[str, str | None, str | None], agent: str | None, run: str | None
+    ) -> bool:
         return agent in (None, "*", who[1]) and run in (None, "*", who[2])
 
     def _look(self, user: str, text: str) -> None:

@@ -104,12 +104,16 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 @asynccontextmanager
 async def opened(folder: Path, **more: Any) -> AsyncIterator[Page]:
     """The page of a folder, at `NOW`."""
-    settings = Settings(data_dir=folder, timezone="UTC", now=datetime.fromisoformat(NOW), conversation=CHAT, **more)
+    settings = Settings(
+        data_dir=folder, timezone="UTC", now=datetime.fromisoformat(NOW), conversation=CHAT, **more
+    )
     async with App(settings.with_flashbacks(0), session=Session("s")) as app:
         site = site_of(app)
         gate = OneTimeLink(Principal(None, ALL))
         transport = httpx.ASGITransport(app=page_app(lambda _scope: site, gate, LOOPBACK))
-        async with httpx.AsyncClient(transport=transport, base_url=f"{SERVER}{gate.base}") as client:
+        async with httpx.AsyncClient(
+            transport=transport, base_url=f"{SERVER}{gate.base}"
+        ) as client:
             answer = await client.get(f"{SERVER}{gate.door}", params={"key": gate.key})
             assert answer.status_code == 303
             assert answer.headers["location"] == f"{gate.base}/"
@@ -122,7 +126,9 @@ async def remember(app: App, *texts: str, name: str | None = None, chat: str = C
     for number, text in enumerate(texts):
         at = app.clock() - 86_400_000 - (len(texts) - number) * 3_600_000
         answer = Message("assistant", "记下了。", at + 1_000, name)
-        done = await app.conversation(chat).short_term.add([Message("user", text, at, name), answer])
+        done = await app.conversation(chat).short_term.add(
+            [Message("user", text, at, name), answer]
+        )
         ids.append(done.memory.id)
     return ids
 
@@ -135,7 +141,11 @@ async def ask(app: App, text: str, **asker: str) -> Mapping[str, Any]:
     from memory_server.tools.turn import recall_turn
 
     call_of_asker = replace(app.call, asker={"by": "hook", "client": "Claude Code", **asker})
-    await call(recall_turn, call_of_asker, {"messages": [{"role": "user", "content": text}], "conversation_id": CHAT})
+    await call(
+        recall_turn,
+        call_of_asker,
+        {"messages": [{"role": "user", "content": text}], "conversation_id": CHAT},
+    )
     line: Mapping[str, Any] = app.recalls.found()[-1].line
     return line
 

@@ -58,7 +58,9 @@ def places(config: Mapping[str, Any], platform: str, sender: str, group: str, pe
 
     def named(kind: str, whose: str) -> str:
         return _bounded(
-            f"{platform}/{kind}/{whose}" + (f"/{persona}" if persona and config["per_persona"] else ""), 256
+            f"{platform}/{kind}/{whose}"
+            + (f"/{persona}" if persona and config["per_persona"] else ""),
+            256,
         )
 
     private, public, mark = named("user", sender), named("public", sender), f"{platform}/{sender}/"
@@ -74,7 +76,11 @@ class MemoryServerPlugin(Star):
         super().__init__(context, config)
         self.config = config
         self.memory = MemoryClient(
-            config["command"], config["url"], config["token"], config["seconds"], warn=logger.warning
+            config["command"],
+            config["url"],
+            config["token"],
+            config["seconds"],
+            warn=logger.warning,
         )
         self._resets: dict[str, int] = {}
         self._paused: set[str] = set()
@@ -102,15 +108,23 @@ class MemoryServerPlugin(Star):
         talk, text = await self._talk(event), event.message_str.strip()
         has_memory = talk is not None and talk.person not in self._paused and text
         tools = req.func_tool
-        if tools and not (has_memory and self.config["recall_tool"]) and _is_ours(tools.get_tool(_TOOL)):
+        if (
+            tools
+            and not (has_memory and self.config["recall_tool"])
+            and _is_ours(tools.get_tool(_TOOL))
+        ):
             tools.remove_tool(_TOOL)
         if talk is None or not has_memory:
             return
         cid = req.conversation.cid if req.conversation else ""
-        session = f"{cid or event.unified_msg_origin}#{self._resets.get(event.unified_msg_origin, 0)}"
+        session = (
+            f"{cid or event.unified_msg_origin}#{self._resets.get(event.unified_msg_origin, 0)}"
+        )
         event.set_extra("memory_session", session)
         name = self._name_of(event)
-        before = [{"role": one["role"], "content": said} for one in req.contexts if (said := _said(one))][-_BEFORE:]
+        before = [
+            {"role": one["role"], "content": said} for one in req.contexts if (said := _said(one))
+        ][-_BEFORE:]
         asked = {
             "messages": [*before, {"role": "user", "content": text, "name": name}],
             "conversation_id": talk.stored[0],
@@ -154,7 +168,11 @@ class MemoryServerPlugin(Star):
         """Store the turn, without anybody waiting for it."""
         session = event.get_extra("memory_session")
         if session and resp.role == "assistant" and resp.completion_text:
-            answer = {"role": "assistant", "content": resp.completion_text, "name": self._bot_name()}
+            answer = {
+                "role": "assistant",
+                "content": resp.completion_text,
+                "name": self._bot_name(),
+            }
             await self._store(event, session, answer)
 
     @filter.event_message_type(filter.EventMessageType.GROUP_MESSAGE)
@@ -177,7 +195,11 @@ class MemoryServerPlugin(Star):
         _command, verb, words = (*event.message_str.split(None, 2), "", "")[:3]
         talk, action = await self._talk(event), _VERBS.get(verb)
         try:
-            answer = await getattr(self, f"_{action}")(event, talk, words.strip()) if action and talk else None
+            answer = (
+                await getattr(self, f"_{action}")(event, talk, words.strip())
+                if action and talk
+                else None
+            )
         except MemoryFailed as error:
             answer = self._say("failed", error)
         yield event.plain_result(answer or self._say("help"))
@@ -192,13 +214,23 @@ class MemoryServerPlugin(Star):
 
     async def _listed(self, talk: Talk, asked: dict[str, Any]) -> str:
         # Only this chat's own conversation: a command in a group shows nothing of a private talk to anybody.
-        asked |= {"conversation_id": talk.stored[0], "scope": "conversation", "memory_type": "short_term"}
+        asked |= {
+            "conversation_id": talk.stored[0],
+            "scope": "conversation",
+            "memory_type": "short_term",
+        }
         found = await self.memory.call("search_memories", {**asked, "limit": _SHOWN})
         rows = [f"· {_when(one['timestamp'])} {_line(one['text'])}" for one in found["results"]]
-        return "\n".join([self._say("listed", found["total_found"]), *rows]) if rows else self._say("nothing")
+        return (
+            "\n".join([self._say("listed", found["total_found"]), *rows])
+            if rows
+            else self._say("nothing")
+        )
 
     async def _forget(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
-        shown_before = self._to_forget.pop(talk.person, [])  # what was shown last counts, or nothing
+        shown_before = self._to_forget.pop(
+            talk.person, []
+        )  # what was shown last counts, or nothing
         if words in ("确认", "yes"):
             changes = []
             for conversation, ids in shown_before:
@@ -212,30 +244,46 @@ class MemoryServerPlugin(Star):
             return self._say("help")
         meant, shown = [], []
         for conversation in talk.stored:
-            found = await self.memory.call("forget", {"words": words, "conversation_id": conversation})
+            found = await self.memory.call(
+                "forget", {"words": words, "conversation_id": conversation}
+            )
             # In a group, who is not an admin forgets only what they said there themselves.
             of_all = not talk.is_group or (event.is_admin() and conversation == talk.stored[0])
-            rows = [one for one in found["items"] if of_all or (one.get("turn") or "").startswith(talk.mark)]
+            rows = [
+                one
+                for one in found["items"]
+                if of_all or (one.get("turn") or "").startswith(talk.mark)
+            ]
             rows = [one for one in rows if one["family"] == "memories"]
             meant += [(conversation, [one["id"] for one in rows])] if rows else []
             shown += [_line(one["text"]) for one in rows]
         _keep(self._to_forget, talk.person, meant)
         lines = [f"· {line}" for line in dict.fromkeys(shown)]
-        return "\n".join([self._say("would_go", len(lines)), *lines[:_SHOWN]]) if lines else self._say("nothing")
+        return (
+            "\n".join([self._say("would_go", len(lines)), *lines[:_SHOWN]])
+            if lines
+            else self._say("nothing")
+        )
 
     async def _undo(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
         if not self._changes.get(talk.person):
             return self._say("no_change")
         for conversation, change in self._changes[talk.person].pop():
-            await self.memory.call("undo_change", {"changeId": change, "conversation_id": conversation})
+            await self.memory.call(
+                "undo_change", {"changeId": change, "conversation_id": conversation}
+            )
         return self._say("undone")
 
     async def _why(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
         tiers = ("topRelevant", "nextRelevant", "randomFlashback")
         found = [result.get("shortTerm", {}) for result in self._last.get(talk.person, ())]
-        items = {one["id"]: one for search in found for tier in tiers for one in search.get(tier, ())}.values()
+        items = {
+            one["id"]: one for search in found for tier in tiers for one in search.get(tier, ())
+        }.values()
         # A private memory that the owner lets come in a group is still not shown there.
-        told = [one for one in items if not talk.is_group or one.get("keptIn") in (None, *talk.stored)]
+        told = [
+            one for one in items if not talk.is_group or one.get("keptIn") in (None, *talk.stored)
+        ]
         rows = [f"· {_line(one['text'])}\n  {one['reason']}" for one in told]
         rows += [self._say("private", len(items) - len(told))] if len(told) < len(items) else []
         return "\n".join(rows) or self._say("nothing_came")
@@ -254,18 +302,26 @@ class MemoryServerPlugin(Star):
         group = "" if event.is_private_chat() else event.get_group_id() or event.get_session_id()
         if not group and not event.is_private_chat():
             return None
-        return places(self.config, event.get_platform_id(), sender, group, await self._persona(event))
+        return places(
+            self.config, event.get_platform_id(), sender, group, await self._persona(event)
+        )
 
     async def _persona(self, event: AstrMessageEvent) -> str:
         """The persona that AstrBot uses here, chosen as it does: for the chat, for the conversation, by default."""
         origin, manager = event.unified_msg_origin, self.context.conversation_manager
-        chosen = (await sp.get_async("umo", origin, "session_service_config", {}) or {}).get("persona_id")
+        chosen = (await sp.get_async("umo", origin, "session_service_config", {}) or {}).get(
+            "persona_id"
+        )
         if not chosen and (cid := await manager.get_curr_conversation_id(origin)):
             conversation = await manager.get_conversation(origin, cid)
             chosen = conversation.persona_id if conversation else None
         if chosen is None:
-            chosen = self.context.get_config(umo=origin)["provider_settings"].get("default_personality")
-        return "" if chosen in (None, "[%None]", "default") else str(chosen)  # none, and that of AstrBot itself
+            chosen = self.context.get_config(umo=origin)["provider_settings"].get(
+                "default_personality"
+            )
+        return (
+            "" if chosen in (None, "[%None]", "default") else str(chosen)
+        )  # none, and that of AstrBot itself
 
     async def _store(self, event: AstrMessageEvent, session: str, *answer: dict[str, str]) -> None:
         talk = await self._talk(event)
@@ -273,7 +329,10 @@ class MemoryServerPlugin(Star):
             return
         said = {"role": "user", "content": event.message_str.strip(), "name": self._name_of(event)}
         # With the chat: Telegram counts the messages of each group from 1.
-        turn, changes = _bounded(f"{talk.person}/{event.message_obj.message_id}", 200), list[tuple[str, str]]()
+        turn, changes = (
+            _bounded(f"{talk.person}/{event.message_obj.message_id}", 200),
+            list[tuple[str, str]](),
+        )
         for conversation in talk.stored:
 
             def stored(result: dict[str, Any], conversation: str = conversation) -> None:
@@ -282,7 +341,12 @@ class MemoryServerPlugin(Star):
                     if len(changes) == 1:
                         self._changed(talk.person, changes)
 
-            asked = {"messages": [said, *answer], "conversation_id": conversation, "session": session, "turn_id": turn}
+            asked = {
+                "messages": [said, *answer],
+                "conversation_id": conversation,
+                "session": session,
+                "turn_id": turn,
+            }
             self.memory.remember(asked, stored)
 
     def _changed(self, person: str, changes: list[tuple[str, str]]) -> None:
@@ -322,10 +386,18 @@ def _without_blocks(message: dict[str, Any]) -> dict[str, Any]:
     """A message of the history without recalled blocks: AstrBot before 4.24.1 saves them, and they would pile up."""
     content = message.get("content")
     if isinstance(content, str):  # what the tool gave was nothing else, and no message may be empty
-        return {**message, "content": _BLOCK.sub("", content) or "…"} if _BLOCK.match(content) else message
+        return (
+            {**message, "content": _BLOCK.sub("", content) or "…"}
+            if _BLOCK.match(content)
+            else message
+        )
     if not isinstance(content, list):
         return message
-    kept = [part for part in content if not (isinstance(part, dict) and _BLOCK.match(str(part.get("text", ""))))]
+    kept = [
+        part
+        for part in content
+        if not (isinstance(part, dict) and _BLOCK.match(str(part.get("text", ""))))
+    ]
     return {**message, "content": kept}
 
 
@@ -334,7 +406,11 @@ def _said(message: dict[str, Any]) -> str:
     content = message.get("content")
     if message.get("role") not in ("user", "assistant") or not content:
         return ""
-    parts = [content] if isinstance(content, str) else [one.get("text", "") for one in content if isinstance(one, dict)]
+    parts = (
+        [content]
+        if isinstance(content, str)
+        else [one.get("text", "") for one in content if isinstance(one, dict)]
+    )
     return "\n".join(part for part in parts if part)[:1_000]
 
 

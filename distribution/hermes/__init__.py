@@ -36,7 +36,10 @@ SETTINGS = {
     "seconds": ("Seconds to wait at most, up to 7 · 最多等几秒，不超过 7", "2"),
     "max_chars": (_MAX_CHARS, "3600"),
     "flashbacks": ("Memories that come by chance · 偶然想起几条", "0"),
-    "recall_tool": ("Whether the model has the tool recall: yes or no · 给模型工具 recall：yes 或 no", "yes"),
+    "recall_tool": (
+        "Whether the model has the tool recall: yes or no · 给模型工具 recall：yes 或 no",
+        "yes",
+    ),
 }
 """What each setting means, and its default."""
 _NO = ("no", "off", "false", "0")
@@ -90,12 +93,16 @@ def conversation_of(session: Mapping[str, Any]) -> str:
         return ""
     persona = session.get("agent_identity")
     parts += [persona] if persona and persona != "default" else []
-    name = "/".join(["hermes", *(str(part).replace("%", "%25").replace("/", "%2F") for part in parts)])
+    name = "/".join(
+        ["hermes", *(str(part).replace("%", "%25").replace("/", "%2F") for part in parts)]
+    )
     return name if len(name) <= 256 else f"hermes/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 @cache
-def _client(command: str, url: str, token: str, seconds: str) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
+def _client(
+    command: str, url: str, token: str, seconds: str
+) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
     """The one client of this process, and the loop in which it lives."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="memory-server", daemon=True).start()
@@ -173,12 +180,20 @@ class MemoryServerProvider(MemoryProvider):
         session_id: str = "",
         messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        if not (self.conversation and self._writes and user_content.strip() and assistant_content.strip()):
+        if not (
+            self.conversation
+            and self._writes
+            and user_content.strip()
+            and assistant_content.strip()
+        ):
             return
         # Hermes has no id of a turn: its session, its place there and its words name it.
         turn = json.dumps([self._session, len(messages or ()), user_content, assistant_content])
         asked = {
-            "messages": [self._said(user_content), {"role": "assistant", "content": assistant_content}],
+            "messages": [
+                self._said(user_content),
+                {"role": "assistant", "content": assistant_content},
+            ],
             "conversation_id": self.conversation,
             "session": self._session,
             "turn_id": hashlib.sha256(turn.encode("utf-8", "replace")).hexdigest(),
@@ -187,7 +202,9 @@ class MemoryServerProvider(MemoryProvider):
 
         async def store() -> None:
             memory.remember(asked)
-            await memory.settled(_MOST_SECONDS)  # on Hermes' own worker: a process that ends has stored its last turn
+            await memory.settled(
+                _MOST_SECONDS
+            )  # on Hermes' own worker: a process that ends has stored its last turn
 
         asyncio.run_coroutine_threadsafe(store(), loop).result()
 
@@ -211,7 +228,9 @@ class MemoryServerProvider(MemoryProvider):
         file = Path(hermes_home) / _FILE
         aside = file.with_name(f".{_FILE}.next")
         aside.unlink(missing_ok=True)
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # the token may be among them
+        descriptor = os.open(
+            aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
+        )  # the token may be among them
         with open(descriptor, "w", encoding="utf-8") as written:
             written.write(json.dumps(kept, ensure_ascii=False, indent=2))
         aside.replace(file)

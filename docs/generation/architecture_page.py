@@ -29,8 +29,15 @@ def _module_map() -> Iterator[str]:
 
 def _purpose(path: Path) -> str:
     """The first sentence of a module's docstring."""
-    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n\n")[0].split())
-    end = next((i for i in range(len(text)) if text[i] == "." and text[i + 1 : i + 2] in ("", " ")), len(text))
+    text = " ".join(
+        (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        .split("\n\n")[0]
+        .split()
+    )
+    end = next(
+        (i for i in range(len(text)) if text[i] == "." and text[i + 1 : i + 2] in ("", " ")),
+        len(text),
+    )
     return text[:end]
 
 

@@ -47,7 +47,11 @@ def commands_page() -> str:
         f"{server.description} Without a command it serves, as `memory-server serve` does.\n",
         EXIT_STATUS,
         _flags_list(a for a in _shown(server) if a.option_strings),
-        *_subcommands(server, common={name for a in server._actions for name in a.option_strings}, rows=COMMANDS),
+        *_subcommands(
+            server,
+            common={name for a in server._actions for name in a.option_strings},
+            rows=COMMANDS,
+        ),
         "## trigger-sandbox\n",
         f"{sandbox.description} [The trigger API](trigger-api.md) says what a trigger can do.\n",
         *_subcommands(sandbox, common={"-h", "--help"}, rows={}),
@@ -69,14 +73,24 @@ def _subcommands(
             continue
         helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
         for name, command in action.choices.items():
-            own = [a for a in _shown(command) if "-c" in a.option_strings or not set(a.option_strings) & common]
+            own = [
+                a
+                for a in _shown(command)
+                if "-c" in a.option_strings or not set(a.option_strings) & common
+            ]
             nested = any(isinstance(a, argparse._SubParsersAction) for a in own)
             yield f"### {parser.prog} {name}\n"
             yield f"{_sentence(helps.get(name) or command.description or '')}\n"
             usage = "" if nested else " ".join([parser.prog, name, *_usage(own)])
-            shown = [a for a in own if not isinstance(a, argparse._SubParsersAction) and a.help != ALL]
+            shown = [
+                a for a in own if not isinstance(a, argparse._SubParsersAction) and a.help != ALL
+            ]
             example = _dedented(command.epilog)
-            texts = [text for text in (usage, example) if text and text.split() != ["example:", *usage.split()]]
+            texts = [
+                text
+                for text in (usage, example)
+                if text and text.split() != ["example:", *usage.split()]
+            ]
             if texts:
                 yield "```text\n" + "\n\n".join(texts) + "\n```\n"
             if shown:
@@ -86,7 +100,11 @@ def _subcommands(
             yield from _subcommands(command, common, rows, known)
 
 
-_CHANGES = {"nothing": "changes nothing", "memories": "changes memories", "some": "may change memories"}
+_CHANGES = {
+    "nothing": "changes nothing",
+    "memories": "changes memories",
+    "some": "may change memories",
+}
 _LINKED = {"here": "here", "tool": "server", "sent": "server", "refused": "refused"}
 
 
@@ -110,7 +128,9 @@ def _usage(actions: Sequence[argparse.Action]) -> Iterator[str]:
         yield "[-c ID]"
     for action in actions:
         if action not in optional:
-            text = " ".join(part for part in (*action.option_strings[-1:], _operand(action)) if part)
+            text = " ".join(
+                part for part in (*action.option_strings[-1:], _operand(action)) if part
+            )
             yield f"[{text}]" if action.nargs in ("?", "*") else text
     if any("-c" not in action.option_strings for action in optional):
         yield "[OPTIONS]"
@@ -125,11 +145,16 @@ def _operand(action: argparse.Action) -> str:
     return f"{shown}…" if action.nargs in ("+", "*", argparse.REMAINDER) else shown
 
 
-def _own_and_shared(name: str, actions: Sequence[argparse.Action], known: dict[str, Mapping[str, str]]) -> str:
+def _own_and_shared(
+    name: str, actions: Sequence[argparse.Action], known: dict[str, Mapping[str, str]]
+) -> str:
     """The list of its arguments. Those that a command above has too are only named."""
     lines = {_names(action): _line(action) for action in actions}
     shared, source = max(
-        (([names for names in lines if other.get(names) == lines[names]], above) for above, other in known.items()),
+        (
+            ([names for names in lines if other.get(names) == lines[names]], above)
+            for above, other in known.items()
+        ),
         key=lambda pair: len(pair[0]),
         default=([], ""),
     )
@@ -150,7 +175,9 @@ def _line(action: argparse.Action) -> str:
 
 
 def _names(action: argparse.Action) -> str:
-    names = ", ".join(f"`{' '.join(filter(None, (n, _operand(action))))}`" for n in action.option_strings)
+    names = ", ".join(
+        f"`{' '.join(filter(None, (n, _operand(action))))}`" for n in action.option_strings
+    )
     return names or f"`{_operand(action)}`"
 
 

@@ -59,7 +59,15 @@ API = (
 )
 """What a companion calls and gets, in the order of the page; the module of each is looked up."""
 INTERNAL = {
-    "App": {"maintenance", "word_giver", "server", "keep_up", "for_one_question", "settle", "vectors"},
+    "App": {
+        "maintenance",
+        "word_giver",
+        "server",
+        "keep_up",
+        "for_one_question",
+        "settle",
+        "vectors",
+    },
     "CallerView": {
         "word_giver",
         "knowledge",
@@ -86,7 +94,15 @@ INTERNAL = {
     "MatchedWord": {"other", "only_orders", "incidental", "counts"},
     "Shelved": {"name", "text", "rules", "book_id"},
     "Knowledge": {"lifecycle", "unasked", "found", "places", "aclose"},
-    "Notes": {"project_of", "project_names", "project_counts", "waiting", "pages", "aclose", "changed"},
+    "Notes": {
+        "project_of",
+        "project_names",
+        "project_counts",
+        "waiting",
+        "pages",
+        "aclose",
+        "changed",
+    },
     "Layers": {"known", "promote", "aclose"},
     "Layer": {"unasked", "file_of"},
     "Refs": {"with_summary", "summarize"},
@@ -116,20 +132,32 @@ def python_api_page(text: str) -> str:
     """The page of the Python API with its generated part as it should be."""
     known: dict[str, list[tuple[str, ast.ClassDef | ast.FunctionDef]]] = {}
     for path in [*sorted((ROOT / "memory_server").rglob("*.py")), ROOT / "sandbox" / "verdicts.py"]:
-        module = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+        module = (
+            path.relative_to(ROOT)
+            .with_suffix("")
+            .as_posix()
+            .replace("/", ".")
+            .removesuffix(".__init__")
+        )
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
                 known.setdefault(node.name, []).append((module, node))
     parts: list[str] = []
     for name in API:
         if len(known.get(name, ())) != 1:
-            raise SystemExit(f"{len(known.get(name, ()))} modules define {name}: correct API in python_api_page.py")
+            raise SystemExit(
+                f"{len(known.get(name, ()))} modules define {name}: correct API in python_api_page.py"
+            )
         ((module, node),) = known[name]
         parts += [f"### {name}\n", f"`{module}`\n"]
         if isinstance(node, ast.FunctionDef):
             parts.append(_call(node))
         else:
-            bases = [known[base.id][0][1] for base in node.bases if isinstance(base, ast.Name) and base.id in known]
+            bases = [
+                known[base.id][0][1]
+                for base in node.bases
+                if isinstance(base, ast.Name) and base.id in known
+            ]
             parts += _class(node, [base for base in bases if isinstance(base, ast.ClassDef)])
     return replaced(text, "api", "\n".join(parts))
 
@@ -147,7 +175,9 @@ def _class(node: ast.ClassDef, bases: Sequence[ast.ClassDef]) -> Iterator[str]:
     prose = _prose(node)
     yield f"{prose.split(chr(10) * 2)[0].strip()}\n" if node.name in WITHOUT_FIELDS else prose
     for item in body:
-        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_shown(node.name, item.name):
+        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_shown(
+            node.name, item.name
+        ):
             yield f"#### {node.name}.{item.name}\n"
             yield _call(item, bound=True)
 
@@ -178,7 +208,9 @@ def _prose(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """A docstring as Markdown. Of what it raises, the names stand there: the message of an error has the reason."""
     text = (ast.get_docstring(node) or "").strip()
     plain, *reasons = RAISES.split(text, 1)
-    kinds = [kind for kind in dict.fromkeys(re.findall(r"\w+", " ".join(reasons))) if kind in ERRORS]
+    kinds = [
+        kind for kind in dict.fromkeys(re.findall(r"\w+", " ".join(reasons))) if kind in ERRORS
+    ]
     if kinds:
         return f"{plain} Raises {', '.join(f'`{kind}`' for kind in kinds)}.\n"
     return f"{text}\n" if text else ""

@@ -18,7 +18,9 @@ def type_of(schema: Schema) -> str:
         name = shape_name(schema["$ref"].rsplit("/", 1)[1])
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(type_of(option) for option in schema["anyOf"] if option.get("type") != "null")
+        return " or ".join(
+            type_of(option) for option in schema["anyOf"] if option.get("type") != "null"
+        )
     if "enum" in schema or "const" in schema:
         return "/".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     match schema.get("type"):
@@ -27,7 +29,9 @@ def type_of(schema: Schema) -> str:
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return f"object of {type_of(schema['additionalProperties'])}"
         case "string":
-            kind = {"path": "path", "date-time": "ISO 8601 time"}.get(schema.get("format", ""), "text")
+            kind = {"path": "path", "date-time": "ISO 8601 time"}.get(
+                schema.get("format", ""), "text"
+            )
             return kind + bounds(schema)
         case "integer":
             return "integer" + bounds(schema)

@@ -84,13 +84,30 @@ DEFAULTS = config.Settings()
 
 def settings_page() -> str:
     """Every setting with its default, its name in the environment and its flag."""
-    flags = {action.dest: action.option_strings[0] for action in parser.parser()._actions if action.option_strings}
+    flags = {
+        action.dest: action.option_strings[0]
+        for action in parser.parser()._actions
+        if action.option_strings
+    }
     schema = config.Settings.model_json_schema()
-    holders = settings, http_settings, llm_settings, knowledge_options, storage_options, recall_parameters
-    meanings = {place: meaning for module in holders for place, meaning in _meanings(module).items()}
+    holders = (
+        settings,
+        http_settings,
+        llm_settings,
+        knowledge_options,
+        storage_options,
+        recall_parameters,
+    )
+    meanings = {
+        place: meaning for module in holders for place, meaning in _meanings(module).items()
+    }
     parts = [SETTINGS_OPENING, "## General\n", _settings_list(schema, "", flags, meanings)]
     for name, section in _sections(schema, schema["$defs"], ""):
-        parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_list(section, name, {}, meanings)]
+        parts += [
+            f"## `[{name}]`\n",
+            f"{section['description']}\n",
+            _settings_list(section, name, {}, meanings),
+        ]
     return "\n".join(parts)
 
 
@@ -129,7 +146,10 @@ def _settings_list(
             default, meaning = getattr(USUAL, name), meanings[RecallParameters.__name__, name]
             if (node := getattr(RecallParameters(), name)) != default:
                 meaning += f" *Node*: {_value(node)}."
-        names = [f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`", *([f"`{flags[name]}`"] if name in flags else [])]
+        names = [
+            f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`",
+            *([f"`{flags[name]}`"] if name in flags else []),
+        ]
         facts = f"{type_of(field)}; {_value(default)}; {', '.join(names)}"
         meaning = re.sub(r" \(the Node original[^)]*\)", "", " ".join(meaning.split()))
         lines.append(f"- `{name}` ({facts}): {meaning}")

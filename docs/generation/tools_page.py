@@ -82,11 +82,19 @@ def tools_page() -> str:
         )
         for name, tools in TOOLSETS.items()
     ]
-    parts = [TOOLS_OPENING, table(("toolset", "purpose", "tools"), rows), TOOLS_RULES, _list(_everywhere())]
+    parts = [
+        TOOLS_OPENING,
+        table(("toolset", "purpose", "tools"), rows),
+        TOOLS_RULES,
+        _list(_everywhere()),
+    ]
     parts.append("## Shared shapes\n")
     shapes = _all_shapes()
     for name in sorted(_shared_shapes()):
-        parts += [f"### {name}\n", _list(_fields(shapes[name], name, arguments=name in INPUT_SHAPES))]
+        parts += [
+            f"### {name}\n",
+            _list(_fields(shapes[name], name, arguments=name in INPUT_SHAPES)),
+        ]
     return "\n".join(parts)
 
 
@@ -107,7 +115,9 @@ def _toolset(name: str) -> Iterator[str]:
     for one in described:
         fields = tuple(one.arguments), tuple(one.result)
         sections.append(f"## {one.tool.name}\n")
-        sections.append(f"**{one.tool.title.english}.** {one.tool.description} *{_effect(one.tool)}.*\n")
+        sections.append(
+            f"**{one.tool.title.english}.** {one.tool.description} *{_effect(one.tool)}.*\n"
+        )
         if fields in known and sum(map(len, fields)) > 1:
             sections.append(f"Fields as for [`{known[fields]}`](#{known[fields].lower()}).\n")
             continue
@@ -123,7 +133,10 @@ def _toolset(name: str) -> Iterator[str]:
     if own:
         sections.append("## Shapes\n")
     for shape in own:
-        sections += [f"### {shape}\n", _list(_fields(shapes[shape], shape, arguments=shape in INPUT_SHAPES))]
+        sections += [
+            f"### {shape}\n",
+            _list(_fields(shapes[shape], shape, arguments=shape in INPUT_SHAPES)),
+        ]
     for section in sections:
         yield _linked(section, links)
 
@@ -148,7 +161,9 @@ def _field_lists(title: str, fields: Sequence[Field], common: Sequence[Field]) -
     yield _list(own)
 
 
-def _common(lists: Iterable[Sequence[Field]], elsewhere: Sequence[Field] = (), tools: int = SHARED_BY) -> list[Field]:
+def _common(
+    lists: Iterable[Sequence[Field]], elsewhere: Sequence[Field] = (), tools: int = SHARED_BY
+) -> list[Field]:
     """The fields that several tools have in the same form, in the order of their first appearance."""
     count = Counter(field for fields in lists for field in fields)
     return [field for field, number in count.items() if number >= tools and field not in elsewhere]
@@ -207,7 +222,9 @@ def _all_shapes() -> dict[str, Schema]:
     for shapes in _shapes_by_toolset().values():
         for name, shape in shapes.items():
             if known.setdefault(name, shape) != shape:
-                raise SystemExit(f"two different shapes are called {name}: rename a class in tools/")
+                raise SystemExit(
+                    f"two different shapes are called {name}: rename a class in tools/"
+                )
     return known
 
 
@@ -220,7 +237,9 @@ def _linked(text: str, shared: set[str]) -> str:
     """Links from the folder of the toolsets: to shared shapes on tools.md, and to other pages."""
     anchors = {name.lower() for name in shared}
     text = text.replace("](../explanation", "](../../explanation")
-    return re.sub(r"\]\(#(\w+)\)", lambda m: f"](../tools.md#{m[1]})" if m[1] in anchors else m[0], text)
+    return re.sub(
+        r"\]\(#(\w+)\)", lambda m: f"](../tools.md#{m[1]})" if m[1] in anchors else m[0], text
+    )
 
 
 def _schema(model: type[BaseModel], shapes: dict[str, Schema]) -> Schema:
@@ -229,7 +248,9 @@ def _schema(model: type[BaseModel], shapes: dict[str, Schema]) -> Schema:
     for name, shape in schema.get("$defs", {}).items():
         known = shapes.setdefault(shape_name(name), shape)
         if known != shape:
-            raise SystemExit(f"two different shapes are called {shape_name(name)}: rename a class in tools/")
+            raise SystemExit(
+                f"two different shapes are called {shape_name(name)}: rename a class in tools/"
+            )
     return schema
 
 
@@ -240,7 +261,9 @@ def _fields(schema: Schema, owner: str, *, arguments: bool = False) -> list[Fiel
     for name, field in schema.get("properties", {}).items():
         optional = name not in needed and (arguments or "default" in field)
         meaning = field.get("description") or _meaning(owner, name, arguments=arguments)
-        fields.append(Field(f"{name}?" if optional else name, type_of(field), " ".join(meaning.split())))
+        fields.append(
+            Field(f"{name}?" if optional else name, type_of(field), " ".join(meaning.split()))
+        )
     return fields
 
 

@@ -27,11 +27,15 @@ async def books(app: CallerView, flags: Namespace) -> None:
     """Run one action."""
     if flags.action == "list":
         if flags.name is not None:
-            raise InvalidInput("`books list` takes no name; `books show NAME` shows the entries of one.")
+            raise InvalidInput(
+                "`books list` takes no name; `books show NAME` shows the entries of one."
+            )
         _print_books(app, await _all_books(app, flags), flags)
         return
     if flags.name is None:
-        raise InvalidInput("`books {action}` needs the name of a book; `books list` shows them.", flags.action)
+        raise InvalidInput(
+            "`books {action}` needs the name of a book; `books list` shows them.", flags.action
+        )
     if flags.action == "show":
         await _show(app, flags)
         return
@@ -128,13 +132,17 @@ async def _meant(app: CallerView, flags: Namespace) -> HeldBook:
     if len(named) == 1:
         return named[0]
     if named:
-        places = ", ".join(f"{book.conversation_id} ({book.book_id}, {book.source})" for book in named)
+        places = ", ".join(
+            f"{book.conversation_id} ({book.book_id}, {book.source})" for book in named
+        )
         raise MemoryNotFound(
             "Several books are called `{name}`: {places}; name the conversation with -c, or give the id.",
             flags.name,
             places,
         )
     if not listed:
-        raise MemoryNotFound("There are no lorebooks here; `memory-server import FILE` brings one in.")
+        raise MemoryNotFound(
+            "There are no lorebooks here; `memory-server import FILE` brings one in."
+        )
     names = shown_names(list(dict.fromkeys(book.name for book in listed)))
     raise MemoryNotFound("No book is called `{name}`; there are {names}.", flags.name, names)

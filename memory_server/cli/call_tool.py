@@ -13,7 +13,15 @@ from typing import Any
 from languages import _
 from memory_server.app import CallerView
 from memory_server.cli.command_runner import Host
-from memory_server.cli.terminal import complain, console, escape, reading, say_if_waiting, standard_input, write
+from memory_server.cli.terminal import (
+    complain,
+    console,
+    escape,
+    reading,
+    say_if_waiting,
+    standard_input,
+    write,
+)
 from memory_server.config import Settings
 from memory_server.conversations.firing_texts import ROOM, no_room_text
 from memory_server.conversations.model import MAX_ID_CHARS
@@ -53,7 +61,10 @@ async def called(
     SHOWN_ZONE.set(app.settings.zone)
     try:
         return await call_tool(
-            TOOLS[tool], app.call.in_session(session), arguments, max_bytes=app.settings.results.max_bytes
+            TOOLS[tool],
+            app.call.in_session(session),
+            arguments,
+            max_bytes=app.settings.results.max_bytes,
         )
     except ToolFailed as error:
         if not flags:
@@ -85,9 +96,13 @@ def arguments_of(source: str) -> dict[str, object]:
     try:
         value = json_text.loads(text)
     except ValueError as error:
-        raise InvalidInput("{origin} is not JSON ({reason}); write an object such as '{{}}'.", origin, error) from error
+        raise InvalidInput(
+            "{origin} is not JSON ({reason}); write an object such as '{{}}'.", origin, error
+        ) from error
     if not isinstance(value, dict):
-        raise InvalidInput("{origin} is not a JSON object; write the arguments by name, such as '{{}}'.", origin)
+        raise InvalidInput(
+            "{origin} is not a JSON object; write the arguments by name, such as '{{}}'.", origin
+        )
     return value
 
 
@@ -132,7 +147,9 @@ def _without_room(answer: Mapping[str, Any]) -> list[str]:
     rows = long_term.get("leftOut")
     if not isinstance(rows, list):
         return []
-    return [str(row.get("name")) for row in rows if isinstance(row, dict) and row.get("reason") == ROOM]
+    return [
+        str(row.get("name")) for row in rows if isinstance(row, dict) and row.get("reason") == ROOM
+    ]
 
 
 async def remember(settings: Settings, flags: Namespace, host: Host) -> None:
@@ -152,10 +169,13 @@ async def remember(settings: Settings, flags: Namespace, host: Host) -> None:
 def session_of(typed_id: str | None) -> Session:
     """The session that was typed, or one of its own. Raises InvalidInput."""
     if typed_id is None:
-        return Session(secrets.token_hex(8))  # what a shell said is in nobody's context, and comes at once
+        return Session(
+            secrets.token_hex(8)
+        )  # what a shell said is in nobody's context, and comes at once
     if not 0 < len(typed_id) <= MAX_ID_CHARS:
         raise InvalidInput(
-            "--session takes an id of 1 to {id} characters; leave it out if there is no session.", MAX_ID_CHARS
+            "--session takes an id of 1 to {id} characters; leave it out if there is no session.",
+            MAX_ID_CHARS,
         )
     return Session(typed_id)
 

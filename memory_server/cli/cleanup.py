@@ -30,7 +30,9 @@ async def cleanup(app: CallerView, flags: Namespace) -> None:
                 continue
             if engine.keeps == "conversations":
                 remaining = cleaned.remaining
-                text = forgotten_text(cleaned.left, remaining=remaining, due=cleaned.due, dry_run=flags.dry_run)
+                text = forgotten_text(
+                    cleaned.left, remaining=remaining, due=cleaned.due, dry_run=flags.dry_run
+                )
                 keeps_everything = keeps_everything or 0 < remaining <= always_kept
             elif cleaned.left:
                 text = archived_text(cleaned.left, dry_run=flags.dry_run)
@@ -52,8 +54,13 @@ async def cleanup_of_knowledge(app: CallerView, flags: Namespace) -> None:
     meaning = app.knowledge.sessions.meaning
     if flags.dry_run or meaning.embeddings is None:
         return
-    for count, missing, reason in (await meaning.make_missing(), await app.conversations.tidy_vectors(meaning)):
+    for count, missing, reason in (
+        await meaning.make_missing(),
+        await app.conversations.tidy_vectors(meaning),
+    ):
         if count:
             console().print(_("Made the vectors of {texts}.", counted(count, "text")))
         if missing:
-            console().print(_("Vectors of {texts} are missing: {why}", counted(missing, "text"), escape(reason)))
+            console().print(
+                _("Vectors of {texts} are missing: {why}", counted(missing, "text"), escape(reason))
+            )

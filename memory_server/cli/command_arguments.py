@@ -27,7 +27,9 @@ def other_words(parser: ArgumentParser, about: str) -> None:
     parser.add_argument("--other-words", metavar="WORDS", type=words_between_commas, help=about)
 
 
-def argument(parser: ArgumentParser | _ArgumentGroup, name: str, metavar: str | None, about: str, **more: Any) -> None:
+def argument(
+    parser: ArgumentParser | _ArgumentGroup, name: str, metavar: str | None, about: str, **more: Any
+) -> None:
     parser.add_argument(name, metavar=metavar, help=about, **more)
 
 

@@ -32,8 +32,29 @@ from memory_server.kernel.items import FAMILIES
 from memory_server.shared_process.protocol import HOOK_SECONDS
 
 _READ = (
-    *("native", "node", "gentian", "pack", "worldinfo", "official", "chat", "chat-export", "claude-code", "claude-mem"),
-    *("codex", "gemini-cli", "livingmemory", "mem0", "memory-service", "notes-db", "pages", "refs-log", "sillytavern"),
+    *(
+        "native",
+        "node",
+        "gentian",
+        "pack",
+        "worldinfo",
+        "official",
+        "chat",
+        "chat-export",
+        "claude-code",
+        "claude-mem",
+    ),
+    *(
+        "codex",
+        "gemini-cli",
+        "livingmemory",
+        "mem0",
+        "memory-service",
+        "notes-db",
+        "pages",
+        "refs-log",
+        "sillytavern",
+    ),
 )
 _WRITTEN = ("native", "node", "pack", "markdown", "csv")
 
@@ -55,11 +76,22 @@ def _serving(add: Add) -> None:
 
 
 def _installing(add: Add) -> None:
-    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "sillytavern")
+    clients = (
+        "claude-code",
+        "claude-desktop",
+        "cursor",
+        "vscode",
+        "codex",
+        "gemini",
+        "windsurf",
+        "sillytavern",
+    )
     both = ("install, uninstall", _("Add the server to a client, or remove it."))
     put = _("Add the server to a client's settings.")
     install = add("install", put, "install cursor", listed=both)
-    argument(install, "client", None, _("print: only show what to paste"), choices=(*clients, "print"))
+    argument(
+        install, "client", None, _("print: only show what to paste"), choices=(*clients, "print")
+    )
     taken = _("Remove the server from a client's settings.")
     example = "uninstall cursor"
     uninstall = add("uninstall", taken, example, listed=UNLISTED)
@@ -83,7 +115,11 @@ def _installing(add: Add) -> None:
         argument(parser, "--name", "NAME", _("what the client calls the server"), default="memory")
         argument(parser, "--project", "DIR", _("only for this project"), nargs="?", const=".")
         dry_run(parser, _("show what would change"))
-    switch(install, "--with-hooks", _("claude-code, vscode, cursor: also add hooks that recall and remember"))
+    switch(
+        install,
+        "--with-hooks",
+        _("claude-code, vscode, cursor: also add hooks that recall and remember"),
+    )
 
 
 def _linking(add: Add) -> None:
@@ -92,15 +128,23 @@ def _linking(add: Add) -> None:
     example = "link https://home.example --token-file ~/memory-token"
     link = add("link", about, example, listed=both)
     argument(link, "url", "URL", _("URL of the server"), nargs="?")
-    argument(link, "--token-file", "FILE", _("file with the token; only you may be able to read it"))
+    argument(
+        link, "--token-file", "FILE", _("file with the token; only you may be able to read it")
+    )
     argument(link, "--ca", "FILE", _("certificate of your own certificate authority"))
     switch(
         link,
         "--send",
-        _("send the memories of this machine to the server; if you send them again, they are not stored twice"),
+        _(
+            "send the memories of this machine to the server; if you send them again, they are not stored twice"
+        ),
     )
     switch(link, "--yes", _("with --send: do not ask"))
-    switch(link, "--retry-refused", _("send the turns again that the server refused; `where` lists them"))
+    switch(
+        link,
+        "--retry-refused",
+        _("send the turns again that the server refused; `where` lists them"),
+    )
     dry_run(link, _("with --send or --retry-refused: show what would change"))
     add("unlink", _("Use the memory of this machine again."), "unlink", listed=UNLISTED)
 
@@ -112,39 +156,65 @@ def _turns(add: Add) -> None:
     both = ("recall, remember", _("Recall before a turn; remember after it."))
     example = 'recall "What was the name of my cat?"'
     recall = add("recall", recalled, example, about_c=USUAL, listed=both)
-    at_most = _("at most this many characters of recalled text; usually 800, or 400 after a Chinese prompt")
+    at_most = _(
+        "at most this many characters of recalled text; usually 800, or 400 after a Chinese prompt"
+    )
     argument(hook, "--chars", "N", at_most, type=int)
     argument(recall, "--chars", "N", _("characters at most; usually 7,200"), type=int)
-    about = _("how many messages the chat has; by default, each recall of the session counts as one")
+    about = _(
+        "how many messages the chat has; by default, each recall of the session counts as one"
+    )
     argument(recall, "--messages", "N", about, type=number_of_messages)
     about = _("how many random memories of each kind to add; usually none")
     argument(hook, "--flashbacks", "N", about, type=count, default=0)
     argument(recall, "--flashbacks", "N", about, type=count)
     argument(
-        hook, "--seconds", "S", _("give up after so many seconds, without an error"), type=float, default=HOOK_SECONDS
+        hook,
+        "--seconds",
+        "S",
+        _("give up after so many seconds, without an error"),
+        type=float,
+        default=HOOK_SECONDS,
     )
     about = _("Remember what was said in a turn.")
     example = 'remember "My cat is called Miso."'
     remember = add("remember", about, example, about_c=USUAL, listed=UNLISTED)
-    argument(remember, "--turn", "ID", _("id of the turn; a turn with the same id is stored only once"))
+    argument(
+        remember, "--turn", "ID", _("id of the turn; a turn with the same id is stored only once")
+    )
     other_words(recall, _("other words for what may have been said before, separated by commas"))
-    other_words(remember, _("other words that a later question may use for it, separated by commas"))
+    other_words(
+        remember, _("other words that a later question may use for it, separated by commas")
+    )
     for parser in (recall, remember):
         about = _("what the user said; by default messages as JSON on standard input")
         argument(parser, "words", "WORDS", about, nargs="?")
         parser.set_defaults(sentence="words")
         argument(
-            parser, "--session", "ID", _("the session of this turn; memories of other sessions are recalled at once")
+            parser,
+            "--session",
+            "ID",
+            _("the session of this turn; memories of other sessions are recalled at once"),
         )
         switch(parser, "--json", _("print the tool's result, or an error, as JSON"))
-        switch(parser, "--start", _("start the shared process if it is not running; later calls are then faster"))
+        switch(
+            parser,
+            "--start",
+            _("start the shared process if it is not running; later calls are then faster"),
+        )
 
 
 def _pausing(add: Add) -> None:
     about = _("Store nothing for a while, and stop hooks from recalling.")
     both = ("pause, resume", _("Pause storing and recalling, or resume them."))
     pause = add("pause", about, "pause --for 2h", listed=both)
-    argument(pause, "--for", "TIME", _("how long, such as 30m, 2h or 3d; by default until `resume`"), dest="for_")
+    argument(
+        pause,
+        "--for",
+        "TIME",
+        _("how long, such as 30m, 2h or 3d; by default until `resume`"),
+        dest="for_",
+    )
     add("resume", _("End the pause."), "resume", listed=UNLISTED)
 
 
@@ -162,7 +232,9 @@ def _mend(add: Add) -> None:
 
 
 def _undoing(add: Add) -> None:
-    about = _("Undo a change, or the last one if you give no id; later changes stay. Or bring a memory back.")
+    about = _(
+        "Undo a change, or the last one if you give no id; later changes stay. Or bring a memory back."
+    )
     short = ("undo", _("Undo a change, or bring a memory back."))
     undo = add("undo", about, "undo 12-37a8", about_c=ALL, listed=short)
     argument(undo, "change", "CHANGE", _("the id of a change, as `history` shows it"), nargs="?")
@@ -174,8 +246,12 @@ def _undoing(add: Add) -> None:
         "PATTERN",
         _("with --memory: only those whose text contains this word or matches /regex/flags"),
     )
-    argument(undo, "--since", "TIME", _("with --memory: only those removed at this ISO time or later"))
-    argument(undo, "--until", "TIME", _("with --memory: only those removed at this ISO time or earlier"))
+    argument(
+        undo, "--since", "TIME", _("with --memory: only those removed at this ISO time or later")
+    )
+    argument(
+        undo, "--until", "TIME", _("with --memory: only those removed at this ISO time or earlier")
+    )
     argument(undo, "--family", None, _("undo the last change of this kind"), choices=FAMILIES)
     switch(undo, "--yes", _("do not ask"))
     dry_run(undo, _("show the last change, or the memories that would come back"))
@@ -188,10 +264,20 @@ def _forgetting(add: Add) -> None:
     about = _("words that must all occur in a text; or ids, as `list` shows them")
     argument(forget, "words", "WORDS|ID", about, nargs="*")
     argument(forget, "--family", None, _("only this kind"), choices=FAMILIES)
-    argument(forget, "--since", "TIME", _("only what was said or changed at this ISO time or later"))
-    argument(forget, "--until", "TIME", _("only what was said or changed at this ISO time or earlier"))
-    argument(forget, "--user", "USER", _("only facts of this user; without words or ids, all of them"))
-    switch(forget, "--for-good", _("erase the text from everything that is stored; this cannot be undone"))
+    argument(
+        forget, "--since", "TIME", _("only what was said or changed at this ISO time or later")
+    )
+    argument(
+        forget, "--until", "TIME", _("only what was said or changed at this ISO time or earlier")
+    )
+    argument(
+        forget, "--user", "USER", _("only facts of this user; without words or ids, all of them")
+    )
+    switch(
+        forget,
+        "--for-good",
+        _("erase the text from everything that is stored; this cannot be undone"),
+    )
     switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     switch(forget, "--yes", _("do not ask"))
     dry_run(forget, _("show what would be forgotten or erased"))
@@ -218,9 +304,24 @@ def _correcting(add: Add) -> None:
     about = _("Correct a memory: replace some of its words.")
     edit = add("edit", about, "edit 3f2a Halloran O'Halloran", about_c=ALL, listed=UNLISTED)
     argument(edit, "memory", "ID", _("id of the memory, or its beginning"))
-    argument(edit, "find", "FIND", _("the words to replace; they must occur exactly once in the memory"), nargs="?")
-    argument(edit, "replacement", "REPLACEMENT", _("the new words; '' only removes the old ones"), nargs="?")
-    other_words(edit, _("the other words that are kept with the memory, separated by commas; '' removes them"))
+    argument(
+        edit,
+        "find",
+        "FIND",
+        _("the words to replace; they must occur exactly once in the memory"),
+        nargs="?",
+    )
+    argument(
+        edit,
+        "replacement",
+        "REPLACEMENT",
+        _("the new words; '' only removes the old ones"),
+        nargs="?",
+    )
+    other_words(
+        edit,
+        _("the other words that are kept with the memory, separated by commas; '' removes them"),
+    )
 
 
 def _cleaning_up(add: Add) -> None:
@@ -259,9 +360,13 @@ def _examining(add: Add) -> None:
     switch(
         work,
         "--repair",
-        _("repair broken files: keep each of them aside as a whole, and continue from the last good state"),
+        _(
+            "repair broken files: keep each of them aside as a whole, and continue from the last good state"
+        ),
     )
-    switch(work, "--reindex", _("find the words of older memories again, with the current settings"))
+    switch(
+        work, "--reindex", _("find the words of older memories again, with the current settings")
+    )
     dry_run(doctor, _("with --repair or --reindex: show what would change"))
 
 
@@ -270,7 +375,9 @@ def _stores(add: Add) -> None:
     example = "copy --to postgresql://me@host/name"
     both = ("copy, migrate", _("Copy all to another store; update its tables."))
     copy = add("copy", about, example, listed=both)
-    argument(copy, "conversations", "CONVERSATION", _("conversations to copy; by default all"), nargs="*")
+    argument(
+        copy, "conversations", "CONVERSATION", _("conversations to copy; by default all"), nargs="*"
+    )
     from_ = _(
         "folder or PostgreSQL URL; by default the store of the settings. Leave the password out of the "
         "URL, because all users of the machine can see it; put it into ~/.pgpass or MEMORY_SERVER_STORE"
@@ -312,9 +419,24 @@ def _books(add: Add) -> None:
         "list: all books (default); show: the entries of a book; off, on: switch a book off or on; "
         "remove: move a book into the archive"
     )
-    argument(books, "action", None, about, nargs="?", choices=("list", "show", "off", "on", "remove"), default="list")
+    argument(
+        books,
+        "action",
+        None,
+        about,
+        nargs="?",
+        choices=("list", "show", "off", "on", "remove"),
+        default="list",
+    )
     argument(books, "name", "NAME", _("the name of a book, or its id"), nargs="?")
-    argument(books, "--limit", "N", _("show: how many entries to show; usually 200"), type=int, default=200)
+    argument(
+        books,
+        "--limit",
+        "N",
+        _("show: how many entries to show; usually 200"),
+        type=int,
+        default=200,
+    )
     json_lines(books)
 
 
@@ -328,11 +450,25 @@ def _exchange(add: Add) -> None:
     argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
     switch(export, "--force", _("replace a file that exists"))
     family(export)
-    argument(export, "--type", None, _("only notes of this type"), choices=("tech", "project-tech", "domain"))
-    argument(export, "--tags", "TAGS", _("only entries that have one of these tags, separated by commas"), default="")
+    argument(
+        export,
+        "--type",
+        None,
+        _("only notes of this type"),
+        choices=("tech", "project-tech", "domain"),
+    )
+    argument(
+        export,
+        "--tags",
+        "TAGS",
+        _("only entries that have one of these tags, separated by commas"),
+        default="",
+    )
     about = _("Import chats and the memories of other programs.")
     example = "import conversations.json --dry-run"
-    into = _("conversation of records that do not name one; by default that of the settings, or `default`")
+    into = _(
+        "conversation of records that do not name one; by default that of the settings, or `default`"
+    )
     import_ = add("import", about, example, about_c=into, listed=UNLISTED)
     _source(import_, nargs="+")
     dry_run(import_, _("show what would be imported, what would not, and why"))
@@ -346,25 +482,40 @@ def _exchange(add: Add) -> None:
         default=[],
     )
     switch(chat, "--with-hidden", _("also import the messages that you hid in SillyTavern"))
-    switch(chat, "--shift-to-now", _("move all times so that the chat ended an hour ago, for trying things out"))
+    switch(
+        chat,
+        "--shift-to-now",
+        _("move all times so that the chat ended an hour ago, for trying things out"),
+    )
     about = _("Store a tested trigger: a .js file, or a pack.")
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
     trigger = add("add-trigger", about, example, about_c=USUAL)
     argument(trigger, "source", "FILE", _("a .js file, or a pack (.json)"), nargs="+")
     argument(trigger, "--prompt", "TEXT", _("for a .js file: what the model reads when it fires"))
-    argument(trigger, "--name", "NAME", _("for a .js file: the name of the memory; by default that of the file"))
+    argument(
+        trigger,
+        "--name",
+        "NAME",
+        _("for a .js file: the name of the memory; by default that of the file"),
+    )
     argument(trigger, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
     rules = trigger.add_argument_group(_("when several memories fire together"))
     argument(
         rules,
         "--order",
         "N",
-        _("if there is not room for all memories, those with the highest order come first; usually 100"),
+        _(
+            "if there is not room for all memories, those with the highest order come first; usually 100"
+        ),
         type=float,
     )
-    about = _("groups, separated by commas: if several memories of a group fire together, only one comes")
+    about = _(
+        "groups, separated by commas: if several memories of a group fire together, only one comes"
+    )
     argument(rules, "--group", "NAME", about)
-    about = _("it comes again N messages later at the earliest: with 4, the three between them pass without it")
+    about = _(
+        "it comes again N messages later at the earliest: with 4, the three between them pass without it"
+    )
     argument(rules, "--cooldown", "N", about, type=number_of_messages)
     switch(rules, "--once", _("it comes only once in a chat"))
     about = _("Make a pack from files of other programs.")
@@ -372,26 +523,66 @@ def _exchange(add: Add) -> None:
     convert = add("convert", about, example)
     _source(convert)
     argument(convert, "target", "TO", _("file or folder to write; - for standard output"))
-    argument(convert, "--as", None, _("format to write; pack by default"), dest="to", choices=_WRITTEN, default="pack")
+    argument(
+        convert,
+        "--as",
+        None,
+        _("format to write; pack by default"),
+        dest="to",
+        choices=_WRITTEN,
+        default="pack",
+    )
     switch(convert, "--force", _("replace a file that exists"))
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    argument(parser, "source", "FROM", _("file, database or folder to read; - for standard input"), **more)
-    argument(parser, "--format", None, _("format of the file; by default it is detected"), choices=_READ)
+    argument(
+        parser,
+        "source",
+        "FROM",
+        _("file, database or folder to read; - for standard input"),
+        **more,
+    )
+    argument(
+        parser, "--format", None, _("format of the file; by default it is detected"), choices=_READ
+    )
     argument(parser, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
-    argument(parser, "--char", "NAME", _("who {{char}} is: the name of the assistant in a chat or lorebook"))
+    argument(
+        parser,
+        "--char",
+        "NAME",
+        _("who {{char}} is: the name of the assistant in a chat or lorebook"),
+    )
     argument(parser, "--user", "NAME", _("who {{user}} is"))
     lorebook = parser.add_argument_group(_("for a lorebook"))
-    argument(lorebook, "--depth", "N", _("how many messages to scan if the entry does not say it"), type=int)
-    switch(lorebook, "--substrings", _("if the entry does not say it, keys also match inside words"))
-    switch(lorebook, "--case-sensitive", _("if the entry does not say it, upper and lower case differ"))
-    switch(lorebook, "--no-recursion", _("texts of entries that came do not make further entries fire"))
+    argument(
+        lorebook,
+        "--depth",
+        "N",
+        _("how many messages to scan if the entry does not say it"),
+        type=int,
+    )
+    switch(
+        lorebook, "--substrings", _("if the entry does not say it, keys also match inside words")
+    )
+    switch(
+        lorebook, "--case-sensitive", _("if the entry does not say it, upper and lower case differ")
+    )
+    switch(
+        lorebook, "--no-recursion", _("texts of entries that came do not make further entries fire")
+    )
     switch(lorebook, "--no-names", _("do not look for keys in the names of speakers"))
     argument(
-        lorebook, "--book", "NAME", _("name of the book here; a new version that you import under this name updates it")
+        lorebook,
+        "--book",
+        "NAME",
+        _("name of the book here; a new version that you import under this name updates it"),
     )
-    switch(parser, "--all", _("report each record that is left out or loses something, not only each kind"))
+    switch(
+        parser,
+        "--all",
+        _("report each record that is left out or loses something, not only each kind"),
+    )
 
 
 def _develop(add: Add) -> None:
@@ -402,7 +593,13 @@ def _develop(add: Add) -> None:
     switch(demo, "--why", _("also show the words and points of each memory"))
     about = _("List the tools, or show one with an example.")
     tools = add("tools", about, "tools add_long_term_memory", listed=UNLISTED)
-    argument(tools, "name", "TOOLSET|TOOL", _("show only this toolset, or the arguments of this tool"), nargs="?")
+    argument(
+        tools,
+        "name",
+        "TOOLSET|TOOL",
+        _("show only this toolset, or the arguments of this tool"),
+        nargs="?",
+    )
     json_lines(tools)
     about = _("Call a tool and print its result as JSON.")
     example = "call get_memory_stats '{}'"

@@ -24,7 +24,9 @@ async def daemon(settings: Settings, flags: Namespace) -> int:
     out = console()
     processes = running()
     if not processes:
-        out.print(_("No shared process is running; a client starts one with `memory-server serve`."))
+        out.print(
+            _("No shared process is running; a client starts one with `memory-server serve`.")
+        )
     for socket_path, facts in processes:
         if flags.action == STOP and facts:
             out.print(await _stopped(socket_path, facts))
@@ -50,7 +52,9 @@ def running() -> list[tuple[Path, dict[str, Any]]]:
     if sys.platform == "win32":
         return []
     processes: list[tuple[Path, dict[str, Any]]] = []
-    with suppress(CannotShare):  # the folder of sockets cannot be used, so no process has a socket there
+    with suppress(
+        CannotShare
+    ):  # the folder of sockets cannot be used, so no process has a socket there
         for socket_path in sorted(Path(protocol.folder(os.environ)).glob("*.sock")):
             try:
                 facts = json.loads(answer_at(socket_path, STATUS) or b"{}")
@@ -64,7 +68,11 @@ def running() -> list[tuple[Path, dict[str, Any]]]:
 
 def running_for(folder: str) -> list[tuple[Path, dict[str, Any]]]:
     """The shared processes with the memories of this folder, and those that do not answer, which may have them."""
-    return [(socket_path, facts) for socket_path, facts in running() if facts.get("place", folder) == folder]
+    return [
+        (socket_path, facts)
+        for socket_path, facts in running()
+        if facts.get("place", folder) == folder
+    ]
 
 
 def answer_at(socket_path: Path, role: str) -> bytes:

@@ -64,7 +64,9 @@ def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
     """What an answer with status 200 says about a turn; None: it says nothing about it, so it proves nothing."""
     stored = answer.get("stored")
     note = answer.get("note")
-    if stored is True or (stored is False and isinstance(answer.get("id"), str)):  # with an id, it was stored before
+    if stored is True or (
+        stored is False and isinstance(answer.get("id"), str)
+    ):  # with an id, it was stored before
         return TurnResult(Ending.STORED)
     if stored is False and isinstance(note, str) and note:
         return TurnResult(Ending.NOTHING_KEPT, note)
@@ -75,12 +77,16 @@ def is_refused_for_good(error: RemoteError) -> bool:
     """Whether the server would refuse the same turn again, whatever changes elsewhere."""
     if error.status == 404:  # of another kind, it is a server that lacks the path
         return error.kind == "not found"
-    if not error.kind and error.status not in TOO_LARGE:  # not this server said it, but something on the way to it
+    if (
+        not error.kind and error.status not in TOO_LARGE
+    ):  # not this server said it, but something on the way to it
         return False
     return 400 <= error.status < 500 and error.status not in _MAY_CHANGE
 
 
-async def deliver(remote: Remote, outbox: Outbox, seconds: float, newest: int | None = None) -> Delivery:
+async def deliver(
+    remote: Remote, outbox: Outbox, seconds: float, newest: int | None = None
+) -> Delivery:
     """Deliver what waits, in order, for so long at most. `newest`: the number of a turn of now, which is dropped where
     the memory is paused; an earlier one was said before the pause."""
     with outbox.turn() as is_ours:
@@ -146,7 +152,9 @@ class _Round:
             return
         is_newest = number == self._newest
         try:
-            result = await self._answered(turn, min(seconds_left, TURN_SECONDS), is_newest=is_newest)
+            result = await self._answered(
+                turn, min(seconds_left, TURN_SECONDS), is_newest=is_newest
+            )
         except NotReached:
             raise
         except RemoteError as error:
@@ -154,7 +162,9 @@ class _Round:
                 result = TurnResult(Ending.NOTHING_KEPT, str(error))
             elif is_refused_for_good(error):
                 aside = self._outbox.refuse(number, str(error))
-                sentence = _("the server refused a turn, which is kept in {path}: {reason}", aside, error)
+                sentence = _(
+                    "the server refused a turn, which is kept in {path}: {reason}", aside, error
+                )
                 if is_newest:
                     self._result = TurnResult(Ending.REFUSED, sentence)
                 else:
@@ -166,9 +176,13 @@ class _Round:
         if is_newest:
             self._result = result
 
-    async def _answered(self, turn: Mapping[str, Any], seconds: float, *, is_newest: bool) -> TurnResult:
+    async def _answered(
+        self, turn: Mapping[str, Any], seconds: float, *, is_newest: bool
+    ) -> TurnResult:
         """What the server says of a turn. Raises RemoteError: it refuses it; NotReached: it does not say."""
-        answer = await self._remote.ask(turn["path"], turn["body"], turn["headers"], seconds=seconds)
+        answer = await self._remote.ask(
+            turn["path"], turn["body"], turn["headers"], seconds=seconds
+        )
         result = result_of(answer)
         if result is None:
             raise NotReached(

@@ -43,7 +43,9 @@ async def demo(settings: Settings, flags: Namespace) -> None:
     sample = samples()
     if language != "zh":
         sample = sample / language
-    with tempfile.TemporaryDirectory(prefix="memory-server-demo-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="memory-server-demo-", ignore_cleanup_errors=True
+    ) as folder:
         overrides = {"data_dir": Path(folder), "timezone": ZONES[language], "seed": SEED}
         await _run(settings.model_copy(update=overrides), sample, flags)
 
@@ -53,7 +55,9 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     out = console()
     options = chats.ChatOptions("default", settings.zone)
     [chat] = chats.read((sample / "companion.jsonl").read_bytes(), options).conversations
-    [pack] = own.read_pack((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
+    [pack] = own.read_pack(
+        (sample / "triggers.json").read_bytes(), chat.conversation_id
+    ).conversations
     all_questions: list[dict[str, Any]] = json_text.loads((sample / "questions.json").read_bytes())
     questions = all_questions
     if not flags.all:
@@ -84,10 +88,19 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
         out.print(_("All {questions} questions recalled the expected memories.", len(questions)))
     else:
         out.print(
-            _("{as_expected} of {questions} questions recalled the expected memories.", as_expected, len(questions))
+            _(
+                "{as_expected} of {questions} questions recalled the expected memories.",
+                as_expected,
+                len(questions),
+            )
         )
     if len(questions) < len(all_questions):
-        hint(_("--all asks all {questions}; --why shows the words and points behind each memory.", len(all_questions)))
+        hint(
+            _(
+                "--all asks all {questions}; --why shows the words and points behind each memory.",
+                len(all_questions),
+            )
+        )
 
 
 def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
@@ -98,7 +111,9 @@ def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
     return App(settings.model_copy(update={"now": datetime.fromisoformat(question["now"])}))
 
 
-async def _ask(app: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool) -> bool:
+async def _ask(
+    app: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
+) -> bool:
     """Ask the question, print what comes, and say whether it is what the sample expects."""
     moment = datetime.fromisoformat(question["now"]).astimezone(app.settings.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"

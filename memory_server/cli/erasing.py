@@ -52,7 +52,9 @@ async def items_for_good(
         return 0
     if not _may_erase(flags, _("Erase {count} for good?", count)):
         return 0
-    items_now, _words = await forgetting.find(engines, flags.words, where)  # while somebody thought, others wrote
+    items_now, _words = await forgetting.find(
+        engines, flags.words, where
+    )  # while somebody thought, others wrote
     if {item.key for item in items_now} != {item.key for item in items}:
         raise InvalidInput(
             "The matching memories and entries changed in the meantime, so nothing was erased; run the command again."
@@ -79,7 +81,12 @@ async def past_for_good(app: CallerView, flags: Namespace) -> int:
         raise await _nothing_holds(app, traces, tenants)
     out = console()
     if past:
-        out.print(_("Only the stored history contains these words, in {places}:", counted(len(past), "place")))
+        out.print(
+            _(
+                "Only the stored history contains these words, in {places}:",
+                counted(len(past), "place"),
+            )
+        )
         for path in past:
             out.print(escape(str(path)))
     else:
@@ -90,13 +97,17 @@ async def past_for_good(app: CallerView, flags: Namespace) -> int:
 async def user_for_good(app: CallerView, flags: Namespace) -> int:
     """Erase what is kept of a user of whom there is no fact any more. Raises InvalidInput: there is nothing."""
     if f"sessions/{flags.user}" not in await app.knowledge.lifecycle.places():
-        raise InvalidInput("There are no facts of the user {user}, and no history of them.", flags.user)
+        raise InvalidInput(
+            "There are no facts of the user {user}, and no history of them.", flags.user
+        )
     console().print(escape(_("The user {user} has no facts any more, only a history.", flags.user)))
     erasure = await forgetting.erasure_of(app.memories.engines, (), (), flags.user)
     return await _without_items(app, flags, erasure, [])
 
 
-async def _without_items(app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> int:
+async def _without_items(
+    app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]
+) -> int:
     """Erase what no item holds, after a question; returns the status of the command."""
     _say_what_goes(app, flags, erasure, backups)
     if flags.dry_run:
@@ -132,9 +143,14 @@ async def _nothing_holds(app: CallerView, traces: Traces, tenants: Sequence[str]
     backups = await _backups_among(app, traces.texts)
     if backups:
         names = ", ".join(backups)
-        first = _("Only backups contain these words ({names}); add --for-good --in-backups to erase them there.", names)
+        first = _(
+            "Only backups contain these words ({names}); add --for-good --in-backups to erase them there.",
+            names,
+        )
     else:
-        first = _("No memory or entry contains these words; `memory-server list` shows what is stored.")
+        first = _(
+            "No memory or entry contains these words; `memory-server list` shows what is stored."
+        )
     return InvalidInput(" ".join([first, *_also_said(app, traces, tenants)]))
 
 
@@ -149,7 +165,12 @@ async def finish(app: CallerView, erasure: Erasure, backups: Sequence[str]) -> i
     else:
         out.print(_("Erased."))
     remaining_files = erased.traces.texts
-    out.print(_("Everything that is stored was searched: found in {places}.", counted(len(remaining_files), "place")))
+    out.print(
+        _(
+            "Everything that is stored was searched: found in {places}.",
+            counted(len(remaining_files), "place"),
+        )
+    )
     for path in remaining_files:
         out.print(escape(str(path)))
     if erasure.unsearched:
@@ -165,17 +186,23 @@ async def finish(app: CallerView, erasure: Erasure, backups: Sequence[str]) -> i
     for sentence in _also_said(app, erased.traces, tenants):
         out.print(escape(sentence))
     folder = app.home.backups.folder
-    return int(bool(erased.damaged) or any(backups or path.parent != folder for path in remaining_files))
+    return int(
+        bool(erased.damaged) or any(backups or path.parent != folder for path in remaining_files)
+    )
 
 
 def _also_said(app: CallerView, traces: Traces, tenants: Sequence[str]) -> list[str]:
     sentences = []
     if traces.names:
         places = _shown(app, traces.names)
-        sentences.append(_("The words stay in {places}, as the name of a conversation, folder or user.", places))
+        sentences.append(
+            _("The words stay in {places}, as the name of a conversation, folder or user.", places)
+        )
     if tenants:
         names = ", ".join(tenants)
-        sentences.append(_("Tenants have this text too ({names}); add --tenant NAME to erase it there.", names))
+        sentences.append(
+            _("Tenants have this text too ({names}); add --tenant NAME to erase it there.", names)
+        )
     if traces.unread:
         places = _shown(app, traces.unread)
         sentences.append(_("This could not be searched: {places}.", places))
@@ -193,7 +220,9 @@ def _shown(app: CallerView, paths: Sequence[Path]) -> str:
     return ", ".join(shown_paths)
 
 
-def _say_what_goes(app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]) -> None:
+def _say_what_goes(
+    app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]
+) -> None:
     out = console()
     out.print(_(_PLACES))
     if backups:
@@ -204,7 +233,12 @@ def _say_what_goes(app: CallerView, flags: Namespace, erasure: Erasure, backups:
         out.print(escape(_("{where}: {backups}", whose, ", ".join(backups))))
     if erasure.alike:
         same = counted(erasure.alike, "memory")
-        out.print(_("{same} elsewhere with the same text will not be erased, because you did not name it.", same))
+        out.print(
+            _(
+                "{same} elsewhere with the same text will not be erased, because you did not name it.",
+                same,
+            )
+        )
     out.print(_(_NOT_OURS))
     if app.home.not_ours:
         out.print(app.home.not_ours)
@@ -232,7 +266,9 @@ async def erase(app: CallerView, erasure: Erasure, backups: Sequence[str]) -> Er
         except StorageError as error:
             damaged.append(str(error))
     await asyncio.to_thread(home.erased.end)
-    await app.knowledge.notes.aclose()  # pages that are kept current are written before they are searched
+    await (
+        app.knowledge.notes.aclose()
+    )  # pages that are kept current are written before they are searched
     others = [*_layers(app), *await _pages(app)]
     return Erased(await asyncio.to_thread(home.left, erasure, *others), tuple(damaged))
 

@@ -64,7 +64,9 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
         for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
             path = searched_folder / name
             with reading(path), suppress(FileNotFoundError):
-                files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
+                files[path.relative_to(folder).as_posix()] = _utf8(
+                    str(path), folders.read_file(path), encoding
+                )
     return files
 
 
@@ -173,7 +175,9 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
         data = gzip.compress(data, mtime=0)
     path = Path(name).expanduser()
     if os.path.lexists(path) and (path.is_dir() or not force):
-        raise InvalidInput("{name} exists already; add --force to replace it, or choose another name.", name)
+        raise InvalidInput(
+            "{name} exists already; add --force to replace it, or choose another name.", name
+        )
     try:
         if folders.refusal_of(path) is None:
             folders.replace_file(path, data)
@@ -181,14 +185,18 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
             _write_into(path, data)
     except OSError as error:
         reason = error.strerror or error
-        raise InvalidInput("{name} cannot be written: {reason}; choose another place.", name, reason) from error
+        raise InvalidInput(
+            "{name} cannot be written: {reason}; choose another place.", name, reason
+        ) from error
     return len(data)
 
 
 def _write_into(path: Path, data: bytes) -> None:
     """Write to what is not a regular file. A pipe that nobody reads is an error, because waiting for a reader could not
     be interrupted here. Raises OSError."""
-    descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    descriptor = os.open(
+        path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    )
     os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as file:
         file.write(data)
@@ -205,7 +213,9 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
             folders.make_folder((root / path).parent)
             folders.replace_file(root / path, data)
     except OSError as error:
-        raise InvalidInput("{name} cannot be written: {reason}; choose another place.", name, error.strerror) from error
+        raise InvalidInput(
+            "{name} cannot be written: {reason}; choose another place.", name, error.strerror
+        ) from error
     return sum(map(len, files.values()))
 
 
@@ -220,7 +230,9 @@ def _all_of(name: str, file: BinaryIO) -> bytes:
         pieces.append(piece)
         free_bytes -= len(piece)
         if free_bytes < 0:
-            raise InvalidInput("{name} has more than {max_file:,} bytes; split it.", name, folders.MAX_FILE_BYTES)
+            raise InvalidInput(
+                "{name} has more than {max_file:,} bytes; split it.", name, folders.MAX_FILE_BYTES
+            )
 
 
 def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:

@@ -66,7 +66,11 @@ def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder:
 
 
 def _content_of(archive: zipfile.ZipFile) -> Tree | ZippedCard | ZippedFolder:
-    entries = [entry for entry in archive.infolist() if not entry.is_dir() and not _is_hidden(entry.filename)]
+    entries = [
+        entry
+        for entry in archive.infolist()
+        if not entry.is_dir() and not _is_hidden(entry.filename)
+    ]
     names = [entry.filename for entry in entries]
     if _CARD in names:
         cards = [entry for entry in entries if entry.filename == _CARD]
@@ -74,7 +78,9 @@ def _content_of(archive: zipfile.ZipFile) -> Tree | ZippedCard | ZippedFolder:
         assets = [name for name in names if name not in (_CARD, _MODULE)]
         return ZippedCard(card, assets=len(assets), has_module=_MODULE in names)
     if sillytavern_folder.is_folder(names):
-        parts = [entry for entry in entries if sillytavern_parts.part_of(entry.filename) is not None]
+        parts = [
+            entry for entry in entries if sillytavern_parts.part_of(entry.filename) is not None
+        ]
         return ZippedFolder(_with_cards(_unpacked(archive, parts, names)))
     parts = [entry for entry in entries if chat_exports.is_part(entry.filename)]
     if not parts:
@@ -97,7 +103,9 @@ def _with_cards(tree: Tree) -> Tree:
     return Tree(files, tree.times, left_out)
 
 
-def _unpacked(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names: Sequence[str]) -> Tree:
+def _unpacked(
+    archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names: Sequence[str]
+) -> Tree:
     """These parts of an archive. `names`: of all files in it."""
     if len(parts) > MOST_FILES or sum(entry.file_size for entry in parts) > MAX_FILE_BYTES:
         raise NotThisFormat(
@@ -110,7 +118,9 @@ def _unpacked(archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names:
     times: dict[str, int] = {}
     for entry in parts:
         if entry.flag_bits & _ENCRYPTED:
-            raise NotThisFormat("is a zip archive with a password; unpack it and import the folder.")
+            raise NotThisFormat(
+                "is a zip archive with a password; unpack it and import the folder."
+            )
         with archive.open(entry) as file:
             # An archive may say that a file is smaller than it is.
             files[entry.filename] = file.read(entry.file_size)

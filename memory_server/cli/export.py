@@ -44,9 +44,13 @@ async def export(app: CallerView, flags: Namespace) -> int:
     if not names_conversation and flags.family not in OF_CONVERSATIONS:
         entries = await _entries(app, flags)
     if has_filter and not entries:
-        raise InvalidInput("No entry has this type and these tags; `memory-server list` lists all entries.")
+        raise InvalidInput(
+            "No entry has this type and these tags; `memory-server list` lists all entries."
+        )
     if not conversations and (flags.to not in _WITH_ENTRIES or not entries):
-        raise InvalidInput("There is nothing to export in this format: {whereabouts}", await whereabouts(app))
+        raise InvalidInput(
+            "There is nothing to export in this format: {whereabouts}", await whereabouts(app)
+        )
     await write_memories(app, conversations, flags, entries)
     is_everything = not names_conversation and flags.family is None and not has_filter
     if is_everything:
@@ -78,11 +82,19 @@ def _refuse_contradiction(flags: Namespace) -> None:
         return
     name = "--type" if flags.type else "--tags"
     if hasattr(flags, "conversation"):
-        raise InvalidInput("{name} is for entries, which do not belong to a conversation; leave -c out.", name)
+        raise InvalidInput(
+            "{name} is for entries, which do not belong to a conversation; leave -c out.", name
+        )
     if flags.family in OF_CONVERSATIONS or (flags.type and flags.family not in (None, "notes")):
-        raise InvalidInput("{name} cannot be used with --family {family}; leave one of them out.", name, flags.family)
+        raise InvalidInput(
+            "{name} cannot be used with --family {family}; leave one of them out.",
+            name,
+            flags.family,
+        )
     if flags.to not in _WITH_ENTRIES:
-        raise InvalidInput("{name} is for entries; only the formats native and csv contain entries.", name)
+        raise InvalidInput(
+            "{name} is for entries; only the formats native and csv contain entries.", name
+        )
 
 
 def _of_family(contents: Contents, family: str | None) -> Contents:
@@ -96,7 +108,10 @@ def _of_family(contents: Contents, family: str | None) -> Contents:
 
 
 async def write_memories(
-    app: CallerView, conversations: Sequence[Contents], flags: Namespace, entries: Sequence[tuple[str, Entry]]
+    app: CallerView,
+    conversations: Sequence[Contents],
+    flags: Namespace,
+    entries: Sequence[tuple[str, Entry]],
 ) -> None:
     """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
     Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
@@ -104,7 +119,9 @@ async def write_memories(
     target = flags.target
     if form == "node":
         if target == "-":
-            raise InvalidInput("The format {form} is a folder; give the name of a folder instead of `-`.", form)
+            raise InvalidInput(
+                "The format {form} is a folder; give the name of a folder instead of `-`.", form
+            )
         size = await asyncio.to_thread(write_folder, target, folder_forms.write_node(conversations))
     else:
         parts = _parts(app, conversations, form, entries)
@@ -128,15 +145,26 @@ async def write_memories(
         if form in _WITH_ENTRIES:
             out.print(_("It also has {entries} of other kinds.", many))
         else:
-            out.print(_("Not included: {entries} of other kinds; use the format native or csv for them.", many))
+            out.print(
+                _(
+                    "Not included: {entries} of other kinds; use the format native or csv for them.",
+                    many,
+                )
+            )
     if left_out:
         out.print(
-            _("Not included: {memories}; a pack holds only long-term memories.", counted(left_out, "short-term memory"))
+            _(
+                "Not included: {memories}; a pack holds only long-term memories.",
+                counted(left_out, "short-term memory"),
+            )
         )
 
 
 def _parts(
-    app: CallerView, conversations: Sequence[Contents], form: str, entries: Sequence[tuple[str, Entry]]
+    app: CallerView,
+    conversations: Sequence[Contents],
+    form: str,
+    entries: Sequence[tuple[str, Entry]],
 ) -> Iterable[bytes]:
     """The content of a file of this form."""
     match form:

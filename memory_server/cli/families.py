@@ -78,7 +78,9 @@ async def sought_items(app: CallerView, flags: Namespace, sought: Sought) -> lis
     if may_be_in_conversations and sought.user is None:
         await for_each_conversation(app, flags, _("looking"), look)
     elif has_conversation_flag:
-        raise InvalidInput("{family} do not belong to a conversation; leave -c out.", sought.family or "sessions")
+        raise InvalidInput(
+            "{family} do not belong to a conversation; leave -c out.", sought.family or "sessions"
+        )
     if sought.family not in OF_CONVERSATIONS and not has_conversation_flag:
         items += await knowledge.find(sought)
     return sorted(items, key=lambda item: -item.at_ms)
@@ -106,7 +108,13 @@ def _item_row(item: Item, zone: tzinfo | None) -> tuple[str, str, str, str, str]
     where = item.place
     if item.project:
         where = f"{item.place} ({item.project})"
-    return item.id, where, time_text(item.at_ms, zone), title, clipped(spoken(item.text), TEXT_CELLS)
+    return (
+        item.id,
+        where,
+        time_text(item.at_ms, zone),
+        title,
+        clipped(spoken(item.text), TEXT_CELLS),
+    )
 
 
 def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) -> str:
@@ -131,7 +139,13 @@ class _ConversationRow:
 
 
 def item_json(item: Item) -> dict[str, Any]:
-    fields = {"family": item.family, "place": item.place, "id": item.id, "at": iso(item.at_ms), "title": item.title}
+    fields = {
+        "family": item.family,
+        "place": item.place,
+        "id": item.id,
+        "at": iso(item.at_ms),
+        "title": item.title,
+    }
     if item.project:
         fields["project"] = item.project
     return fields | {"text": item.text, "archived": item.archived}
@@ -179,7 +193,12 @@ async def list_(app: CallerView, flags: Namespace) -> None:
     tenants = app.home.tenant_names()
     if conversations or figures_of_scopes:
         if tenants:
-            hint(_("there are also the tenants {names}; use --tenant NAME for one of them", ", ".join(tenants)))
+            hint(
+                _(
+                    "there are also the tenants {names}; use --tenant NAME for one of them",
+                    ", ".join(tenants),
+                )
+            )
     elif tenants:
         console().print(escape(await whereabouts(app)))
     else:
@@ -204,12 +223,21 @@ async def _conversation_rows(app: CallerView, flags: Namespace) -> list[_Convers
 
 
 def _write_places(
-    conversations: Sequence[_ConversationRow], figures_of_scopes: Sequence[tuple[str, Figures]], limit: int
+    conversations: Sequence[_ConversationRow],
+    figures_of_scopes: Sequence[tuple[str, Figures]],
+    limit: int,
 ) -> None:
     """Write the first `limit` places as JSON lines: the conversations, then the families."""
     for row in conversations[:limit]:
         newest = row.newest_ms and iso(row.newest_ms)
-        write({"place": row.conversation_id, "memories": row.memories, "triggers": row.triggers, "newest": newest})
+        write(
+            {
+                "place": row.conversation_id,
+                "memories": row.memories,
+                "triggers": row.triggers,
+                "newest": newest,
+            }
+        )
     room = max(0, limit - len(conversations))
     for name, figures in figures_of_scopes[:room]:
         newest = figures.newest_ms and iso(figures.newest_ms)
@@ -227,7 +255,9 @@ def _print_places(
         conversation_table = [(_("conversation"), _("short-term"), _("long-term"), _("last said"))]
         for row in conversations[:limit]:
             newest = time_text(row.newest_ms, zone)
-            conversation_table.append((row.conversation_id, str(row.memories), str(row.triggers), newest))
+            conversation_table.append(
+                (row.conversation_id, str(row.memories), str(row.triggers), newest)
+            )
         print_columns(conversation_table)
         hint_more(len(conversations) - limit)
     if figures_of_scopes:
@@ -242,7 +272,9 @@ async def _list_memories(app: CallerView, conversation: Conversation, limit: int
     """Print the newest memories and triggers of a conversation, its figures, and what is damaged in it."""
     zone = app.settings.zone
     memories = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
-    triggers = sorted(await conversation.long_term.memories(), key=lambda trigger: -trigger.created_ms)
+    triggers = sorted(
+        await conversation.long_term.memories(), key=lambda trigger: -trigger.created_ms
+    )
     if memories:
         memory_table = [(_("id"), _("time"), _("score"), _("text"))]
         memory_table += [_memory_row(memory, zone) for memory in memories[:limit]]
@@ -270,7 +302,12 @@ def _memory_row(memory: ShortTermMemory, zone: tzinfo | None) -> tuple[str, str,
     score = f"{memory.score:g}"
     if memory.pinned:
         score += " " + _("pinned")
-    return memory.id, time_text(memory.time_ms, zone), score, clipped(spoken(memory.text), TEXT_CELLS)
+    return (
+        memory.id,
+        time_text(memory.time_ms, zone),
+        score,
+        clipped(spoken(memory.text), TEXT_CELLS),
+    )
 
 
 def _figures_text(figures: Statistics, zone: tzinfo | None) -> str:
@@ -319,7 +356,9 @@ async def search(app: CallerView, flags: Namespace) -> None:
         out.print(_("{memories} found, {results} shown.{more}", counted(0, "memory"), 0, ""))
         where_text = await whereabouts(app)
         if conversation_ids:
-            where_text = _("Looked in {names}; {holds}", ", ".join(conversation_ids[:SHOWN_NAMES]), where_text)
+            where_text = _(
+                "Looked in {names}; {holds}", ", ".join(conversation_ids[:SHOWN_NAMES]), where_text
+            )
         out.print(escape(where_text))
 
 
@@ -391,10 +430,20 @@ def _holding_any(items: Sequence[Item], texts: Sequence[str], sought: Sought) ->
 
 def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
     if hit["memory_type"] == "short_term":
-        fields = {"family": "memories", "place": hit["conversation_id"], "id": hit["id"], "at": hit["timestamp"]}
+        fields = {
+            "family": "memories",
+            "place": hit["conversation_id"],
+            "id": hit["id"],
+            "at": hit["timestamp"],
+        }
         fields["text"] = hit["text"]
     else:
-        fields = {"family": "triggers", "place": hit["conversation_id"], "id": hit["name"], "at": hit["timestamp"]}
+        fields = {
+            "family": "triggers",
+            "place": hit["conversation_id"],
+            "id": hit["name"],
+            "at": hit["timestamp"],
+        }
         fields["text"] = hit["prompt"]
     for name in ("relevance", "score", "matched", "keywords", "trigger"):
         if name in hit:
@@ -416,7 +465,9 @@ def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> 
     if getattr(flags, "before", None) is not None:
         engines = [engine_of(engines, flags.before)]
     if flags.family == "layers":
-        raise InvalidInput("memory-server keeps no history of layer files; if they are in a repository, git does.")
+        raise InvalidInput(
+            "memory-server keeps no history of layer files; if they are in a repository, git does."
+        )
     if hasattr(flags, "conversation") or flags.family in OF_CONVERSATIONS:
         keeps = "conversations"
     elif flags.family is not None:
@@ -427,7 +478,12 @@ def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> 
 
 
 async def past_changes(
-    engines: Sequence[Lifecycle], flags: Namespace, conversation: str | None, *, limit: int, most_steps: int
+    engines: Sequence[Lifecycle],
+    flags: Namespace,
+    conversation: str | None,
+    *,
+    limit: int,
+    most_steps: int,
 ) -> list[PastChange]:
     """The newest changes of these engines first, each with up to `most_steps` of its steps: up to `limit` of each
     engine, or with a family up to `limit` of each of its places."""
@@ -436,9 +492,13 @@ async def past_changes(
     for engine in engines:
         places: Sequence[str | None] = [conversation]
         if flags.family is not None and engine.keeps == "knowledge":
-            places = [place for place in await engine.places() if place.partition("/")[0] == flags.family]
+            places = [
+                place for place in await engine.places() if place.partition("/")[0] == flags.family
+            ]
         for place in places:
-            changes += await engine.history(place, before=before, limit=limit, most_steps=most_steps)
+            changes += await engine.history(
+                place, before=before, limit=limit, most_steps=most_steps
+            )
     return sorted(changes, key=lambda change: -change.at_ms)
 
 

@@ -34,13 +34,19 @@ _BEFORE = 25
 async def forget(app: CallerView, flags: Namespace) -> int:
     """Returns the exit status. Raises InvalidInput: nothing is named, or nothing that is named is there."""
     if flags.in_backups and not flags.for_good:
-        raise InvalidInput("--in-backups works only with --for-good; without it, backups stay as they are.")
+        raise InvalidInput(
+            "--in-backups works only with --for-good; without it, backups stay as they are."
+        )
     finished_status = await _finish_what_was_begun(app, flags)
     if not "".join(flags.words).strip() and not flags.user:
-        raise InvalidInput("Give words of the text to forget, or its id: `memory-server forget dentist`.")
+        raise InvalidInput(
+            "Give words of the text to forget, or its id: `memory-server forget dentist`."
+        )
     where = await _where(app, flags)
     items, words = await forgetting.find(app.memories.engines, flags.words, where)
-    await _say_what_is_beside(app, flags, words or forgetting.words_in(flags.words), where, any_items=bool(items))
+    await _say_what_is_beside(
+        app, flags, words or forgetting.words_in(flags.words), where, any_items=bool(items)
+    )
     # Compared with a filter without conditions, so that a new condition cannot be overlooked here.
     narrowed = where != Sought(archived=where.archived)
     if not items:

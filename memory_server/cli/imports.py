@@ -22,7 +22,16 @@ from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import TRUSTED, named, read
 from memory_server.cli.inspection import ask, taken_text
 from memory_server.cli.lore_import import book_text, kind_lines, remarks_on, store_book
-from memory_server.cli.terminal import TEXT_CELLS, clipped, complain, console, escape, progress, spoken, time_text
+from memory_server.cli.terminal import (
+    TEXT_CELLS,
+    clipped,
+    complain,
+    console,
+    escape,
+    progress,
+    spoken,
+    time_text,
+)
 from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
@@ -32,7 +41,13 @@ from memory_server.conversations.model import ConversationState, LongTermMemory,
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import own
 from memory_server.interchange.forms import Format
-from memory_server.interchange.incoming import Incoming, IncomingBook, Loss, NotThisFormat, with_keywords
+from memory_server.interchange.incoming import (
+    Incoming,
+    IncomingBook,
+    Loss,
+    NotThisFormat,
+    with_keywords,
+)
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
@@ -96,19 +111,28 @@ class _Import:
 
     async def _take_conversation(self, contents: Contents, form: Format) -> None:
         stored, tally = await store(self.app, contents, form, dry_run=self.flags.dry_run)
-        self.out.print(taken_text(stored.conversation_id, tally_text(tally), dry_run=self.flags.dry_run))
+        self.out.print(
+            taken_text(stored.conversation_id, tally_text(tally), dry_run=self.flags.dry_run)
+        )
         for reason in stored.left_out:
             complain(reason)
         undated_count = sum(not memory.time_ms for memory in contents.short_term)
         if undated_count and form in CHATS:
             number = counted(undated_count, "memory")
-            self.out.print(_("Without a time in the file: {memories}; the last counts as said an hour ago.", number))
+            self.out.print(
+                _(
+                    "Without a time in the file: {memories}; the last counts as said an hour ago.",
+                    number,
+                )
+            )
         if self.flags.dry_run:
             _print_memories(self.app, stored)
         if stored.short_term:
             self.conversation_id = stored.conversation_id
 
-    async def _take_book(self, book: IncomingBook, incoming: Incoming, source: str, form: Format) -> None:
+    async def _take_book(
+        self, book: IncomingBook, incoming: Incoming, source: str, form: Format
+    ) -> None:
         stored = await store_book(self.app, book, dry_run=self.flags.dry_run)
         line = book_text(book, stored.update)
         if form == LOREBOOK:
@@ -125,7 +149,9 @@ class _Import:
         erased = len(entries) - len(not_erased)
         if erased:
             complain(left_out_text(erased))
-        taken = await self.app.knowledge.lifecycle.take(place, not_erased, dry_run=self.flags.dry_run)
+        taken = await self.app.knowledge.lifecycle.take(
+            place, not_erased, dry_run=self.flags.dry_run
+        )
         self.out.print(taken_text(place, tally_text(taken.counts), dry_run=self.flags.dry_run))
         if self.flags.dry_run:
             for entry in not_erased:
@@ -156,24 +182,32 @@ async def import_(app: CallerView, flags: Namespace) -> int:
     if not flags.dry_run:
         for question in flags.ask:
             conversation_id = imported.conversation_id
-            await ask(app, out, conversation_id, [{"role": "user", "content": question}], conversation_id)
+            await ask(
+                app, out, conversation_id, [{"role": "user", "content": question}], conversation_id
+            )
     return 0 if imported.count or not left_out else 1
 
 
 async def add_trigger(app: CallerView, flags: Namespace) -> None:
     """Store triggers from files, each checked as `add_long_term_memory` does it."""
-    files = [(source, await asyncio.to_thread(read_file, source, flags.encoding)) for source in flags.source]
+    files = [
+        (source, await asyncio.to_thread(read_file, source, flags.encoding))
+        for source in flags.source
+    ]
     triggers = [source for source in flags.source if not source.endswith(".json")]
     if len(triggers) > 1 or (triggers and not flags.prompt):
         raise InvalidInput(
-            "Write with --prompt what the model reads when {plain} fires; give one .js file at a time.", triggers[0]
+            "Write with --prompt what the model reads when {plain} fires; give one .js file at a time.",
+            triggers[0],
         )
     conversation = app.conversation()
     for source, data in files:
         if source in triggers:
             name = flags.name or Path(source).stem
             trigger = data.decode().removeprefix("\ufeff")
-            memories = [LongTermMemory(name, flags.prompt, trigger, created_ms=0, created_context=source)]
+            memories = [
+                LongTermMemory(name, flags.prompt, trigger, created_ms=0, created_context=source)
+            ]
         else:
             memories = _memories_of_pack(source, data, conversation.id)
         for memory in memories:
@@ -189,10 +223,14 @@ def _memories_of_pack(source: str, data: bytes, usual: str) -> list[LongTermMemo
     return list(chain.from_iterable(contents.long_term for contents in incoming.conversations))
 
 
-async def _add_trigger(conversation: Conversation, memory: LongTermMemory, flags: Namespace) -> None:
+async def _add_trigger(
+    conversation: Conversation, memory: LongTermMemory, flags: Namespace
+) -> None:
     """Store one memory with the rules of the options, and say so."""
     out = console()
-    rules = GivenRules(order=flags.order, group=flags.group, cooldown=flags.cooldown, once=flags.once or None)
+    rules = GivenRules(
+        order=flags.order, group=flags.group, cooldown=flags.cooldown, once=flags.once or None
+    )
     stored = await conversation.long_term.add(
         memory.name,
         memory.prompt,
@@ -223,7 +261,9 @@ async def convert(app: CallerView, flags: Namespace) -> int:
         await _check(app, incoming, keep=True)
         if flags.to != "pack":  # not packs: the same lorebook should always make the same pack
             now_ms = app.clock()
-            incoming.conversations = [_dated(contents, None, form, now_ms) for contents in incoming.conversations]
+            incoming.conversations = [
+                _dated(contents, None, form, now_ms) for contents in incoming.conversations
+            ]
     if incoming.count:
         placed_entries: list[tuple[str, Entry]] = []
         for place, entries in incoming.entries.items():
@@ -233,7 +273,9 @@ async def convert(app: CallerView, flags: Namespace) -> int:
     return 0 if incoming.count else 1
 
 
-async def store(app: CallerView, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
+async def store(
+    app: CallerView, incoming: Contents, form: Format, *, dry_run: bool
+) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
     incoming = without_erased(incoming, app.home.erased.holds)
     name = incoming.conversation_id
@@ -262,7 +304,9 @@ async def store(app: CallerView, incoming: Contents, form: Format, *, dry_run: b
     return result
 
 
-def _dated(contents: Contents, state: ConversationState | None, form: Format, now_ms: int) -> Contents:
+def _dated(
+    contents: Contents, state: ConversationState | None, form: Format, now_ms: int
+) -> Contents:
     """`contents` with a time for each memory. One without keeps the time of its first import in `state` as long as it
     is the same, and otherwise gets the time of this import; a chat keeps its order. What is known keeps score and pin.
     """
@@ -277,21 +321,30 @@ def _dated(contents: Contents, state: ConversationState | None, form: Format, no
             if form in CHATS:
                 time_ms -= AFTER_CHAT_MS + undated * APART_MS
         short_term.append(_dated_memory(memory, stored_memories.get(memory.id), time_ms))
-    long_term = [memory if memory.created_ms else _long_dated(memory, state, now_ms) for memory in contents.long_term]
+    long_term = [
+        memory if memory.created_ms else _long_dated(memory, state, now_ms)
+        for memory in contents.long_term
+    ]
     return replace(contents, short_term=tuple(short_term), long_term=tuple(long_term))
 
 
-def _dated_memory(memory: ShortTermMemory, stored: ShortTermMemory | None, time_ms: int) -> ShortTermMemory:
+def _dated_memory(
+    memory: ShortTermMemory, stored: ShortTermMemory | None, time_ms: int
+) -> ShortTermMemory:
     """A memory with its time, or `time_ms` if it has none; `stored` is what an earlier import made of it."""
     if stored is None:
         return replace(memory, time_ms=time_ms)
     if stored.text == memory.text and memory.time_ms in (0, stored.time_ms):
         return stored
     later_ms = memory.time_ms or max(time_ms, stored.time_ms + 1)
-    return replace(memory, time_ms=later_ms, score=stored.score, pinned=stored.pinned or memory.pinned)
+    return replace(
+        memory, time_ms=later_ms, score=stored.score, pinned=stored.pinned or memory.pinned
+    )
 
 
-def _long_dated(memory: LongTermMemory, state: ConversationState | None, now_ms: int) -> LongTermMemory:
+def _long_dated(
+    memory: LongTermMemory, state: ConversationState | None, now_ms: int
+) -> LongTermMemory:
     """The memory as an earlier import stored it if it is the same, or else with the time of this import."""
     stored = None if state is None else state.long_term.get(memory.name)
     if stored is not None and (stored.prompt, stored.trigger) == (memory.prompt, memory.trigger):
@@ -359,7 +412,11 @@ def _report(out: Console, incoming: Incoming, *, all_of_it: bool) -> None:
         out.print(f"[cyan]{_('lost')}[/]  {escape(shown(line, MOST_SAID_CHARS))}")
     for doubt in incoming.doubts:
         out.print(f"[yellow]{_('warning')}[/]  {escape(shown(doubt, MOST_SAID_CHARS))}")
-    lost = [_("{what}: {count:,}", _(description), count) for description, count in incoming.lost.items() if count]
+    lost = [
+        _("{what}: {count:,}", _(description), count)
+        for description, count in incoming.lost.items()
+        if count
+    ]
     for note in (*incoming.notes, *lost):
         out.print(f"[cyan]{_('lost')}[/]  {escape(shown(note, MOST_SAID_CHARS))}")
 
@@ -389,7 +446,10 @@ async def _working(
                 incoming.skipped.append((memory.name, reason))
                 continue
             incoming.doubts.append(_("{about}: {what}", memory.name, reason))
-        incoming.doubts += [_("{about}: {what}", memory.name, foreign(problem.message)) for problem in report.warnings]
+        incoming.doubts += [
+            _("{about}: {what}", memory.name, foreign(problem.message))
+            for problem in report.warnings
+        ]
         working.append(memory)
     return working
 
@@ -401,6 +461,8 @@ async def _check_reports(app: CallerView, sources: Sequence[str]) -> list[CheckR
     # 200 triggers that run too long take 20 s: so there is a progress bar.
     with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
         for begin in range(0, len(sources), AT_ONCE):
-            reports += await app.sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
+            reports += await app.sandbox.check_all(
+                sources[begin : begin + AT_ONCE], now=now, seed=0
+            )
             advance(AT_ONCE)
     return reports

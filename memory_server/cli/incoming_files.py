@@ -118,7 +118,9 @@ def named(source: str) -> str:
     return source
 
 
-async def read(app: CallerView, source: str, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
+async def read(
+    app: CallerView, source: str, flags: Namespace, usual: str
+) -> tuple[Incoming, Format]:
     """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
     InvalidInput if the source cannot be read; the message says what to give instead."""
     if flags.depth is not None and flags.depth < 1:
@@ -156,7 +158,9 @@ class _Reader:
             if await asyncio.to_thread(_is_zip, path):
                 return await self._zip(path)
         data = await asyncio.to_thread(read_file, self.source, self.flags.encoding)
-        if data.startswith(ZIP):  # of standard input, which has no path that could be looked at before
+        if data.startswith(
+            ZIP
+        ):  # of standard input, which has no path that could be looked at before
             return await self._zip(BytesIO(data))
         if data.startswith(own.COMPRESSED):
             data = await asyncio.to_thread(own.uncompressed, data)
@@ -170,7 +174,9 @@ class _Reader:
         form: Format = self.flags.format or format_of(data, names.values())
         try:
             if form == "worldinfo":
-                incoming = await incoming_lore.lorebook(self.app, data, self.source, flags=self.flags, usual=self.usual)
+                incoming = await incoming_lore.lorebook(
+                    self.app, data, self.source, flags=self.flags, usual=self.usual
+                )
             else:
                 incoming = await asyncio.to_thread(self._file, data, form)
         except NotThisFormat:
@@ -186,9 +192,13 @@ class _Reader:
         if form == "chat":
             return chats.read(data, incoming_lore.chat_options(self.app, self.flags, self.usual))
         if form in DATABASES:
-            raise NotThisFormat("is a file, but the format {form} is a database; import the database.", form)
+            raise NotThisFormat(
+                "is a file, but the format {form} is a database; import the database.", form
+            )
         if form == "sillytavern":
-            raise NotThisFormat("is a file, but the format {form} is a folder; import the folder.", form)
+            raise NotThisFormat(
+                "is a file, but the format {form} is a folder; import the folder.", form
+            )
         usual_name = "page.md" if self.path is None else self.path.name
         name = _NAMES.get(form) or usual_name
         return self._tree(Tree({name: data}, {name: changed_ms}), form)
@@ -196,7 +206,9 @@ class _Reader:
     async def _folder(self, path: Path) -> tuple[Incoming, Format]:
         if await self._may_be_sillytavern(path):
             tree = await asyncio.to_thread(read_sillytavern, path)
-            folder = await incoming_lore.sillytavern_in(tree, named(self.source), self.flags, self.usual)
+            folder = await incoming_lore.sillytavern_in(
+                tree, named(self.source), self.flags, self.usual
+            )
             if folder.holds_something or self.flags.format is not None:
                 return await self._sillytavern(folder), "sillytavern"
         return await asyncio.to_thread(self._other_folder, path)
@@ -218,7 +230,9 @@ class _Reader:
             tree = read_tree(path)
         form: Format = self.flags.format or format_of_folder(tree.files, tree.others)
         if form not in FOLDERS:
-            raise NotThisFormat("is a folder, but the format {form} is a file; import the file.", form)
+            raise NotThisFormat(
+                "is a folder, but the format {form} is a file; import the file.", form
+            )
         try:
             return self._tree(tree, form), form
         except NotThisFormat:
@@ -243,7 +257,9 @@ class _Reader:
                     self.app, content, self.source, flags=self.flags, usual=self.usual
                 )
             case ZippedFolder():
-                folder = await incoming_lore.sillytavern_in(content.tree, named(self.source), self.flags, self.usual)
+                folder = await incoming_lore.sillytavern_in(
+                    content.tree, named(self.source), self.flags, self.usual
+                )
                 incoming = await self._sillytavern(folder)
             case _:
                 incoming = await asyncio.to_thread(self._tree, content, form)
@@ -263,15 +279,21 @@ class _Reader:
             case "gemini-cli":
                 incoming = gemini_cli.read(tree.files, self.usual, _folder_of)
             case "chat":
-                incoming = chats.read_all(tree.files, incoming_lore.chat_options(self.app, self.flags, self.usual))
+                incoming = chats.read_all(
+                    tree.files, incoming_lore.chat_options(self.app, self.flags, self.usual)
+                )
                 chats.count_others(incoming, tree.others)
             case "chat-export":
                 names = incoming_lore.names_of(self.flags)
-                incoming = chat_exports.read(tree.files, others=tree.others, usual=self.usual, names=names)
+                incoming = chat_exports.read(
+                    tree.files, others=tree.others, usual=self.usual, names=names
+                )
                 incoming = _timed(incoming, max(tree.times.values(), default=0))
             case "claude-code":
                 folders = claude_code.WorkingFolders(_folder_of, self._project_of)
-                incoming = claude_code.read(tree.files, usual=self.usual, times=tree.times, folders=folders)
+                incoming = claude_code.read(
+                    tree.files, usual=self.usual, times=tree.times, folders=folders
+                )
             case _:
                 raise AssertionError(f"no reader for a folder in the format {form}")
         incoming.skipped += tree.left_out
@@ -289,7 +311,9 @@ class _Reader:
         columns = {name: table.columns for name, table in tables.items()}
         form: Format = self.flags.format or format_of_tables(columns)
         if form not in DATABASES:
-            raise NotThisFormat("is a database, but the format {form} is a file; import the file.", form)
+            raise NotThisFormat(
+                "is a database, but the format {form} is a file; import the file.", form
+            )
         database = DATABASES[form]
         incoming = database.read(foreign_tables.rows_of(path, database.tables), self.usual)
         for name, table in sorted(tables.items()):
@@ -318,7 +342,9 @@ def _refuse_other_form(flags: Namespace, form_of_content: Callable[[], Format]) 
     except NotThisFormat:
         return  # the content has no known form, so there is none to advise
     if form != named_form:
-        raise NotThisFormat("has the format {form}, not {other}; leave --format out.", form, named_form)
+        raise NotThisFormat(
+            "has the format {form}, not {other}; leave --format out.", form, named_form
+        )
 
 
 def _is_zip(path: Path) -> bool:

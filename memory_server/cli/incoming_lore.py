@@ -70,12 +70,17 @@ def chat_options(app: CallerView, flags: Namespace, usual: str) -> chats.ChatOpt
     )
 
 
-async def lorebook(app: CallerView, data: bytes, source: str, *, flags: Namespace, usual: str) -> Incoming:
+async def lorebook(
+    app: CallerView, data: bytes, source: str, *, flags: Namespace, usual: str
+) -> Incoming:
     """A lorebook, or a card with one: that goes into the conversation of its character."""
     book = await asyncio.to_thread(lorebooks.read_book, data)
     names = names_of(flags)
     if hasattr(flags, "conversation"):
-        names = {"char": usual, **names}  # the lorebook of a character usually goes into the one that has its name
+        names = {
+            "char": usual,
+            **names,
+        }  # the lorebook of a character usually goes into the one that has its name
     elif book.character is not None:
         usual = conversation_id_of(book.character)
         names = {"char": book.character, **names}
@@ -100,7 +105,9 @@ async def _memories_of(app: CallerView, book: Book, source: BookSource) -> Incom
     return incoming
 
 
-async def zipped_card(app: CallerView, card: ZippedCard, source: str, *, flags: Namespace, usual: str) -> Incoming:
+async def zipped_card(
+    app: CallerView, card: ZippedCard, source: str, *, flags: Namespace, usual: str
+) -> Incoming:
     """The lorebook in a CharX."""
     try:
         incoming = await lorebook(app, card.card, source, flags=flags, usual=usual)
@@ -114,7 +121,9 @@ async def zipped_card(app: CallerView, card: ZippedCard, source: str, *, flags: 
     if card.assets:
         incoming.lost[_("pictures and other files of the card")] += card.assets
     if card.has_module:
-        incoming.notes.append(_("module.risum: the packed module of RisuAI, with scripts and perhaps further entries"))
+        incoming.notes.append(
+            _("module.risum: the packed module of RisuAI, with scripts and perhaps further entries")
+        )
     return incoming
 
 
@@ -140,7 +149,9 @@ async def sillytavern_in(tree: Tree, name: str, flags: Namespace, usual: str) ->
     return SillyTavernFolder(name, profiles, tree.left_out)
 
 
-async def sillytavern(app: CallerView, folder: SillyTavernFolder, *, flags: Namespace, usual: str) -> Incoming:
+async def sillytavern(
+    app: CallerView, folder: SillyTavernFolder, *, flags: Namespace, usual: str
+) -> Incoming:
     """All of a folder of SillyTavern, after one sentence about what is in it."""
     incoming = Incoming(skipped=[*folder.left_out])
     for profile in folder.profiles:
@@ -156,7 +167,9 @@ async def sillytavern(app: CallerView, folder: SillyTavernFolder, *, flags: Name
     return incoming
 
 
-def _take_chats(app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str) -> None:
+def _take_chats(
+    app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str
+) -> None:
     for placed in profile.chats:
         conversation_id = placed.conversation_id if by_character(flags) else usual
         options = replace(chat_options(app, flags, conversation_id), by_character=False)
@@ -166,7 +179,9 @@ def _take_chats(app: CallerView, incoming: Incoming, profile: Profile, *, flags:
             incoming.skipped.append((placed.path, _("it {reason}", error)))
 
 
-async def _take_books(app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str) -> None:
+async def _take_books(
+    app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str
+) -> None:
     """The books of a user; those that are on nowhere come switched off."""
     incoming.skipped += profile.faults
     off: list[str] = []
@@ -184,14 +199,18 @@ async def _take_books(app: CallerView, incoming: Incoming, profile: Profile, *, 
         incoming.lost.update(of_book.lost)
     for sentence, names in (
         (
-            _("lorebooks that are off in SillyTavern are off here too; `memory-server books on NAME` switches one on"),
+            _(
+                "lorebooks that are off in SillyTavern are off here too; `memory-server books on NAME` switches one on"
+            ),
             off,
         ),
         (_("lorebooks in cards; the one that the card names was imported"), profile.replaced),
         (_("lorebooks that are named there and are not in the folder"), profile.missing),
     ):
         if names:
-            incoming.notes.append(_("{what}: {count:,} ({names})", sentence, len(names), beginning_of(names)))
+            incoming.notes.append(
+                _("{what}: {count:,} ({names})", sentence, len(names), beginning_of(names))
+            )
 
 
 def _defaults_of(profile: Profile, character: str, flags: Namespace) -> Defaults:

@@ -36,7 +36,11 @@ async def chosen(app: CallerView, flags: Namespace) -> list[str]:
         return conversation_ids
     conversation_id = app.conversation(only).id
     if conversation_id not in conversation_ids:
-        raise InvalidInput("There is no conversation {name}; {whereabouts}", conversation_id, await whereabouts(app))
+        raise InvalidInput(
+            "There is no conversation {name}; {whereabouts}",
+            conversation_id,
+            await whereabouts(app),
+        )
     return [conversation_id]
 
 
@@ -53,7 +57,9 @@ async def whereabouts(app: CallerView) -> str:
     if tenants:
         tenants_text = shown_names(tenants)
         return _(
-            "{place} holds only tenants ({names}); use --tenant NAME for one of them.", app.home.shown, tenants_text
+            "{place} holds only tenants ({names}); use --tenant NAME for one of them.",
+            app.home.shown,
+            tenants_text,
         )
     return _("nothing is stored in {place} yet.", app.home.place)
 
@@ -74,11 +80,16 @@ async def not_copied(app: CallerView, *, layers: bool) -> list[str]:
         layer_folders = await _folders_of_filled_layers(app)
         if layer_folders:
             folders_text = ", ".join(layer_folders)
-            sentences.append(_("Not included: the layers, which are separate files in {places}", folders_text))
+            sentences.append(
+                _("Not included: the layers, which are separate files in {places}", folders_text)
+            )
     tenants = app.home.tenant_names()
     if tenants:
         sentences.append(
-            _("Not included: the tenants {names}; use --tenant NAME for one of them", shown_names(tenants))
+            _(
+                "Not included: the tenants {names}; use --tenant NAME for one of them",
+                shown_names(tenants),
+            )
         )
     return sentences
 
@@ -89,7 +100,9 @@ async def _folders_of_filled_layers(app: CallerView) -> list[str]:
     return [str(layer.folder.place) for layer in layers]
 
 
-async def for_each_conversation(app: CallerView, flags: Namespace, doing: str, act: Act) -> tuple[int, int]:
+async def for_each_conversation(
+    app: CallerView, flags: Namespace, doing: str, act: Act
+) -> tuple[int, int]:
     """Act on all conversations, or on the one that `-c` names; one of many that cannot be read or written is reported
     and skipped. Returns how many there were and how many failed. Raises StorageError if the one that was named cannot
     be read or written, InvalidInput if it does not exist."""
@@ -130,7 +143,11 @@ async def with_id(app: CallerView, flags: Namespace, begins: str) -> list[Locate
 
     async def look(conversation: Conversation) -> None:
         memories = await conversation.short_term.memories()
-        matches.extend(LocatedMemory(conversation, memory) for memory in memories if memory.id.startswith(begins))
+        matches.extend(
+            LocatedMemory(conversation, memory)
+            for memory in memories
+            if memory.id.startswith(begins)
+        )
 
     await for_each_conversation(app, flags, _("looking"), look)
     return matches
@@ -143,7 +160,9 @@ async def explain(app: CallerView, flags: Namespace) -> None:
         await receipt(app, flags)
         return
     if flags.memory is None or not flags.ask:
-        raise InvalidInput("Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows.")
+        raise InvalidInput(
+            "Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows."
+        )
     arguments = await _memory_arguments(app, flags)
     arguments["recentMessages"] = [{"role": "user", "content": text} for text in flags.ask]
     if flags.scope is not None:
@@ -151,7 +170,9 @@ async def explain(app: CallerView, flags: Namespace) -> None:
     if flags.other_words is not None:
         arguments["otherWords"] = flags.other_words
     # In a session of its own, as `recall` asks: otherwise it would hold back what `recall` brings.
-    answer = await called(app, "explain_recall", arguments, flags.names, session=secrets.token_hex(8))
+    answer = await called(
+        app, "explain_recall", arguments, flags.names, session=secrets.token_hex(8)
+    )
     if flags.json:
         write(answer.structured)
     else:
@@ -165,7 +186,10 @@ async def _memory_arguments(app: CallerView, flags: Namespace) -> dict[str, Any]
     if len(sought) >= LEAST_ID_CHARS:
         matches = await with_id(app, flags, sought)
         if matches:
-            return {"memory_id": matches[0].memory.id, "conversation_id": matches[0].conversation.id}
+            return {
+                "memory_id": matches[0].memory.id,
+                "conversation_id": matches[0].conversation.id,
+            }
         archived_arguments = await _archived_memory_arguments(app, flags, sought)
         if archived_arguments is not None:
             return archived_arguments
@@ -190,7 +214,9 @@ async def _refuse_trigger(app: CallerView, conversation_id: str, name: str) -> N
             )
 
 
-async def _archived_memory_arguments(app: CallerView, flags: Namespace, begins: str) -> dict[str, Any] | None:
+async def _archived_memory_arguments(
+    app: CallerView, flags: Namespace, begins: str
+) -> dict[str, Any] | None:
     """The arguments that name the first removed memory whose id begins like this."""
     for conversation_id in await chosen(app, flags):
         for entry in await app.conversation(conversation_id).archive.entries():
@@ -234,12 +260,19 @@ async def ask(
     for message in messages:
         speaker = message.get("name") or _(message["role"])
         out.print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
-    _print_recall(out, short=short.structured, long=long.structured, zone=app.settings.zone, why=why)
+    _print_recall(
+        out, short=short.structured, long=long.structured, zone=app.settings.zone, why=why
+    )
     return short.structured, long.structured
 
 
 def _print_recall(
-    out: Console, *, short: Mapping[str, Any], long: Mapping[str, Any], zone: tzinfo | None, why: bool
+    out: Console,
+    *,
+    short: Mapping[str, Any],
+    long: Mapping[str, Any],
+    zone: tzinfo | None,
+    why: bool,
 ) -> None:
     """Print both results; without `why` only what comes unasked."""
     any_memory = False
@@ -260,7 +293,9 @@ def _print_recall(
     out.print()
 
 
-def _print_memory(out: Console, tier: _Tier, item: Mapping[str, Any], zone: tzinfo | None, *, why: bool) -> None:
+def _print_memory(
+    out: Console, tier: _Tier, item: Mapping[str, Any], zone: tzinfo | None, *, why: bool
+) -> None:
     """Print one block: tier, time, `why`, and the text below."""
     seconds = datetime.fromisoformat(item["timestamp"]).timestamp()
     moment = time_text(round(seconds * 1000), zone)
@@ -284,7 +319,13 @@ def _print_search_counts(out: Console, short: Mapping[str, Any]) -> None:
 
 def _print_triggers(out: Console, long: Mapping[str, Any]) -> None:
     for trigger in long["activated"]:
-        out.print(_("  [bold red]fired[/]     {name}: {prompt}", escape(trigger["name"]), escape(trigger["prompt"])))
+        out.print(
+            _(
+                "  [bold red]fired[/]     {name}: {prompt}",
+                escape(trigger["name"]),
+                escape(trigger["prompt"]),
+            )
+        )
     for trigger in long["random"]:
         out.print(_("  [dim]by chance {name}[/]", escape(trigger["name"])))
     for failure in long["failed"]:

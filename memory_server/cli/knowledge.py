@@ -32,7 +32,9 @@ async def knowledge(app: CallerView, flags: Namespace) -> None:
     superfluous = sorted(name for name in _all_flags() - set(action.takes) if getattr(flags, name))
     if superfluous:
         flag = superfluous[0].replace("_", "-")
-        raise InvalidInput("`knowledge {action}` does not take --{wrong}; leave it out.", flags.action, flag)
+        raise InvalidInput(
+            "`knowledge {action}` does not take --{wrong}; leave it out.", flags.action, flag
+        )
     takes_id = "id" in action.takes
     if "words" not in action.takes and len(flags.words) != int(takes_id):
         if takes_id:
@@ -40,7 +42,9 @@ async def knowledge(app: CallerView, flags: Namespace) -> None:
         else:
             needs = _("no words")
         raise InvalidInput(
-            "`knowledge {action}` needs {needs}; `knowledge list` shows all entries.", flags.action, needs
+            "`knowledge {action}` needs {needs}; `knowledge list` shows all entries.",
+            flags.action,
+            needs,
         )
     if action.changes and not flags.dry_run:
         app.settings.refuse_change(f"knowledge {flags.action}")
@@ -56,7 +60,9 @@ def _all_flags() -> set[str]:
 
 
 async def _list(app: CallerView, flags: Namespace) -> None:
-    sought = Sought(words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived)
+    sought = Sought(
+        words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived
+    )
     items = await app.knowledge.lifecycle.find(sought)
     narrowed = bool(flags.words or flags.user)
     nothing = nothing_text(flags.space, archived=flags.archived, narrowed=narrowed)
@@ -70,7 +76,9 @@ async def _show(app: CallerView, flags: Namespace) -> None:
 
 async def _document(app: CallerView, flags: Namespace) -> None:
     pages = await app.knowledge.notes.pages(stable=flags.stable)
-    chosen_pages: dict[str, str] = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
+    chosen_pages: dict[str, str] = {
+        kind: text for kind, text in pages.items() if flags.type in (None, kind)
+    }
     folder = Path(flags.output or FOLDER)
     for path in write_pages(folder, chosen_pages, force=flags.force):
         console().print(escape(str(path)))
@@ -94,7 +102,13 @@ async def _reindex(app: CallerView, flags: Namespace) -> None:
     if flags.dry_run or flags.verbose:
         for pair in (*reindexed.merged, *reindexed.kept_apart):
             _print_pair(pair)
-    out.print(_("{removed} {notes} from the archive for good.", removed, counted(reindexed.removed, "note")))
+    out.print(
+        _(
+            "{removed} {notes} from the archive for good.",
+            removed,
+            counted(reindexed.removed, "note"),
+        )
+    )
     if reindexed.copy is not None:
         out.print(_("The database as it was: {copy}", escape(str(reindexed.copy))))
 
@@ -143,7 +157,9 @@ async def _restore(app: CallerView, flags: Namespace) -> None:
             change = await app.knowledge.notes.restore(entry.ref, by="knowledge restore")
             console().print(_("{name} was restored. Change {change}.", escape(entry.title), change))
         case _:
-            raise InvalidInput("`memory-server undo` brings it back; `knowledge history` lists the changes.")
+            raise InvalidInput(
+                "`memory-server undo` brings it back; `knowledge history` lists the changes."
+            )
 
 
 def _layer_of(scope: Scope) -> LayerName:
@@ -163,7 +179,9 @@ async def _promote(app: CallerView, flags: Namespace) -> None:
 
 
 async def _history(app: CallerView, flags: Namespace) -> None:
-    history_flags = Namespace(limit=flags.limit, json=flags.json, family=None, before=None, steps=None)
+    history_flags = Namespace(
+        limit=flags.limit, json=flags.json, family=None, before=None, steps=None
+    )
     await history(app, history_flags, "knowledge")
 
 

@@ -69,7 +69,11 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
     )
     _warn_of_turns(me, home)
     linked.warn_of_clock(remote)
-    hint(_("The memories of this machine stay here; `memory-server link --send` sends them to the server."))
+    hint(
+        _(
+            "The memories of this machine stay here; `memory-server link --send` sends them to the server."
+        )
+    )
     return None
 
 
@@ -77,15 +81,21 @@ def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
     """Say why turns of this machine would wait, and which ones were refused before."""
     if "write" not in str(me.get("scopes")):
         complain(
-            _("this token is read-only, so the turns of this machine are kept here until the machine has another token")
+            _(
+                "this token is read-only, so the turns of this machine are kept here until the machine has another token"
+            )
         )
     elif me.get("read_only") is True:
         complain(
-            _("this server is read-only, so the turns of this machine are kept here until `read_only` is off there")
+            _(
+                "this server is read-only, so the turns of this machine are kept here until `read_only` is off there"
+            )
         )
     elif "read_only" not in me:
         complain(
-            _("this server is of an older version, so the turns of this machine are kept here until it is updated")
+            _(
+                "this server is of an older version, so the turns of this machine are kept here until it is updated"
+            )
         )
     refused = len(home.outbox.refused())
     if refused:
@@ -117,7 +127,9 @@ def _named(flags: Namespace) -> Link:
 async def _refuse_older(remote: Remote) -> None:
     """Raises RemoteError: it does not run commands for other machines."""
     try:
-        await remote.ask("/v1/commands/list", {"arguments": ["list", "--limit", "1"]}, seconds=_ASK_SECONDS)
+        await remote.ask(
+            "/v1/commands/list", {"arguments": ["list", "--limit", "1"]}, seconds=_ASK_SECONDS
+        )
     except RemoteError as error:
         if error.kind in ("path", "token") or not error.status:
             raise
@@ -128,10 +140,19 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
     home = linked.home_of(settings)
     link_before = home.link.read()
     if link_before is None:
-        raise InvalidInput("This machine is not linked; `memory-server where` says which memory it uses.")
+        raise InvalidInput(
+            "This machine is not linked; `memory-server where` says which memory it uses."
+        )
     settings.refuse_change("unlink")
     home.link.remove()
-    console().print(escape(_("This machine uses its own memory again, and no longer that of {url}.", link_before.url)))
+    console().print(
+        escape(
+            _(
+                "This machine uses its own memory again, and no longer that of {url}.",
+                link_before.url,
+            )
+        )
+    )
     waiting = len(home.outbox.waiting())
     if waiting:
         complain(
@@ -149,7 +170,13 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
     numbers = outbox.may_retry()
     out = console()
     if dry_run:
-        out.print(n_("{count} turn would be sent again.", "{count} turns would be sent again.", len(numbers)))
+        out.print(
+            n_(
+                "{count} turn would be sent again.",
+                "{count} turns would be sent again.",
+                len(numbers),
+            )
+        )
         return 0
     settings.refuse_change("link --retry-refused")
     _say_what_stays(outbox, len(outbox.refused()) - len(numbers))
@@ -223,7 +250,9 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         if flags.dry_run or status:
             return status
         without = _("Nothing was sent, because this is not a terminal; add --yes to send it.")
-        if not flags.yes and not confirmed(_("Send this to {url}?", link_here.url), otherwise=without):
+        if not flags.yes and not confirmed(
+            _("Send this to {url}?", link_here.url), otherwise=without
+        ):
             console().print(_("Nothing was sent."))
             return 0
         status = await _import_there(server, texts)
@@ -275,17 +304,28 @@ class _Written:
         return cls(text, len(json_text.dumps(text)))
 
 
-def _parts(conversations: Sequence[Contents], entries: Sequence[tuple[str, Entry]]) -> Iterator[_Part]:
+def _parts(
+    conversations: Sequence[Contents], entries: Sequence[tuple[str, Entry]]
+) -> Iterator[_Part]:
     """What is sent, in parts that a request can hold; folders have the names that they have on all machines. What is
     too large for a request is a part of its own."""
     for contents in conversations:
-        memories = [replace(memory, folder=linked.shared_folder(memory.folder)) for memory in contents.short_term]
+        memories = [
+            replace(memory, folder=linked.shared_folder(memory.folder))
+            for memory in contents.short_term
+        ]
         for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):
             yield _Part([replace(contents, short_term=tuple(short), long_term=())])
-        for long in _portions(contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)):
+        for long in _portions(
+            contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)
+        ):
             yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
-    shared_entries = [(scope, replace(entry, project=shared_key(entry.project))) for scope, entry in entries]
-    for portion in _portions(shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)):
+    shared_entries = [
+        (scope, replace(entry, project=shared_key(entry.project))) for scope, entry in entries
+    ]
+    for portion in _portions(
+        shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)
+    ):
         yield _Part(entries=portion)
 
 

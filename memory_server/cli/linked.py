@@ -64,7 +64,9 @@ class LinkedServer:
     """The server as one hook or command uses it; `lasts`: in a process that stays, and keeps the connection. `folder`:
     where it is used, by default the working directory."""
 
-    def __init__(self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None) -> None:
+    def __init__(
+        self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None
+    ) -> None:
         from memory_server.remote import Remote
 
         self.home = home_of(settings)
@@ -80,7 +82,9 @@ class LinkedServer:
     def headers(self, **more: str | None) -> dict[str, str]:
         """The headers that say for which conversation and project something is asked, and `more` of this kind."""
         values = {"conversation": self.settings.conversation, "project": self._project, **more}
-        return {f"x-memory-{name}": quote(value, safe="") for name, value in values.items() if value}
+        return {
+            f"x-memory-{name}": quote(value, safe="") for name, value in values.items() if value
+        }
 
     async def ask_for(
         self,
@@ -101,7 +105,9 @@ class LinkedServer:
 
     async def deliver(self, seconds: float, newest: int | None = None) -> Delivery:
         """Deliver what waits (`delivery.deliver`)."""
-        from memory_server.cli.delivery import deliver  # here: a hook without a link does not wait for it
+        from memory_server.cli.delivery import (
+            deliver,
+        )  # here: a hook without a link does not wait for it
 
         return await deliver(self.remote, self.home.outbox, seconds, newest)
 
@@ -142,7 +148,11 @@ def _sent_project(settings: Settings, folder: Path) -> str | None:
 
 
 async def keep(
-    server: LinkedServer, path: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float
+    server: LinkedServer,
+    path: str,
+    body: Mapping[str, Any],
+    headers: Mapping[str, str],
+    seconds: float,
 ) -> Delivery:
     """Put a turn into the outbox, and deliver what waits there. Raises MemoryServerError: the turn is not kept."""
     turn = {"path": path, "body": body, "headers": headers}
@@ -166,7 +176,9 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
     name = flags.command.name
     if flags.command.linked not in ("sent", "tool"):
         raise InvalidInput(
-            "`{name}` works only on the server; run it on the machine that serves {url}.", name, link.url
+            "`{name}` works only on the server; run it on the machine that serves {url}.",
+            name,
+            link.url,
         )
     server = LinkedServer(link, settings, lasts=host.lasts, folder=host.folder)
     folder = shared_folder(folder_of_work(host.folder or Path.cwd()))
@@ -187,7 +199,12 @@ def warn_of_clock(remote: Remote) -> None:
 
     if abs(remote.clock_off) > WRONG_CLOCK_SECONDS:
         hours_ahead = remote.clock_off / 3_600
-        complain(_("this machine's clock is {hours:+.1f} hours off; turns are stored with its times", hours_ahead))
+        complain(
+            _(
+                "this machine's clock is {hours:+.1f} hours off; turns are stored with its times",
+                hours_ahead,
+            )
+        )
 
 
 async def window(link: Link, settings: Settings, session: Session) -> None:
@@ -225,7 +242,9 @@ async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, st
     if flags.text:
         raise InvalidInput("--text works only on the server; leave it out to get the JSON.")
     arguments = call_tool.arguments_of(flags.arguments)
-    answer = await server.remote.ask(f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False)
+    answer = await server.remote.ask(
+        f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False
+    )
     show_answer(answer)
 
 
@@ -237,7 +256,9 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
         **call_tool.messages_of(flags.words),
         **call_tool.typed_for_recall(flags),
     }
-    answer = await server.ask_for("prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS)
+    answer = await server.ask_for(
+        "prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS
+    )
     if flags.json:
         show_answer(answer)
     elif answer["prompt"]:
@@ -248,7 +269,9 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
 async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
     """Keep a turn and deliver it; the exit status."""
     arguments = _turn_typed(flags, server.home.clock())
-    delivery = await keep(server, "/v1/remember_turn", arguments, server.headers(folder=folder), AFTER_SECONDS)
+    delivery = await keep(
+        server, "/v1/remember_turn", arguments, server.headers(folder=folder), AFTER_SECONDS
+    )
     waiting = len(server.home.outbox.waiting())
     if delivery.newest is not None:
         return _tell_result(server, delivery.newest, waiting, as_json=flags.json)
@@ -274,7 +297,9 @@ def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
     }
     messages = arguments.get("messages")
     if isinstance(messages, list):
-        arguments["messages"] = [_with_time(message, now_ms) for message in _without_private(messages)]
+        arguments["messages"] = [
+            _with_time(message, now_ms) for message in _without_private(messages)
+        ]
         if messages and not arguments["messages"]:
             raise InvalidInput("All of the text is marked as private, so nothing was stored.")
     return arguments
@@ -314,7 +339,10 @@ def _without_private(messages: Sequence[Any]) -> list[Any]:
         Message(message.get("role", "user"), message["content"], extra={"number": number})
         for number, message in enumerate(messages)
     ]
-    return [{**messages[message.extra["number"]], "content": message.content} for message in to_keep(numbered)]
+    return [
+        {**messages[message.extra["number"]], "content": message.content}
+        for message in to_keep(numbered)
+    ]
 
 
 async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
@@ -322,7 +350,9 @@ async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | No
     arguments = sent_arguments(flags.typed)
     if flags.command.name == "forget" and not (flags.yes or flags.dry_run or flags.for_good):
         await command(server, "forget", [*arguments, "--dry-run"], folder)
-        without = _("Nothing was forgotten, because this is not a terminal; add --yes to forget it.")
+        without = _(
+            "Nothing was forgotten, because this is not a terminal; add --yes to forget it."
+        )
         if not confirmed(_("Forget this?"), otherwise=without):
             write(_("Nothing was forgotten."))
             return 0
@@ -331,7 +361,12 @@ async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | No
 
 
 async def command(
-    server: LinkedServer, name: str, arguments: Sequence[str], folder: str | None, *, standard_input: str = ""
+    server: LinkedServer,
+    name: str,
+    arguments: Sequence[str],
+    folder: str | None,
+    *,
+    standard_input: str = "",
 ) -> int:
     """Let the server run a command, and print what it says; its exit status."""
     from memory_server.shared_process.entrance import terminal_of
@@ -341,11 +376,18 @@ async def command(
         terminal = dict(streams.terminal)
     else:
         terminal = dict(setting.split("=", 1) for setting in terminal_of(dict(os.environ)))
-    body = {"arguments": list(arguments), "folder": folder, "language": spoken(), "terminal": terminal}
+    body = {
+        "arguments": list(arguments),
+        "folder": folder,
+        "language": spoken(),
+        "terminal": terminal,
+    }
     if standard_input:
         body["input"] = standard_input
     path = f"/v1/commands/{name}"
-    answer = await server.ask_for("output", path, body, server.headers(), COMMAND_SECONDS, twice=False)
+    answer = await server.ask_for(
+        "output", path, body, server.headers(), COMMAND_SECONDS, twice=False
+    )
     if answer["output"]:
         show_answer(answer["output"].removesuffix("\n"))
     show_errors(answer)

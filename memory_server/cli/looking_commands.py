@@ -42,15 +42,21 @@ def looking(add: Add) -> None:
         if row.metavar is not None:
             options["metavar"] = row.metavar
         dest = OF_TOOL + row.name
-        search.add_argument(row.flag, dest=dest, help=row.about, default=argparse.SUPPRESS, **options)
+        search.add_argument(
+            row.flag, dest=dest, help=row.about, default=argparse.SUPPRESS, **options
+        )
         names[row.name] = row.flag
     search.set_defaults(sentence=OF_TOOL + "query", names=names)
     about = _("Explain why a memory is recalled, or why not.")
     example = 'explain mango --ask "What can I bake?"'
     both = ("explain, recalls", _("Explain why a memory came or not; list recalls."))
     explain = add("explain", about, example, about_c=ALL, listed=both)
-    argument(explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append")
-    argument(explain, "memory", "ID|WORDS", _("id of a short-term memory, or words of it"), nargs="?")
+    argument(
+        explain, "--ask", "TEXT", _("a message of the user (may be repeated)"), action="append"
+    )
+    argument(
+        explain, "memory", "ID|WORDS", _("id of a short-term memory, or words of it"), nargs="?"
+    )
     about = _("explain this recall instead; `recalls` shows its id")
     argument(explain, "--recall", "ID", about)
     argument(explain, "--scope", "SCOPE", ABOUT_SCOPE)
@@ -72,7 +78,9 @@ def looking(add: Add) -> None:
     about = _("Open the page that shows what is remembered, and why.")
     both = ("web, view", _("Open the page, or write it to a file."))
     web = add("web", about, "web", about_c=USUAL, listed=both)
-    argument(web, "--port", "N", _("port of the page; by default 8771, or the next free one"), type=int)
+    argument(
+        web, "--port", "N", _("port of the page; by default 8771, or the next free one"), type=int
+    )
     switch(web, "--no-open", _("only print the link"))
     about = _("Write the first two pages to a file that needs no server.")
     view = add("view", about, "view --html memories.html", about_c=USUAL, listed=UNLISTED)
@@ -81,7 +89,9 @@ def looking(add: Add) -> None:
     about = _("Show who changed what and when, newest first.")
     history = add("history", about, "history --limit 5", about_c=ALL)
     argument(history, "--limit", "N", _("how many changes to show; usually 20"), type=int)
-    argument(history, "--steps", "N", _("how many steps of each change to show; usually 100"), type=int)
+    argument(
+        history, "--steps", "N", _("how many steps of each change to show; usually 100"), type=int
+    )
     argument(list_, "--limit", "N", _("how many rows to show; usually 50"), type=int)
     json_lines(explain)
     for parser in (list_, show, search, history):
@@ -98,7 +108,18 @@ def looking(add: Add) -> None:
 
 
 def _knowledge(parser: ArgumentParser) -> None:
-    actions = "list", "show", "document", "projects", "reindex", "cleanup", "delete", "restore", "promote", "assign"
+    actions = (
+        "list",
+        "show",
+        "document",
+        "projects",
+        "reindex",
+        "cleanup",
+        "delete",
+        "restore",
+        "promote",
+        "assign",
+    )
     about = _(
         "document: write pages of notes; reindex: merge notes with the same content; cleanup: archive "
         "entries that are past their limits; promote: move an entry (its key) to all projects; assign: "
@@ -106,16 +127,39 @@ def _knowledge(parser: ArgumentParser) -> None:
         "which memories are found"
     )
     argument(parser, "action", None, about, choices=(*actions, "words", "history"))
-    argument(parser, "words", "WORDS|ID", _("words, or the number, id or key of an entry, or a project"), nargs="*")
-    argument(parser, "--space", None, _("list: only this kind"), choices=("notes", "sessions", "layers", "refs"))
+    argument(
+        parser,
+        "words",
+        "WORDS|ID",
+        _("words, or the number, id or key of an entry, or a project"),
+        nargs="*",
+    )
+    argument(
+        parser,
+        "--space",
+        None,
+        _("list: only this kind"),
+        choices=("notes", "sessions", "layers", "refs"),
+    )
     argument(parser, "--user", "USER", _("list: only memories of this user"))
     switch(parser, "--archived", _("list: only the archive"))
     switch(parser, "--json", _("list, projects, history: print JSON, one object a line"))
     argument(parser, "--limit", "N", _("list, history: how many rows to show"), type=int)
-    argument(parser, "--type", None, _("document: only this page"), choices=("tech", "project-tech", "domain"))
+    argument(
+        parser,
+        "--type",
+        None,
+        _("document: only this page"),
+        choices=("tech", "project-tech", "domain"),
+    )
     argument(parser, "--output", "DIR", _("document: folder of the pages; memory-docs by default"))
     switch(parser, "--stable", _("document: write pages that change only if a note changes"))
     switch(parser, "--force", _("document: also replace files that `document` did not write"))
     switch(parser, "--verbose", _("reindex: show which notes were merged and which were not"))
-    argument(parser, "--to", "DIR|PROJECT", _("assign: use this project instead of that of the current folder"))
+    argument(
+        parser,
+        "--to",
+        "DIR|PROJECT",
+        _("assign: use this project instead of that of the current folder"),
+    )
     dry_run(parser, _("reindex, cleanup, assign, words: show what would change"))

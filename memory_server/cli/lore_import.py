@@ -45,7 +45,11 @@ class StoredBook:
 
 async def store_book(app: CallerView, book: IncomingBook, *, dry_run: bool) -> StoredBook:
     """Bring a book up to date in its conversation, or say what that would do."""
-    memories = [memory for memory in book.memories if not app.home.erased.holds(marks_of(memory, book.conversation_id))]
+    memories = [
+        memory
+        for memory in book.memories
+        if not app.home.erased.holds(marks_of(memory, book.conversation_id))
+    ]
     archive = await app.store.archive(book.conversation_id)
     contents = BookContents(
         book_id=book.book_id,
@@ -117,11 +121,17 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
             "another lorebook here has the same name and file, but other entries; if this is a new version "
             "of it, undo the import and repeat it with"
         )
-        yield Loss(f"{advice} --book {shlex.quote(book.name)}", f"{book.name} -> {update.stored_as}")
+        yield Loss(
+            f"{advice} --book {shlex.quote(book.name)}", f"{book.name} -> {update.stored_as}"
+        )
     if stored.change_id is not None and (update.changed or update.retired):
-        yield Loss(_("`memory-server undo {change}` undoes this update", stored.change_id), book.name)
+        yield Loss(
+            _("`memory-server undo {change}` undoes this update", stored.change_id), book.name
+        )
     elif stored.change_id is not None and update.new:
-        yield Loss(_("stored; `memory-server undo {change}` takes it back", stored.change_id), book.name)
+        yield Loss(
+            _("stored; `memory-server undo {change}` takes it back", stored.change_id), book.name
+        )
     retired = _("removed, because the book no longer has it; `memory-server undo` brings it back")
     if dry_run:
         retired = _("would be removed, because the book no longer has it")
@@ -130,9 +140,15 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
     for name in update.kept:
         yield Loss(_("kept as you changed it here, although the book has another text"), name)
     for name in update.deleted:
-        yield Loss(_("not imported, because you deleted it here; `memory-server undo` brings it back"), name)
+        yield Loss(
+            _("not imported, because you deleted it here; `memory-server undo` brings it back"),
+            name,
+        )
     for entry in update.renamed:
-        yield Loss(_("stored under another name, because that one is in use"), f"{entry.title} -> {entry.name}")
+        yield Loss(
+            _("stored under another name, because that one is in use"),
+            f"{entry.title} -> {entry.name}",
+        )
 
     yield from _room_remarks(book)
 
@@ -152,7 +168,10 @@ def _room_remarks(book: IncomingBook) -> Iterator[Loss]:
         )
         yield Loss(remark, _("{name} ({chars:,})", book.name, constant_chars))
     elif all_chars > room:
-        remark = _("all entries together are longer than the {room:,} characters that a prompt has for them", room)
+        remark = _(
+            "all entries together are longer than the {room:,} characters that a prompt has for them",
+            room,
+        )
         yield Loss(remark, _("{name} ({chars:,})", book.name, all_chars))
 
 
@@ -175,7 +194,9 @@ def kind_lines(losses: Iterable[Loss], *, all_of_them: bool) -> list[str]:
         if all_of_them or len(names) == 1:
             lines += [_("{about}: {what}", name, description) for name in names]
         else:
-            lines.append(_("{what}: {count:,} ({names})", description, len(names), beginning_of(names)))
+            lines.append(
+                _("{what}: {count:,} ({names})", description, len(names), beginning_of(names))
+            )
     return lines
 
 

@@ -20,7 +20,13 @@ from memory_server.app import NO_OPENCC, App, CallerView
 from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import chosen, for_each_conversation, not_copied, shown_names, with_id
+from memory_server.cli.inspection import (
+    chosen,
+    for_each_conversation,
+    not_copied,
+    shown_names,
+    with_id,
+)
 from memory_server.cli.terminal import (
     complain,
     console,
@@ -84,7 +90,10 @@ async def _change(app: CallerView, flags: Namespace, tool: str, **arguments: obj
     matches = await with_id(app, flags, flags.memory)
     if not matches:
         raise MemoryNotFound(
-            _("No short-term memory has the id `{memory}`; `memory-server list` shows the ids.", flags.memory)
+            _(
+                "No short-term memory has the id `{memory}`; `memory-server list` shows the ids.",
+                flags.memory,
+            )
         )
     if len(matches) > 1:
         ids = ", ".join(match.memory.id for match in matches[:SHOWN])
@@ -129,7 +138,8 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
         until_ms = now_ms + int(match[1]) * _UNIT_MS[match[2]]
     if not now_ms < until_ms <= LAST_MS:
         raise InvalidInput(
-            "`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.", duration
+            "`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.",
+            duration,
         )
     return Pause(until_ms)
 
@@ -140,7 +150,10 @@ async def backup(app: CallerView, flags: Namespace) -> int:
         return await tenant_backups.make(app, flags)
     conversation_ids = await chosen(app, flags)
     if f"backup {flags.name}" in COMMANDS:
-        raise InvalidInput("Write `memory-server backup {name}` without anything between the two words.", flags.name)
+        raise InvalidInput(
+            "Write `memory-server backup {name}` without anything between the two words.",
+            flags.name,
+        )
     only = None
     if hasattr(flags, "conversation"):
         [only] = conversation_ids
@@ -206,7 +219,8 @@ async def _reindex(app: CallerView, flags: Namespace) -> int:
     tenants = app.home.tenant_names()
     if not count and tenants:
         raise InvalidInput(
-            "Only tenants have conversations here ({names}); use --tenant NAME for one of them.", shown_names(tenants)
+            "Only tenants have conversations here ({names}); use --tenant NAME for one of them.",
+            shown_names(tenants),
         )
     if not count:
         console().print(_("Nothing is stored yet."))
@@ -216,7 +230,9 @@ async def _reindex(app: CallerView, flags: Namespace) -> int:
     return int(failures > 0)
 
 
-def _print_reindexed(app: CallerView, conversation_id: str, reindexed: Reindexed, *, dry_run: bool) -> None:
+def _print_reindexed(
+    app: CallerView, conversation_id: str, reindexed: Reindexed, *, dry_run: bool
+) -> None:
     """Print how many memories of a conversation get other words, and before a change also which."""
     out = console()
     edits = [edit for edit in reindexed.changes if _changes_words(edit)]
@@ -359,7 +375,9 @@ async def _examined(app: CallerView) -> AsyncIterator[Finding]:
         yield finding
     tenants = app.home.tenant_names()
     if tenants:
-        yield Finding("note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants)))
+        yield Finding(
+            "note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants))
+        )
     for socket_path, facts in await asyncio.to_thread(running_for, app.home.shown):
         grade: Grade = "ok"
         if not facts:

@@ -186,7 +186,9 @@ def _begun(words: Sequence[str], *, is_program: bool) -> int:
         _main(words)
     except SystemExit as end:
         if end.code:
-            _tell_user(_("the command line of its hook cannot be used; run `memory-server install` again"))
+            _tell_user(
+                _("the command line of its hook cannot be used; run `memory-server install` again")
+            )
     except Exception as error:
         _tell_user(_failure(error))
     return 0
@@ -237,7 +239,9 @@ def _hurry() -> None:
     if "asyncio" in sys.modules:
         return  # not a process of its own
     gc.disable()  # imports make no garbage
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads every installed package
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # looking for them reads every installed package
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio does without
 
 
@@ -274,7 +278,12 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
         if name == "hook":
             _tell_user(_failure(error))
             return 0
-        complain(_("The command failed inside the program: {reason}; please report this line.", _failure(error)))
+        complain(
+            _(
+                "The command failed inside the program: {reason}; please report this line.",
+                _failure(error),
+            )
+        )
         return 1
     except KeyboardInterrupt:
         return 130
@@ -295,7 +304,8 @@ def _refuse_file(data_dir: Path) -> None:
     for path in (data_dir, *data_dir.parents):
         if path.is_file():
             raise InvalidInput(
-                "{data_dir} is a file, but memories are kept in a folder; name a folder with --data-dir.", path
+                "{data_dir} is a file, but memories are kept in a folder; name a folder with --data-dir.",
+                path,
             )
 
 
@@ -323,7 +333,9 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
         try:
             if command.tenant != "may be new" and not home.has_tenant(flags.tenant):
                 tenants = ", ".join(home.tenant_names()) or _("none")
-                raise InvalidInput("There is no tenant {tenant}; the tenants are: {known}.", flags.tenant, tenants)
+                raise InvalidInput(
+                    "There is no tenant {tenant}; the tenants are: {known}.", flags.tenant, tenants
+                )
             settings = settings.model_copy(update=home.settings_of(flags.tenant))
         finally:
             home.close()
@@ -343,7 +355,9 @@ async def _run(settings: Settings, flags: argparse.Namespace, *, leaves: bool) -
 
     status = await run_command(settings, flags, OwnProcess())
     if leaves:
-        leave(status)  # here, because `asyncio.run` would wait for threads that work for nobody any more
+        leave(
+            status
+        )  # here, because `asyncio.run` would wait for threads that work for nobody any more
     return status
 
 

@@ -62,7 +62,9 @@ def _counts(path: Path) -> bool:
         if path.parent == Path.home():
             return True
     if path.is_symlink():
-        raise InvalidInput("{path} is a link, which may come with a repository; {wanted}.", path, _(_WANTED))
+        raise InvalidInput(
+            "{path} is a link, which may come with a repository; {wanted}.", path, _(_WANTED)
+        )
     return True
 
 
@@ -89,7 +91,9 @@ def read(path: Path) -> ProjectFile:
     with reading(path), path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise InvalidInput("{path} has more than {bytes:,} bytes; {wanted}.", path, MOST_BYTES, _(_WANTED))
+        raise InvalidInput(
+            "{path} has more than {bytes:,} bytes; {wanted}.", path, MOST_BYTES, _(_WANTED)
+        )
     try:
         values = tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -71,7 +71,11 @@ async def assign(app: CallerView, flags: Namespace) -> None:
     elif done.change_id is None:
         console().print(escape(_("Assigned {notes} to {project}.", count, name)))
     else:
-        console().print(escape(_("Assigned {notes} to {project}. Change {change}.", count, name, done.change_id)))
+        console().print(
+            escape(
+                _("Assigned {notes} to {project}. Change {change}.", count, name, done.change_id)
+            )
+        )
     for note in done.result.in_the_way:
         sentence = _(
             "{id} {topic} was not moved, because that project has a note of this topic; delete or edit one of the two.",
@@ -98,7 +102,8 @@ def _target(app: CallerView, typed: str | None, keys: Sequence[str]) -> str:
     meant = [key for key in projects_meant(typed, keys) if not key.startswith(UNSETTLED)]
     if len(meant) != 1:
         raise InvalidInput(
-            "`{given}` is neither a folder nor one project that has notes; `knowledge projects` shows all.", typed
+            "`{given}` is neither a folder nor one project that has notes; `knowledge projects` shows all.",
+            typed,
         )
     return meant[0]
 
@@ -107,7 +112,10 @@ async def _note_named(app: CallerView, word: str) -> int:
     """The number of the note of a project that has this number or id."""
     scope, entry = await app.knowledge.found(word)
     if scope != NOTES or entry.kind not in OF_PROJECTS.kinds:
-        raise InvalidInput("{word} is not a note of the type project-tech; only such notes belong to a project.", word)
+        raise InvalidInput(
+            "{word} is not a note of the type project-tech; only such notes belong to a project.",
+            word,
+        )
     return entry.id
 
 
@@ -115,6 +123,9 @@ def _chosen(keys: Sequence[str], ids: Sequence[int]) -> Callable[[ScopeView], Se
     def chosen(view: ScopeView) -> Sequence[Entry]:
         notes = [note for note in view.entries(OF_PROJECTS, order="oldest") if note.project in keys]
         numbered = [view.get(id=number) for number in ids]
-        return [*notes, *(note for note in numbered if note is not None and note.project not in keys)]
+        return [
+            *notes,
+            *(note for note in numbered if note is not None and note.project not in keys),
+        ]
 
     return chosen

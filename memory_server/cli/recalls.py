@@ -11,7 +11,15 @@ from rich.text import Text
 from languages import N_, _, counted, joined
 from languages import spoken as spoken_language
 from memory_server.app import CallerView
-from memory_server.cli.terminal import TEXT_CELLS, clipped, console, print_columns, spoken, time_text, write
+from memory_server.cli.terminal import (
+    TEXT_CELLS,
+    clipped,
+    console,
+    print_columns,
+    spoken,
+    time_text,
+    write,
+)
 from memory_server.conversations.firing_texts import left_out_text, trigger_text
 from memory_server.conversations.recall import why
 from memory_server.conversations.recall.words import spelling
@@ -46,7 +54,9 @@ async def recalls(app: CallerView, flags: Namespace) -> None:
         total = counted(len(all_recalls), "recall")
         console().print(_("{empty} of {recalls} found nothing.", len(quiet_recalls), total))
     else:
-        console().print(_("No recalls are recorded; the setting recalls.days says how long they are kept."))
+        console().print(
+            _("No recalls are recorded; the setting recalls.days says how long they are kept.")
+        )
 
 
 def _row(app: CallerView, recall: RecordedRecall) -> tuple[str, ...]:
@@ -153,7 +163,9 @@ def _amount(recall: RecordedRecall) -> str:
         return _("Nothing came to mind.")
     if recall.chars:
         return _(
-            "Added to the prompt: {chars} characters, about {tokens}.", recall.chars, counted(recall.tokens, "token")
+            "Added to the prompt: {chars} characters, about {tokens}.",
+            recall.chars,
+            counted(recall.tokens, "token"),
         )
     return _(
         "Added to the prompt: nothing new. The session already had these memories in its context, or "
@@ -180,7 +192,9 @@ def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:
         return matches[0]
     shows = _("`memory-server recalls` shows the ids")
     if matches:
-        raise InvalidInput("Several recalls have an id that begins with `{begin}`; {shows}.", begin, shows)
+        raise InvalidInput(
+            "Several recalls have an id that begins with `{begin}`; {shows}.", begin, shows
+        )
     raise InvalidInput("No recall has an id that begins with `{begin}`; {shows}.", begin, shows)
 
 

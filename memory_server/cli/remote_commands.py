@@ -82,7 +82,9 @@ async def run(app: App, name: str, fields: Mapping[str, Any], caller: Principal)
     Raises ValidationError, MemoryServerError."""
     command = COMMANDS.get(name)
     if command is None or not command.run_for_others:
-        raise MemoryNotFound("The command {name} is not one that a server runs for other machines.", name)
+        raise MemoryNotFound(
+            "The command {name} is not one that a server runs for other machines.", name
+        )
     settings = _settings_of(app, caller)
     host: ServerForOthers
     if name == "hook":
@@ -131,22 +133,38 @@ def _project_of(caller: Principal) -> Project | None:
     return Project(caller.project)
 
 
-async def _hook(settings: Settings, body: HookBody, project: Project | None, host: ServerForOthers) -> dict[str, Any]:
+async def _hook(
+    settings: Settings, body: HookBody, project: Project | None, host: ServerForOthers
+) -> dict[str, Any]:
     """What a hook says, as `text`; of a turn also whether it is `stored`, or as `note` why it is not. A machine removes
     a turn from its outbox only for this answer (cli/delivery.py). Raises MemoryServerError."""
     context = replace(_context_of(body), project=project)
     if body.event != "Stop":
-        text = await answer(settings, context, host, max_chars=body.chars, flashbacks=body.flashbacks)
+        text = await answer(
+            settings, context, host, max_chars=body.chars, flashbacks=body.flashbacks
+        )
         return {"text": text}
     if settings.read_only:
-        raise ReadOnly("The server does not store turns for this token, because the token or the server is read-only.")
+        raise ReadOnly(
+            "The server does not store turns for this token, because the token or the server is read-only."
+        )
     note = await remembered(settings, context, host)
     return {"text": "", "stored": note is None, "note": note}
 
 
 def _context_of(body: HookBody) -> HookContext:
     session = None if body.session is None else Session(body.session, body.context_since)
-    event = HookEvent(body.event, body.session, None, None, body.prompt_id, None, body.folder, body.source, body.client)
+    event = HookEvent(
+        body.event,
+        body.session,
+        None,
+        None,
+        body.prompt_id,
+        None,
+        body.folder,
+        body.source,
+        body.client,
+    )
     messages = body.messages or ()
     if body.event == "UserPromptSubmit" and not messages:
         raise InvalidInput("A prompt needs its messages.")
@@ -156,7 +174,9 @@ def _context_of(body: HookBody) -> HookContext:
     return HookContext(event, session, body.folder, messages, turn)
 
 
-async def _command(name: str, settings: Settings, body: CommandBody, host: ServerForOthers) -> dict[str, Any]:
+async def _command(
+    name: str, settings: Settings, body: CommandBody, host: ServerForOthers
+) -> dict[str, Any]:
     """The exit status of a command. Raises MemoryServerError."""
     flags = _flags(body.arguments)
     if flags.command.name != name:
@@ -167,7 +187,9 @@ async def _command(name: str, settings: Settings, body: CommandBody, host: Serve
     _bound_rows(flags)
     _refuse_what_is_done_elsewhere(flags)
     if getattr(flags, "timezone", None) is not None:
-        settings = type(settings).model_validate(settings.model_dump() | {"timezone": flags.timezone})
+        settings = type(settings).model_validate(
+            settings.model_dump() | {"timezone": flags.timezone}
+        )
     if hasattr(flags, "conversation"):
         settings = settings.model_copy(update={"conversation": flags.conversation})
     return {"status": await run_command(settings, flags, host)}
@@ -176,7 +198,9 @@ async def _command(name: str, settings: Settings, body: CommandBody, host: Serve
 def _refuse_what_is_done_elsewhere(flags: Namespace) -> None:
     """Raises InvalidInput: the command needs a file of this machine, or all of its memories."""
     if flags.command.name == "import" and flags.source != ["-"]:
-        raise InvalidInput("A server imports only the content that is sent to it, not its own files.")
+        raise InvalidInput(
+            "A server imports only the content that is sent to it, not its own files."
+        )
     if flags.command.name == "forget" and (flags.for_good or flags.in_backups):
         raise InvalidInput(
             "Erasing for good works only on the server, because it searches the whole data folder for the text."
@@ -190,7 +214,9 @@ def _bound_rows(flags: Namespace) -> None:
     messages = getattr(flags, "n", 0)
     steps = getattr(flags, "steps", None) or 0
     if max(limit, messages, steps) > _MOST_ROWS:
-        raise InvalidInput("A server shows at most {rows:,} rows to another machine; ask for fewer.", _MOST_ROWS)
+        raise InvalidInput(
+            "A server shows at most {rows:,} rows to another machine; ask for fewer.", _MOST_ROWS
+        )
     if hasattr(flags, "steps") and flags.steps is None:
         usual_rows = _MOST_STEPS // USUAL_STEPS
         flags.steps = max(1, _MOST_STEPS // max(usual_rows, limit))
@@ -199,13 +225,20 @@ def _bound_rows(flags: Namespace) -> None:
 def _flags(arguments: list[str]) -> Namespace:
     """Raises InvalidInput: they cannot be understood, or are about this machine."""
     try:
-        with redirect_stderr(StringIO()) as printed, redirect_stdout(StringIO()):  # --help goes to the server's own
+        with (
+            redirect_stderr(StringIO()) as printed,
+            redirect_stdout(StringIO()),
+        ):  # --help goes to the server's own
             flags = parsed(arguments)
     except SystemExit as error:
         # argparse prints the usage first, which is that of this machine's command.
         reason = printed.getvalue().rpartition(f": {_('error')}: ")[2] or " ".join(arguments)
-        raise InvalidInput("The arguments cannot be used: {reason}.", shown(one_line(reason)).rstrip(".")) from error
-    if any(hasattr(flags, flag.setting) for flag in SETTING_FLAGS.values() if flag.linked == "refused"):
+        raise InvalidInput(
+            "The arguments cannot be used: {reason}.", shown(one_line(reason)).rstrip(".")
+        ) from error
+    if any(
+        hasattr(flags, flag.setting) for flag in SETTING_FLAGS.values() if flag.linked == "refused"
+    ):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
     if printed.getvalue():
         complain(printed.getvalue().strip())

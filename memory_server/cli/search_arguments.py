@@ -49,11 +49,18 @@ SEARCH: Sequence[SearchArgument] = (
         _TEXTS,
     ),
     SearchArgument(
-        "date_from", "--since", N_("from this ISO date or time on; in the server's time zone if it names none"), "SINCE"
+        "date_from",
+        "--since",
+        N_("from this ISO date or time on; in the server's time zone if it names none"),
+        "SINCE",
     ),
     SearchArgument("date_to", "--until", N_("up to and including this ISO date or time"), "UNTIL"),
     SearchArgument(
-        "min_score", "--min-score", N_("lowest score; long-term memories have no score and are left out"), "N", _POINTS
+        "min_score",
+        "--min-score",
+        N_("lowest score; long-term memories have no score and are left out"),
+        "N",
+        _POINTS,
     ),
     SearchArgument("max_score", "--max-score", N_("highest score"), "N", _POINTS),
     SearchArgument(
@@ -64,9 +71,14 @@ SEARCH: Sequence[SearchArgument] = (
         _MANY,
     ),
     SearchArgument(
-        "memory_type", "--kind", N_("which kind of memory"), options={"choices": ("short_term", "long_term", "both")}
+        "memory_type",
+        "--kind",
+        N_("which kind of memory"),
+        options={"choices": ("short_term", "long_term", "both")},
     ),
-    SearchArgument("sort_by", "--sort", _SORT, options={"choices": ("relevance", "timestamp", "score")}),
+    SearchArgument(
+        "sort_by", "--sort", _SORT, options={"choices": ("relevance", "timestamp", "score")}
+    ),
     SearchArgument(
         "order",
         "--reverse",

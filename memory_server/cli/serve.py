@@ -24,7 +24,8 @@ async def serve(settings: Settings, flags: Namespace) -> None:
     if (listen := getattr(flags, "http", None)) is not None:
         if link is not None:
             raise InvalidInput(
-                "This machine uses the memory of {url}; run `memory-server unlink` to serve one of its own.", link.url
+                "This machine uses the memory of {url}; run `memory-server unlink` to serve one of its own.",
+                link.url,
             )
         from memory_server.cli.serve_http import serve_http
 

@@ -107,7 +107,9 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
                 await stack.enter_async_context(limit.turn(0))
                 tenant = await stack.enter_async_context(tenants.used(caller))
             except HttpError as error:
-                raise InvalidInput("The server is busy; wait a moment and open the page again.") from error
+                raise InvalidInput(
+                    "The server is busy; wait a moment and open the page again."
+                ) from error
             yield tenant.call(caller)
 
     def site_of(scope: Scope) -> Site:
@@ -197,7 +199,9 @@ class _TenantOpener:
         update = {
             **where,
             "read_only": owners.read_only or read_only,
-            "storage": replace(owners.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES),
+            "storage": replace(
+                owners.storage, open_conversations=_OPEN_CONVERSATIONS, open_minutes=_OPEN_MINUTES
+            ),
             "timezone": owners.http.timezones.get(tenant or "", owners.timezone),
         }
         settings = owners.model_copy(update=update)

@@ -56,7 +56,9 @@ async def show(app: CallerView, flags: Namespace) -> None:
                 records.append(_Record(entry_text(app, scope, entry), row))
     if not records:
         raise MemoryNotFound(
-            "No memory has the id or name `{memory}`; {whereabouts}", flags.memory, await whereabouts(app)
+            "No memory has the id or name `{memory}`; {whereabouts}",
+            flags.memory,
+            await whereabouts(app),
         )
     for record in records:
         if flags.json:
@@ -81,7 +83,9 @@ async def _records_of_conversations(app: CallerView, flags: Namespace) -> list[_
     if flags.family != "triggers":
         for match in matches:
             memory = match.memory
-            fields = codec.short_term_json(memory) | {"keywords": shown_words(memory, len(memory.words))}
+            fields = codec.short_term_json(memory) | {
+                "keywords": shown_words(memory, len(memory.words))
+            }
             row = _row("memories", match.conversation.id, fields)
             records.append(_Record(_short_term(app, match.conversation.id, memory), row))
 
@@ -108,7 +112,9 @@ def _short_term(app: CallerView, conversation_id: str, memory: ShortTermMemory) 
     if memory.pinned:
         pinned = _(", pinned")
     weighted_words = zip(spelt_words(memory), memory.weights, strict=True)
-    words = ", ".join(f"{word} {weight:.1f}" for word, weight in weighted_words if not is_kept(word))
+    words = ", ".join(
+        f"{word} {weight:.1f}" for word, weight in weighted_words if not is_kept(word)
+    )
     head = _(
         "[bold]short-term memory {id}[/] in {conversation}\n"
         "time      {time} ({age} ago)\n"
@@ -176,10 +182,14 @@ def _facts(scope: Scope, entry: Entry, zone: tzinfo | None) -> dict[str, object]
     facts[_("tags")] = ", ".join(entry.tags)
     facts[_("source")] = entry.source
     if entry.uses:
-        facts[_("used")] = _("{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone))
+        facts[_("used")] = _(
+            "{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)
+        )
     facts[_("confidence")] = f"{entry.confidence:g}"
     facts[_("made")] = time_text(entry.created_ms, zone)
-    facts[_("changed")] = _("{time}, version {version}", time_text(entry.updated_ms, zone), entry.version)
+    facts[_("changed")] = _(
+        "{time}, version {version}", time_text(entry.updated_ms, zone), entry.version
+    )
     if entry.expires_ms:
         facts[_("ends")] = time_text(entry.expires_ms, zone)
     if entry.archived_ms:

@@ -37,7 +37,9 @@ def read_sillytavern(folder: Path) -> Tree:
             left_out.append((relative, _("it is a link, or is not a file")))
             continue
         if facts.st_size > folders.MAX_FILE_BYTES:
-            left_out.append((relative, _("it has more than {file:,} bytes", folders.MAX_FILE_BYTES)))
+            left_out.append(
+                (relative, _("it has more than {file:,} bytes", folders.MAX_FILE_BYTES))
+            )
             continue
         with reading(path):
             data = folders.read_file(path)
@@ -68,7 +70,9 @@ def _parts(folder: Path) -> Iterator[tuple[str, Path]]:
     if base in sillytavern_parts.BOOK_FOLDERS:
         prefix = f"{base}/"
     for subfolder, below, names in os.walk(folder):
-        below[:] = sorted(name for name in below if not name.startswith(".") and name not in _NOT_OF_A_USER)
+        below[:] = sorted(
+            name for name in below if not name.startswith(".") and name not in _NOT_OF_A_USER
+        )
         for name in sorted(names):
             path = Path(subfolder, name)
             relative = prefix + path.relative_to(folder).as_posix()

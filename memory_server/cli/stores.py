@@ -70,7 +70,9 @@ async def copy(settings: Settings, flags: Namespace) -> int:
         source = await _owners_home(settings, flags.from_, stack)
         target = await _owners_home(settings, flags.to, stack)
         if source.shown == target.shown:
-            raise InvalidInput("Both stores are {place}; give another one as --from or --to.", source.shown)
+            raise InvalidInput(
+                "Both stores are {place}; give another one as --from or --to.", source.shown
+            )
         # The folder of a tenant does not always tell its whole name; these may know it.
         candidates = [*_tenants_of_tokens(settings), *target.tenant_names()]
         tenants = source.tenant_names(candidates)
@@ -83,19 +85,30 @@ async def copy(settings: Settings, flags: Namespace) -> int:
             tenants = [tenant]
         else:
             names = ", ".join(tenants) or _("none")
-            raise InvalidInput("There is no tenant {tenant}; the tenants are: {known}.", tenant, names)
+            raise InvalidInput(
+                "There is no tenant {tenant}; the tenants are: {known}.", tenant, names
+            )
         if tenants and target.is_of_a_tenant:
             complain(_("{place} is the home of a tenant, which cannot have tenants.", target.shown))
             copied.not_copied += tenants
             tenants = []
         for name in tenants:
             if not source.has_tenant(name):
-                complain(_("The whole name of the tenant {name} is not known; copy it with --tenant NAME.", name))
+                complain(
+                    _(
+                        "The whole name of the tenant {name} is not known; copy it with --tenant NAME.",
+                        name,
+                    )
+                )
                 copied.not_copied.append(name)
                 continue
             async with AsyncExitStack() as closing:
-                tenants_source = await _tenants_home(settings, flags.from_, owners=source, tenant=name, stack=closing)
-                tenants_target = await _tenants_home(settings, flags.to, owners=target, tenant=name, stack=closing)
+                tenants_source = await _tenants_home(
+                    settings, flags.from_, owners=source, tenant=name, stack=closing
+                )
+                tenants_target = await _tenants_home(
+                    settings, flags.to, owners=target, tenant=name, stack=closing
+                )
                 route = Route(tenants_source, tenants_target, tenant=name, dry_run=flags.dry_run)
                 await _copy_home(route, flags.conversations, copied)
             if not flags.dry_run:
@@ -111,9 +124,21 @@ def _print_sum(copied: Copied, *, dry_run: bool) -> None:
     present = counted(copied.present, "conversation")
     out = console()
     if dry_run:
-        out.print(_("{conversations} would be copied; {present} already in the other store.", conversations, present))
+        out.print(
+            _(
+                "{conversations} would be copied; {present} already in the other store.",
+                conversations,
+                present,
+            )
+        )
     else:
-        out.print(_("{conversations} copied; {present} already in the other store.", conversations, present))
+        out.print(
+            _(
+                "{conversations} copied; {present} already in the other store.",
+                conversations,
+                present,
+            )
+        )
     if copied.tenants:
         out.print(_("The memories of {tenants} are included.", counted(copied.tenants, "tenant")))
     if copied.not_copied:
@@ -141,7 +166,9 @@ async def _copy_home(route: Route, conversations: Sequence[str], copied: Copied)
         copied.not_copied.append(route.named(_("the knowledge")))
     if not await _has_copied(route, asyncio.to_thread(_copy_recalls, route)):
         copied.not_copied.append(route.named(_("the record of recalls")))
-    if not route.dry_run and not await _has_copied(route, asyncio.to_thread(_copy_erased, source, target)):
+    if not route.dry_run and not await _has_copied(
+        route, asyncio.to_thread(_copy_erased, source, target)
+    ):
         copied.not_copied.append(route.named(_("the record of erased texts")))
 
 
@@ -182,7 +209,10 @@ async def _copy_knowledge(route: Route) -> bool:
                 console().print(_("[bold]{name}[/] copied: {count}.", name, count))
                 return True
         complain(
-            _("The {name} was not copied: the other store already has some, and it differs; nothing is merged.", name)
+            _(
+                "The {name} was not copied: the other store already has some, and it differs; nothing is merged.",
+                name,
+            )
         )
         return False
     finally:
@@ -190,11 +220,15 @@ async def _copy_knowledge(route: Route) -> bool:
         await target.aclose()
 
 
-async def _contents(entries: EntryStore) -> tuple[dict[Scope, list[Entry]], list[tuple[Scope, Operation]]]:
+async def _contents(
+    entries: EntryStore,
+) -> tuple[dict[Scope, list[Entry]], list[tuple[Scope, Operation]]]:
     """All entries and operations of a store, as they are compared."""
     by_scope = {}
     for scope in await entries.scopes():
-        by_scope[scope] = await entries.read(scope, lambda view: view.entries(EVERYTHING, order="oldest"))
+        by_scope[scope] = await entries.read(
+            scope, lambda view: view.entries(EVERYTHING, order="oldest")
+        )
     return by_scope, await entries.operations(limit=2**31)
 
 
@@ -237,7 +271,10 @@ def _without_erased(lines: Sequence[Line], target: Home) -> list[Line]:
 def _marks_in(line: Line) -> list[str]:
     recall = recorded_recall(line)
     items = (*recall.came, *recall.near)
-    return [recall.said, *(short_term_mark(item.id, item.conversation) for item in items if item.is_memory)]
+    return [
+        recall.said,
+        *(short_term_mark(item.id, item.conversation) for item in items if item.is_memory),
+    ]
 
 
 def _copy_erased(source: Home, target: Home) -> bool:
@@ -257,8 +294,15 @@ def _copy_erased(source: Home, target: Home) -> bool:
 
 def _adopted_text(name: str, *, changes: int, dry_run: bool) -> str:
     if dry_run:
-        return n_("{name} would be copied: {count} change.", "{name} would be copied: {count} changes.", changes, name)
-    return n_("{name} was copied: {count} change.", "{name} was copied: {count} changes.", changes, name)
+        return n_(
+            "{name} would be copied: {count} change.",
+            "{name} would be copied: {count} changes.",
+            changes,
+            name,
+        )
+    return n_(
+        "{name} was copied: {count} change.", "{name} was copied: {count} changes.", changes, name
+    )
 
 
 async def _copy_conversation(route: Route, name: str, copied: Copied, *, present: bool) -> None:
@@ -275,9 +319,13 @@ async def _copy_conversation(route: Route, name: str, copied: Copied, *, present
         else:
             present_state = ConversationState(name)
         changes = [change for commit in past for change in commit.changes]
-        erased = not present and await asyncio.to_thread(holds_erased, state, changes, target.erased.holds)
+        erased = not present and await asyncio.to_thread(
+            holds_erased, state, changes, target.erased.holds
+        )
         may_adopt = not present and not erased
-        adopted = may_adopt and (route.dry_run or await target.conversations.adopt(name, state, past))
+        adopted = may_adopt and (
+            route.dry_run or await target.conversations.adopt(name, state, past)
+        )
     except StorageError as error:
         complain(_("{name} was not copied: {reason}", shown, error))
         copied.not_copied.append(shown)
@@ -365,6 +413,13 @@ async def migrate(settings: Settings, flags: Namespace) -> None:
     if not done:
         console().print(_("The tables of {place} are up to date.", escape(home.shown)))
     elif flags.dry_run:
-        console().print(n_("{count} step is missing: {steps}.", "{count} steps are missing: {steps}.", len(done), done))
+        console().print(
+            n_(
+                "{count} step is missing: {steps}.",
+                "{count} steps are missing: {steps}.",
+                len(done),
+                done,
+            )
+        )
     else:
         console().print(_("Database updated to version {version}.", done[-1]))

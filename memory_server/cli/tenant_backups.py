@@ -47,7 +47,9 @@ async def make(app: CallerView, flags: Namespace) -> int:
         complete = complete and not new_backup.left_out
         saved += 1
     if tenants:
-        console().print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
+        console().print(
+            _("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant"))
+        )
     return int(not complete)
 
 

@@ -74,7 +74,9 @@ def _unobeyed(printed: Any) -> Any:
     if isinstance(printed, str):
         return printed.translate(_OBEYED)
     if isinstance(printed, Text):
-        printed.plain = printed.plain.translate(_OBEYED)  # of the same length, so that styles stay where they are
+        printed.plain = printed.plain.translate(
+            _OBEYED
+        )  # of the same length, so that styles stay where they are
     return printed
 
 
@@ -111,9 +113,20 @@ def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
         yield lambda *_: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     out = Console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task_id = bar.add_task(_(title), total=total)
@@ -140,7 +153,9 @@ def escape(text: str) -> str:
     return escape(text)
 
 
-def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, cut: bool = True) -> None:
+def print_columns(
+    rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, cut: bool = True
+) -> None:
     """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge if `cut`,
     and the words `marked` stand out."""
     from rich.cells import cell_len
@@ -152,7 +167,9 @@ def print_columns(rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, 
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)][:-1]
     room = max(20, out.width - sum(widths) - 2 * len(widths))
     for number, (*cells, last) in enumerate(table):
-        padded_cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+        padded_cells = [
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)
+        ]
         if cut:
             last = clipped(last, room)
         line = Text("  ".join([*padded_cells, last]).rstrip())
@@ -277,4 +294,6 @@ def hint(sentence: str) -> None:
 def say_if_waiting(input_name: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
     if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():
-        complain(_("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name))
+        complain(
+            _("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name)
+        )

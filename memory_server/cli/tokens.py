@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from languages import _
-from memory_server.cli.terminal import complain, confirmed, console, escape, hint, print_columns, time_text, write
+from memory_server.cli.terminal import (
+    complain,
+    confirmed,
+    console,
+    escape,
+    hint,
+    print_columns,
+    time_text,
+    write,
+)
 from memory_server.config import Settings, home_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import milliseconds
@@ -45,12 +54,19 @@ def _list(file: TokenFile, settings: Settings) -> None:
         else:
             end = _local(token.expires, settings)
         created = _local(token.created, settings)
-        rows.append((token.name, tenant, ",".join(token.scopes), created, end, token.timezone or "-"))
+        rows.append(
+            (token.name, tenant, ",".join(token.scopes), created, end, token.timezone or "-")
+        )
     if len(rows) > 1:
         print_columns(rows)
     else:
         console().print(_("There are no tokens yet; `memory-server tokens add NAME` makes one."))
-    hint(_("The tokens are in {path}; the setting http.tokens gives another server the same file.", file.path))
+    hint(
+        _(
+            "The tokens are in {path}; the setting http.tokens gives another server the same file.",
+            file.path,
+        )
+    )
 
 
 async def _remove(file: TokenFile, settings: Settings, flags: Namespace) -> None:
@@ -110,14 +126,21 @@ def _to_erase(file: TokenFile, flags: Namespace) -> str:
     or nobody agrees."""
     tenants = {token.name: token.tenant for token in _tokens_of(file)}
     if flags.name not in tenants:
-        raise InvalidInput("There is no token `{name}`; `memory-server tokens list` shows all.", flags.name)
+        raise InvalidInput(
+            "There is no token `{name}`; `memory-server tokens list` shows all.", flags.name
+        )
     tenant = tenants.pop(flags.name)
     if tenant is None:
-        raise InvalidInput("The token {name} has no tenant; `memory-server forget` erases single memories.", flags.name)
+        raise InvalidInput(
+            "The token {name} has no tenant; `memory-server forget` erases single memories.",
+            flags.name,
+        )
     other_names = [name for name, other_tenant in tenants.items() if other_tenant == tenant]
     if other_names:
         raise InvalidInput(
-            "{others} can access {tenant} too; remove these tokens first.", ", ".join(other_names), tenant
+            "{others} can access {tenant} too; remove these tokens first.",
+            ", ".join(other_names),
+            tenant,
         )
     if flags.yes:
         return tenant

@@ -68,7 +68,14 @@ async def tools(_settings: Settings, flags: Namespace) -> None:
 def _write_toolset(toolset: str) -> None:
     for tool in TOOLSETS[toolset]:
         is_default = tool.name in DEFAULT_TOOLS
-        write({"toolset": toolset, "tool": tool.name, "title": tool.title.english, "default": is_default})
+        write(
+            {
+                "toolset": toolset,
+                "tool": tool.name,
+                "title": tool.title.english,
+                "default": is_default,
+            }
+        )
 
 
 def _print_toolset(toolset: str) -> None:
@@ -82,11 +89,20 @@ def _print_toolset(toolset: str) -> None:
 def _print_tool(tool: Tool, flags: Namespace) -> None:
     schema = tool.input_schema()
     if flags.json:
-        write({"tool": tool.name, "title": tool.title.english, "description": tool.description, "arguments": schema})
+        write(
+            {
+                "tool": tool.name,
+                "title": tool.title.english,
+                "description": tool.description,
+                "arguments": schema,
+            }
+        )
         return
     out = console()
     toolset = next(name for name, members in TOOLSETS.items() if tool in members)
-    out.print(f"[bold]{tool.name}[/]  {escape(str(tool.title))} ({toolset})\n{escape(tool.description)}\n")
+    out.print(
+        f"[bold]{tool.name}[/]  {escape(str(tool.title))} ({toolset})\n{escape(tool.description)}\n"
+    )
     for name, property_schema in schema["properties"].items():
         needed = " " * 10
         if name in schema.get("required", ()):

@@ -35,9 +35,13 @@ _BY_ITSELF = ("reinforced", "counted", ASKED_FOR_WORDS)
 async def undo(app: CallerView, flags: Namespace) -> None:
     brings_back = flags.memory is not None or flags.pattern or flags.since or flags.until
     if brings_back and flags.change is not None:
-        raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
+        raise InvalidInput(
+            "Give the id of a change, or --memory; `memory-server history` lists the changes."
+        )
     if flags.family is not None and (brings_back or flags.change is not None):
-        raise InvalidInput("--family chooses the kind whose last change is undone; leave it out here.")
+        raise InvalidInput(
+            "--family chooses the kind whose last change is undone; leave it out here."
+        )
     if brings_back:
         await _bring_back(app, flags)
     elif flags.change is None:
@@ -49,7 +53,9 @@ async def undo(app: CallerView, flags: Namespace) -> None:
 
 
 async def _undo_change(app: CallerView, flags: Namespace, change: str) -> None:
-    undone = await forgetting.undo(app.memories.engines, change, await _only(app, flags), by="undo_change")
+    undone = await forgetting.undo(
+        app.memories.engines, change, await _only(app, flags), by="undo_change"
+    )
     shown = Undone(undone.id, undone.steps[:USUAL_STEPS])
     print_result(app, UndoResult.of(shown, undone=change))
     hidden_steps = len(undone.steps) - USUAL_STEPS
@@ -71,7 +77,9 @@ async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
     """Show a change that an undo would take back. Raises InvalidInput: it is not among the newest ones."""
     conversation_id = await _only(app, flags)
     engines = engines_of(app, flags)
-    changes = await past_changes(engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
+    changes = await past_changes(
+        engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS
+    )
     parts = [past for past in changes if change in (past.id, _id_of(past))]
     if not parts:
         raise InvalidInput(
@@ -80,7 +88,12 @@ async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
             _LOOKED_BACK,
         )
     first = parts[0]
-    heading = _("The change {change}, {when}, by {by}:", change, time_text(first.at_ms, app.settings.zone), first.by)
+    heading = _(
+        "The change {change}, {when}, by {by}:",
+        change,
+        time_text(first.at_ms, app.settings.zone),
+        first.by,
+    )
     _show(heading, parts)
 
 
@@ -95,7 +108,8 @@ async def _undo_last(app: CallerView, flags: Namespace) -> None:
     if flags.dry_run:
         return
     otherwise = _(
-        "Nothing was undone, because this is not a terminal. To undo it: `memory-server undo {change}`.", change
+        "Nothing was undone, because this is not a terminal. To undo it: `memory-server undo {change}`.",
+        change,
     )
     if flags.yes or confirmed(_("Undo it?"), otherwise=otherwise):
         await _undo_change(app, flags, change)
@@ -108,7 +122,9 @@ async def _last_change(app: CallerView, flags: Namespace) -> Sequence[PastChange
     neither is a question to a model that gave nothing."""
     conversation_id = await _only(app, flags)
     engines = engines_of(app, flags)
-    changes = await past_changes(engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS)
+    changes = await past_changes(
+        engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS
+    )
     deliberate = [change for change in changes if _is_deliberate(change)]
     if not deliberate:
         return []
@@ -160,7 +176,11 @@ async def _bring_back(app: CallerView, flags: Namespace) -> None:
                 matched_ids |= meant
         if typed_ids and not ids:
             continue
-        arguments: dict[str, Any] = {"ids": sorted(ids), "dry_run": flags.dry_run, "conversation_id": conversation_id}
+        arguments: dict[str, Any] = {
+            "ids": sorted(ids),
+            "dry_run": flags.dry_run,
+            "conversation_id": conversation_id,
+        }
         if since_ms is not None:
             arguments["removedSince"] = iso(since_ms)
         if until_ms is not None:
@@ -176,11 +196,14 @@ async def _bring_back(app: CallerView, flags: Namespace) -> None:
     missing = [begins for begins in typed_ids if begins not in matched_ids]
     if missing:
         raise MemoryNotFound(
-            "`{memory}` is not in an archive; `memory-server search --archived` lists what can be restored.", missing[0]
+            "`{memory}` is not in an archive; `memory-server search --archived` lists what can be restored.",
+            missing[0],
         )
 
 
 def _is_meant(entry: Archived, begins: str) -> bool:
     """Whether an archived memory has this name, or an id that begins like this."""
     key = name_of(entry)
-    return key == begins or (isinstance(entry.memory, ShortTermMemory) and bool(begins) and key.startswith(begins))
+    return key == begins or (
+        isinstance(entry.memory, ShortTermMemory) and bool(begins) and key.startswith(begins)
+    )

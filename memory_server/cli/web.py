@@ -76,7 +76,9 @@ class _Eraser:
     async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
         erased = await erasing.erase(self.app, erasure, backups)
         texts = (path.name for path in erased.traces.texts)
-        unread = (_("{file}, which could not be searched", path.name) for path in erased.traces.unread)
+        unread = (
+            _("{file}, which could not be searched", path.name) for path in erased.traces.unread
+        )
         return [*texts, *unread, *erased.damaged]
 
 
@@ -94,7 +96,9 @@ async def web(settings: Settings, flags: Namespace) -> None:
 
 
 @asynccontextmanager
-async def serve_page(app: CallerView, port: int | None, stop: asyncio.Event | None = None) -> AsyncIterator[str]:
+async def serve_page(
+    app: CallerView, port: int | None, stop: asyncio.Event | None = None
+) -> AsyncIterator[str]:
     """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
     use."""
     listener = _listener(port)

@@ -106,7 +106,8 @@ def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
         "conversations": {name: home.place_of(name) for name in places.conversation_ids},
         "tenants": places.tenants,
         "knowledge": {
-            name: {"entries": figures.count, "archived": figures.archived} for name, figures in places.figures.items()
+            name: {"entries": figures.count, "archived": figures.archived}
+            for name, figures in places.figures.items()
         },
         "layers": {name: str(path) for name, path in places.layers.items()},
     }
@@ -118,9 +119,20 @@ def _print(places: _Places, settings: Settings) -> None:
     file_text = str(places.settings_file)
     if not places.settings_file.is_file():
         file_text = _("{path} (no such file: defaults apply)", places.settings_file)
-    out.print(_("memories  {place}\nsettings  {settings_file}", escape(places.home.shown), escape(file_text)))
+    out.print(
+        _(
+            "memories  {place}\nsettings  {settings_file}",
+            escape(places.home.shown),
+            escape(file_text),
+        )
+    )
     if settings.gives_words and settings.llm.providers:
-        out.print(_("words     the clean-up sends memories to {models} for other words", escape(settings.llm.names)))
+        out.print(
+            _(
+                "words     the clean-up sends memories to {models} for other words",
+                escape(settings.llm.names),
+            )
+        )
     if places.project is not None:
         out.print(
             _(
@@ -134,7 +146,12 @@ def _print(places: _Places, settings: Settings) -> None:
     for socket_path, facts in places.shared:
         out.print(f"{padded('shared', 10)}{escape(describe(socket_path, facts))}")
     if places.tenants:
-        out.print(_("tenants   {names}; use --tenant NAME for one of them", escape(", ".join(places.tenants))))
+        out.print(
+            _(
+                "tenants   {names}; use --tenant NAME for one of them",
+                escape(", ".join(places.tenants)),
+            )
+        )
     if places.figures:
         family_table = [(_("family"), _("entries"), _("archived"), _("folder"))]
         for name, figures in places.figures.items():
@@ -143,7 +160,9 @@ def _print(places: _Places, settings: Settings) -> None:
         print_columns(family_table, cut=False)
     if places.conversation_ids:
         conversation_table = [(_("conversation"), _("folder"))]
-        conversation_table += [(name, places.home.place_of(name)) for name in places.conversation_ids]
+        conversation_table += [
+            (name, places.home.place_of(name)) for name in places.conversation_ids
+        ]
         print_columns(conversation_table, cut=False)
 
 
@@ -152,10 +171,21 @@ def _print_link_and_outbox(places: _Places) -> None:
     out = console()
     if places.link is not None:
         url = escape(places.link.url)
-        out.print(_("linked    {url}: windows, hooks and commands use its memory, not that of this machine", url))
+        out.print(
+            _(
+                "linked    {url}: windows, hooks and commands use its memory, not that of this machine",
+                url,
+            )
+        )
     if places.waiting or places.refused:
         refused_total = len(places.refused)
-        out.print(_("outbox    {waiting} waiting to be delivered, {refused} refused", places.waiting, refused_total))
+        out.print(
+            _(
+                "outbox    {waiting} waiting to be delivered, {refused} refused",
+                places.waiting,
+                refused_total,
+            )
+        )
     for turn in places.refused[-_MOST_REFUSED:]:
         out.print(_("refused   {path}: {reason}", escape(str(turn.path)), escape(_(turn.reason))))
     if places.refused:

@@ -95,7 +95,9 @@ class Windows:
                 _command, settings = understood(flags, {**os.environ, **variables})
         except (SystemExit, MemoryServerError) as error:
             raise NotForThisProcess from error
-        if complaints.getvalue() or _without_window(settings) != _without_window(self._app.settings):
+        if complaints.getvalue() or _without_window(settings) != _without_window(
+            self._app.settings
+        ):
             raise NotForThisProcess
         return _CommandLine(settings, flags)
 
@@ -116,7 +118,9 @@ class Windows:
             self._ends.discard(stopped)
         return status
 
-    async def _serve(self, settings: Settings, folder: Path, stream: WindowStream, stopped: asyncio.Event) -> None:
+    async def _serve(
+        self, settings: Settings, folder: Path, stream: WindowStream, stopped: asyncio.Event
+    ) -> None:
         _tell_errors(stream)
         link = self._app.home.link.read()
         if link is None and not usual_offer(settings):
@@ -138,7 +142,9 @@ class Windows:
         await self._app.keep_up()
 
 
-async def _status_of(typed: _CommandLine, host: SharedProcess, connection: socket.socket, *, language: str) -> int:
+async def _status_of(
+    typed: _CommandLine, host: SharedProcess, connection: socket.socket, *, language: str
+) -> int:
     """The exit status of a command that is not a window."""
     if typed.flags.command.shared == "hook" and host.link(typed.settings) is not None:
         # The server may need longer than a hook waits before it does its work itself, which would ask the same server:
@@ -162,7 +168,9 @@ def _tell_errors(stream: WindowStream) -> None:
 def _without_window(settings: Settings) -> Settings:
     """The settings without those that windows of one process may have different."""
     defaults = Settings()
-    return settings.model_copy(update={name: getattr(defaults, name) for name in PER_SESSION_SETTINGS})
+    return settings.model_copy(
+        update={name: getattr(defaults, name) for name in PER_SESSION_SETTINGS}
+    )
 
 
 def main() -> NoReturn:
@@ -192,10 +200,14 @@ def _is_for_all(settings: Settings) -> bool:
     paths = (settings.data_dir, settings.notes.documents, settings.layers.project_dir)
     if any(path is not None and not path.expanduser().is_absolute() for path in paths):
         return False
-    return settings.daemon.enabled and not (settings.data_dir is not None and settings.data_dir.expanduser().is_file())
+    return settings.daemon.enabled and not (
+        settings.data_dir is not None and settings.data_dir.expanduser().is_file()
+    )
 
 
-async def _run(settings: Settings, key: str, language: str, listener: socket.socket, path: Path) -> NoReturn:
+async def _run(
+    settings: Settings, key: str, language: str, listener: socket.socket, path: Path
+) -> NoReturn:
     use_one_arena()
     use_more_files()
     for command in _ASKED:

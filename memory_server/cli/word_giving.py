@@ -28,7 +28,12 @@ class _Sum:
 
     def add(self, asked: Asked) -> None:
         self.requests += bool(asked.sent)
-        self.counts.update(sent=asked.sent, memories=asked.kept.memories, words=asked.kept.words, tokens=asked.tokens)
+        self.counts.update(
+            sent=asked.sent,
+            memories=asked.kept.memories,
+            words=asked.kept.words,
+            tokens=asked.tokens,
+        )
         if asked.model:
             self.models[asked.model] = None
 
@@ -60,7 +65,9 @@ async def words_finding(app: CallerView) -> Finding | None:
         return None
     about = _("other words")
     if not settings.llm.providers:
-        return Finding("warning", about, _("llm.words_for_memories is on, but {reason}", _(NO_MODEL)))
+        return Finding(
+            "warning", about, _("llm.words_for_memories is on, but {reason}", _(NO_MODEL))
+        )
     waiting = await app.word_giver.waiting()
     now_ms = app.clock()
     used = await app.knowledge.store.tokens(now_ms - DAY_MS, now_ms)
@@ -92,7 +99,11 @@ async def _say_what_waits(app: CallerView, only: str | None) -> None:
         out.print(escape(_("They would be sent to {models}.", settings.llm.names)))
     if not settings.llm.providers or not settings.gives_words:
         out.print(
-            escape(_("Nothing is sent until a model is named under `[llm]` and `words_for_memories` is true there."))
+            escape(
+                _(
+                    "Nothing is sent until a model is named under `[llm]` and `words_for_memories` is true there."
+                )
+            )
         )
 
 
@@ -100,7 +111,9 @@ async def _give(app: CallerView, only: str | None) -> int:
     """Ask, and say what came of it; the number of requests."""
     async with app.home.ledger.turn() as ours:
         if not ours:
-            raise InvalidInput("Another process is cleaning up this folder; try again when it has finished.")
+            raise InvalidInput(
+                "Another process is cleaning up this folder; try again when it has finished."
+            )
         done = _Sum()
         async for asked in app.word_giver.give(only):
             done.add(asked)
@@ -118,7 +131,13 @@ def _print_request(asked: Asked) -> None:
         memories = counted(asked.kept.memories, "memory")
         words = counted(asked.kept.words, "word")
         console().print(
-            _("[bold]{place}[/]: {memories}, {words}{change}", escape(asked.place), memories, words, change)
+            _(
+                "[bold]{place}[/]: {memories}, {words}{change}",
+                escape(asked.place),
+                memories,
+                words,
+                change,
+            )
         )
 
 

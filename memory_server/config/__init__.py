@@ -42,14 +42,18 @@ def __getattr__(name: str) -> Any:
 
 
 def load(
-    environment: Mapping[str, str], flags: Mapping[str, Any] | None = None, config_file: Path | None = None
+    environment: Mapping[str, str],
+    flags: Mapping[str, Any] | None = None,
+    config_file: Path | None = None,
 ) -> Settings:
     """The settings: file < environment < flags. A flag that is None was not given. Raises InvalidInput: a name is
     unknown, a value unusable, or the file unreadable; the message names the source."""
     typed_flags = {name: value for name, value in (flags or {}).items() if value is not None}
     for name, value in typed_flags.items():
         if value == "":
-            raise InvalidInput("--{name} is empty; give it a value or leave it out.", name.replace("_", "-"))
+            raise InvalidInput(
+                "--{name} is empty; give it a value or leave it out.", name.replace("_", "-")
+            )
     named_file = config_file or named_config_file(environment)
     path = (named_file or default_config_file()).expanduser()
     file_values: dict[str, Any] = {}
@@ -75,7 +79,9 @@ def load(
         raise _invalid_setting(first_problem, sources) from error
 
 
-def _invalid_setting(problem: ErrorDetails, sources: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
+def _invalid_setting(
+    problem: ErrorDetails, sources: Mapping[str, Mapping[str, Any]]
+) -> InvalidInput:
     """The error about a setting, with the last of the `sources` that has it."""
     location = problem["loc"]
     setting = ".".join(map(str, location))
@@ -93,7 +99,9 @@ def _invalid_setting(problem: ErrorDetails, sources: Mapping[str, Mapping[str, A
         if problem["type"].startswith("datetime"):
             reason = _("write an ISO time such as 2026-05-03T12:00")
         flag = setting.replace("_", "-")
-        return InvalidInput("The flag `--{flag}` cannot be {input!r}: {reason}.", flag, problem["input"], reason)
+        return InvalidInput(
+            "The flag `--{flag}` cannot be {input!r}: {reason}.", flag, problem["input"], reason
+        )
     return InvalidInput(
         "The setting `{place}` (from {source}) cannot be {input!r}: {reason}.",
         setting,
@@ -158,16 +166,24 @@ def _from_file(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InvalidInput("The settings file {path} cannot be read: {reason}.", path, error.strerror) from error
+        raise InvalidInput(
+            "The settings file {path} cannot be read: {reason}.", path, error.strerror
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput("The settings file {path} is not TOML: {reason}.", path, error) from error
+        raise InvalidInput(
+            "The settings file {path} is not TOML: {reason}.", path, error
+        ) from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
         # An empty variable counts as not set: shells and the settings of clients cannot unset one in another way.
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG" or not text:
+        if (
+            not variable.startswith(ENVIRONMENT_PREFIX)
+            or variable == "MEMORY_SERVER_CONFIG"
+            or not text
+        ):
             continue
         *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         section_values = values

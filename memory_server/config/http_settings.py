@@ -12,13 +12,30 @@ from languages import _
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.kernel.times import is_zone
 
-_SIGNED_WITH_A_PAIR = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_SIGNED_WITH_A_PAIR = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
 
 
 def _usable_algorithms(value: str) -> str:
     for name in value.split(","):
         if name not in _SIGNED_WITH_A_PAIR:
-            raise ValueError(_("`{name}` is not one of {signed_with_a_pair}", name, ", ".join(_SIGNED_WITH_A_PAIR)))
+            raise ValueError(
+                _(
+                    "`{name}` is not one of {signed_with_a_pair}",
+                    name,
+                    ", ".join(_SIGNED_WITH_A_PAIR),
+                )
+            )
     return value
 
 
@@ -34,7 +51,9 @@ def _zones(value: Any) -> Any:
 def _known_zones(value: dict[str, str]) -> dict[str, str]:
     for zone in value.values():
         if not is_zone(zone):
-            raise ValueError(_("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", zone))
+            raise ValueError(
+                _("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", zone)
+            )
     return value
 
 
@@ -47,7 +66,9 @@ class JwtSettings(Section):
     """The `aud` of every token; by default `http.public_url`, with or without `/mcp`."""
     jwks: str | None = None
     """The provider's keys: a URL that begins with https:// (or http://), or a file."""
-    algorithms: Annotated[Names, AfterValidator(lambda value: _usable_algorithms(value or ""))] = "RS256,ES256,EdDSA"
+    algorithms: Annotated[Names, AfterValidator(lambda value: _usable_algorithms(value or ""))] = (
+        "RS256,ES256,EdDSA"
+    )
     """Accepted algorithms, with commas between."""
     tenant_claim: str = "sub"
     """The claim that names the tenant."""
@@ -85,7 +106,9 @@ class HttpSettings(Section):
     """Searches of triggers of a tenant at the same time; further ones wait."""
     tenant_mb: float = Field(0, ge=0)
     """MB of the files of a tenant above which nothing can be added; 0: no limit."""
-    timezones: Annotated[dict[str, str], BeforeValidator(_zones), AfterValidator(_known_zones)] = Field({})
+    timezones: Annotated[dict[str, str], BeforeValidator(_zones), AfterValidator(_known_zones)] = (
+        Field({})
+    )
     """Time zones of tenants, if they differ from `timezone`: `{"alice": "Europe/Berlin"}`. A token and a call may name
     another one."""
     tenant_idle_minutes: float = Field(5, gt=0)

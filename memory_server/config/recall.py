@@ -110,7 +110,9 @@ def enrichment(settings: Settings) -> Enrichment:
         return Enrichment()
     words = settings.words
     names = [name.strip() for name in words.names.split(",")]
-    switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "speakers", "long_texts"})
+    switches = words.model_dump(
+        include={"normal_forms", "scripts", "dates", "stems", "speakers", "long_texts"}
+    )
     return Enrichment(
         simplified=words.simplified and can_simplify(),
         words=tuple(dict.fromkeys(filter(None, names))),

@@ -18,10 +18,21 @@ from memory_server.config.http_settings import HttpSettings
 from memory_server.config.llm_settings import LlmSettings
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
-from memory_server.conversations.recall.parameters import USUAL, Parameters, RecallParameters, RetentionParameters
+from memory_server.conversations.recall.parameters import (
+    USUAL,
+    Parameters,
+    RecallParameters,
+    RetentionParameters,
+)
 from memory_server.kernel.errors import InvalidInput, ReadOnly
 from memory_server.kernel.times import MINUTE_MS, is_zone, zone_named
-from memory_server.knowledge.options import KnowledgeSettings, LayerSettings, NoteSettings, RefSettings, SessionSettings
+from memory_server.knowledge.options import (
+    KnowledgeSettings,
+    LayerSettings,
+    NoteSettings,
+    RefSettings,
+    SessionSettings,
+)
 from memory_server.storage.options import PostgresSettings, StorageSettings
 from sandbox import SandboxLimits
 
@@ -298,21 +309,30 @@ class Settings(Section):
     def _usable_names(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         taken_names = {"conversation", "all"} & set(value)
         if taken_names:
-            raise ValueError(_("`{taken}` is the name of a scope; give the group another name", min(taken_names)))
-        return {name: tuple(map(partial(normalize, "NFC"), patterns)) for name, patterns in value.items()}
+            raise ValueError(
+                _("`{taken}` is the name of a scope; give the group another name", min(taken_names))
+            )
+        return {
+            name: tuple(map(partial(normalize, "NFC"), patterns))
+            for name, patterns in value.items()
+        }
 
     @field_validator("recall_scope")
     @classmethod
     def _known_scope(cls, value: str, info: Any) -> str:
         if value not in ("conversation", "all", *info.data.get("groups", ())):
-            raise ValueError(_("it should be `conversation`, `all`, or a group that `groups` names"))
+            raise ValueError(
+                _("it should be `conversation`, `all`, or a group that `groups` names")
+            )
         return value
 
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str | None) -> str | None:
         if value is not None and not is_zone(value):
-            raise ValueError(_("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", value))
+            raise ValueError(
+                _("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", value)
+            )
         return value
 
     @field_validator("now")
@@ -320,14 +340,19 @@ class Settings(Section):
     def _far_from_the_end_of_time(cls, value: datetime | None) -> datetime | None:
         if value is not None and not MINYEAR < value.year < MAXYEAR:
             raise ValueError(
-                _("it should be in one of the years 2 to 9998, because another time zone may have another year")
+                _(
+                    "it should be in one of the years 2 to 9998, because another time zone may have another year"
+                )
             )
         return value
 
     def refuse_change(self, action: str) -> None:
         """Refuse `action`, a command or tool that changes something, if `read_only` is set. Raises ReadOnly."""
         if self.read_only:
-            raise ReadOnly("{what} changes something, but `read_only` is set; turn `read_only` off first.", action)
+            raise ReadOnly(
+                "{what} changes something, but `read_only` is set; turn `read_only` off first.",
+                action,
+            )
 
     @property
     def gives_words(self) -> bool:

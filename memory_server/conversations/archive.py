@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from memory_server.conversations.changes import Commit, ForgetReason, Forgotten, Restored, TriggerRemoved, TriggerSet
+from memory_server.conversations.changes import (
+    Commit,
+    ForgetReason,
+    Forgotten,
+    Restored,
+    TriggerRemoved,
+    TriggerSet,
+)
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.kernel.values import dataclass
 
@@ -58,7 +65,9 @@ def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple
         for change in reversed(commit.changes):
             match change:
                 case Forgotten(memory, reason) | TriggerRemoved(memory, reason):
-                    entry = Archived(memory, reason, version=commit.version, at_ms=commit.at_ms, by=commit.by)
+                    entry = Archived(
+                        memory, reason, version=commit.version, at_ms=commit.at_ms, by=commit.by
+                    )
                     key = _key(memory)
                     if not any(a_return.takes_back(entry) for a_return in returns[key]):
                         entries.setdefault((key, entry.version), entry)
@@ -90,7 +99,9 @@ class _Return:
 
 def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
     """The ids of the short-term memories among them."""
-    return frozenset(entry.memory.id for entry in entries if isinstance(entry.memory, ShortTermMemory))
+    return frozenset(
+        entry.memory.id for entry in entries if isinstance(entry.memory, ShortTermMemory)
+    )
 
 
 def _key(memory: Memory) -> Key:

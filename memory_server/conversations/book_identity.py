@@ -38,7 +38,11 @@ def is_another(stored: Sequence[LongTermMemory], memories: Sequence[LongTermMemo
 
 def _title(memory: LongTermMemory) -> str:
     """The name of a memory without what tells it from others of its title."""
-    return memory.name if memory.book is None else memory.name.removesuffix(f"{SEPARATOR}{memory.book.book_name}")
+    return (
+        memory.name
+        if memory.book is None
+        else memory.name.removesuffix(f"{SEPARATOR}{memory.book.book_name}")
+    )
 
 
 def _keys(memory: LongTermMemory) -> str:

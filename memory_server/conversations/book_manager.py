@@ -6,7 +6,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from memory_server.conversations.books import HeldBook, books_of, memories_of_book, removing_book, switching
+from memory_server.conversations.books import (
+    HeldBook,
+    books_of,
+    memories_of_book,
+    removing_book,
+    switching,
+)
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, LongTermMemory
 from memory_server.conversations.services import Done, Services
@@ -29,7 +35,9 @@ class BookChanged(Done):
 class BookManager:
     """The books of `conversation_id`; `shared_conversation` is the shared conversation, None if there is none."""
 
-    def __init__(self, conversation_id: str, services: Services, shared_conversation: str | None) -> None:
+    def __init__(
+        self, conversation_id: str, services: Services, shared_conversation: str | None
+    ) -> None:
         self.conversation_id = conversation_id
         self._services = services
         self._shared_conversation = shared_conversation
@@ -91,7 +99,9 @@ class BookManager:
         try:
             return self._named_in(state, name)
         except MemoryNotFound:
-            shared = [book for book in await self.listed() if book.conversation_id != self.conversation_id]
+            shared = [
+                book for book in await self.listed() if book.conversation_id != self.conversation_id
+            ]
             if not named_so(shared, name):
                 raise
             raise MemoryNotFound(
@@ -102,7 +112,9 @@ class BookManager:
                 shared[0].conversation_id,
             ) from None
 
-    def _named_in(self, state: ConversationState, name: str) -> tuple[HeldBook, list[LongTermMemory]]:
+    def _named_in(
+        self, state: ConversationState, name: str
+    ) -> tuple[HeldBook, list[LongTermMemory]]:
         books = books_of(self.conversation_id, state.long_term.values())
         named = named_so(books, name)
         if len(named) == 1:
@@ -121,7 +133,9 @@ class BookManager:
 def named_so(books: Iterable[HeldBook], name: str) -> list[HeldBook]:
     """The books with this name or id, in any case."""
     folded_name = name.strip().casefold()
-    return [book for book in books if folded_name in (book.name.casefold(), book.book_id.casefold())]
+    return [
+        book for book in books if folded_name in (book.name.casefold(), book.book_id.casefold())
+    ]
 
 
 def no_such_book(conversation_id: str, name: str, books: Sequence[HeldBook]) -> MemoryNotFound:

@@ -98,7 +98,9 @@ def _is_of(memory: LongTermMemory, book_id: str) -> bool:
 
 def _uid_before(memory: LongTermMemory, source: str) -> str | None:
     """The uid of an entry that was imported from `source` before memories knew their book; None: it was not."""
-    if not memory.trigger.startswith(_IMPORTED_BEFORE) or not memory.created_context.startswith(source):
+    if not memory.trigger.startswith(_IMPORTED_BEFORE) or not memory.created_context.startswith(
+        source
+    ):
         return None
     return memory.trigger.removeprefix(_IMPORTED_BEFORE).partition(":")[0]
 

@@ -126,18 +126,28 @@ def _held_book(conversation_id: str, memories: Sequence[LongTermMemory]) -> Held
 
 def changed_ms(memory: LongTermMemory) -> int:
     """When a memory was stored or edited last, in milliseconds since 1970."""
-    return memory.created_ms if memory.updated_ms is None else max(memory.created_ms, memory.updated_ms)
+    return (
+        memory.created_ms
+        if memory.updated_ms is None
+        else max(memory.created_ms, memory.updated_ms)
+    )
 
 
 def memories_of_book(state: ConversationState, book_id: str) -> list[LongTermMemory]:
     """The memories of a book, in the order in which they were stored."""
-    return [memory for memory in state.long_term.values() if memory.book is not None and memory.book.book_id == book_id]
+    return [
+        memory
+        for memory in state.long_term.values()
+        if memory.book is not None and memory.book.book_id == book_id
+    ]
 
 
 # --- an import, which is an update where the book is known -------------------------------------------------
 
 
-def book_changes(state: ConversationState, book: BookContents, now_ms: int) -> tuple[list[Change], BookUpdate]:
+def book_changes(
+    state: ConversationState, book: BookContents, now_ms: int
+) -> tuple[list[Change], BookUpdate]:
     """The changes that bring a book up to date, and what they do."""
     same_book = _same_book(state, book)
     changes, update = _Update(state, same_book, now_ms).decided()
@@ -173,7 +183,8 @@ def _numbered(book: BookContents, number: int) -> BookContents:
     book_id = f"{book.book_id}-{number}"
     name = f"{book.name} ({number})"
     memories = [
-        replace(memory, book=replace(entry_of(memory), book_id=book_id, book_name=name)) for memory in book.memories
+        replace(memory, book=replace(entry_of(memory), book_id=book_id, book_name=name))
+        for memory in book.memories
     ]
     return replace(book, book_id=book_id, name=name, memories=memories)
 
@@ -203,7 +214,9 @@ class _Update:
         self._now_ms = now_ms
         self._names = set(state.long_term)
         self._stored = stored_entries(state, book.book_id, book.source, book.memories)
-        self._is_off = bool(self._stored) and all(memory.rules.is_off for memory in self._stored.values())
+        self._is_off = bool(self._stored) and all(
+            memory.rules.is_off for memory in self._stored.values()
+        )
         self._changes: list[Change] = []
         self._new: list[str] = []
         self._changed: list[str] = []
@@ -219,7 +232,9 @@ class _Update:
         retired = self._retire(unmatched)
         pairs = list(zip(self._book.memories, versions, strict=True))
         # All names that become free are free before the first memory gets a new one: two entries may change places.
-        renamed = [pair for pair in pairs if pair[1] is not None and not has_title(pair[1], pair[0].name)]
+        renamed = [
+            pair for pair in pairs if pair[1] is not None and not has_title(pair[1], pair[0].name)
+        ]
         replaced = self._take_out([version for _memory, version in renamed if version is not None])
         for memory, version in pairs:
             if version is None:
@@ -297,7 +312,12 @@ class _Update:
     def _following(self, memory: LongTermMemory, version: LongTermMemory) -> LongTermMemory:
         """The memory as it follows its former version: as old, and switched off if that was."""
         rules = replace(memory.rules, is_off=version.rules.is_off)
-        return replace(memory, created_ms=version.created_ms or self._now_ms, updated_ms=self._now_ms, rules=rules)
+        return replace(
+            memory,
+            created_ms=version.created_ms or self._now_ms,
+            updated_ms=self._now_ms,
+            rules=rules,
+        )
 
     def _named(self, memory: LongTermMemory) -> LongTermMemory:
         """The memory with a name that no other one has."""
@@ -305,7 +325,11 @@ class _Update:
         name = title[:MAX_NAME_CHARS]
         number = 1
         while name in self._names:
-            ending = f"{SEPARATOR}{self._book.name}" if number == 1 else f"{SEPARATOR}{self._book.name} ({number})"
+            ending = (
+                f"{SEPARATOR}{self._book.name}"
+                if number == 1
+                else f"{SEPARATOR}{self._book.name} ({number})"
+            )
             name = title[: max(0, MAX_NAME_CHARS - len(ending))] + ending[-MAX_NAME_CHARS:]
             number += 1
         self._names.add(name)
@@ -318,7 +342,11 @@ def deleted_entries(archive: Iterable[Archived]) -> frozenset[EntryKey]:
     """The entries of books that the user deleted, by a tool or in the file."""
     removals = (entry.memory for entry in archive if entry.reason in ("deleted", "hand"))
     memories = (memory for memory in removals if isinstance(memory, LongTermMemory))
-    return frozenset(EntryKey(memory.book.book_id, memory.book.uid) for memory in memories if memory.book is not None)
+    return frozenset(
+        EntryKey(memory.book.book_id, memory.book.uid)
+        for memory in memories
+        if memory.book is not None
+    )
 
 
 # --- switching ---------------------------------------------------------------------------------------------

@@ -53,7 +53,9 @@ _CHAT = _Form(chat_state_json, chat_state)
 
 TYPES: Mapping[str, ChangeType] = {
     "added": ChangeType(changes.Added, {"memory": _SHORT}),
-    "reinforced": ChangeType(changes.Reinforced, {"id": _PLAIN, "before": _NUMBER, "after": _NUMBER}),
+    "reinforced": ChangeType(
+        changes.Reinforced, {"id": _PLAIN, "before": _NUMBER, "after": _NUMBER}
+    ),
     "edited": ChangeType(changes.Edited, {"memory": _SHORT, "before": _SHORT}),
     "forgotten": ChangeType(changes.Forgotten, {"memory": _SHORT, "reason": _PLAIN}),
     "restored": ChangeType(changes.Restored, {"memory": _SHORT, "reason": _PLAIN}),
@@ -62,7 +64,9 @@ TYPES: Mapping[str, ChangeType] = {
     "muted": ChangeType(changes.Muted, {"id": _PLAIN, "before": _PLACES, "after": _PLACES}),
     "trigger_set": ChangeType(changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
     "trigger_removed": ChangeType(changes.TriggerRemoved, {"memory": _LONG, "reason": _PLAIN}),
-    "chat_moved": ChangeType(changes.ChatMoved, {"session": _PLAIN, "before": _CHAT, "after": _CHAT}),
+    "chat_moved": ChangeType(
+        changes.ChatMoved, {"session": _PLAIN, "before": _CHAT, "after": _CHAT}
+    ),
     "cleaned_up": ChangeType(changes.CleanedUp, {"at": _PLAIN, "before": _PLAIN}),
 }
 """Each type of change by its name on disk."""

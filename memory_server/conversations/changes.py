@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any, Literal, assert_never
 
-from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
+from memory_server.conversations.model import (
+    ConversationState,
+    LongTermMemory,
+    Memory,
+    ShortTermMemory,
+)
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from sandbox.firing.chat_state import MOST_CHATS, ChatState, ChatStep, firing_key, without_memory
@@ -130,7 +135,17 @@ class ChatMoved:
 
 OfShortTerm = Reinforced | Pinned | Unpinned | Muted
 """Changes that name their memory by its id."""
-Change = Added | Edited | Forgotten | Restored | OfShortTerm | TriggerSet | TriggerRemoved | CleanedUp | ChatMoved
+Change = (
+    Added
+    | Edited
+    | Forgotten
+    | Restored
+    | OfShortTerm
+    | TriggerSet
+    | TriggerRemoved
+    | CleanedUp
+    | ChatMoved
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +283,9 @@ def version_of(conversation_id: str, text: str) -> int:
     return version
 
 
-def merged(base: ShortTermMemory, edited: ShortTermMemory, present: ShortTermMemory) -> ShortTermMemory:
+def merged(
+    base: ShortTermMemory, edited: ShortTermMemory, present: ShortTermMemory
+) -> ShortTermMemory:
     """`present`, with each field that differs between `base` and `edited` set as in `edited`."""
     changed: dict[str, Any] = {}
     for field in fields(ShortTermMemory):
@@ -282,7 +299,9 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     """The changes that take `commit` back now. Memories that are already gone, or already back, stay as they are.
     Raises InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back."""
     # A state of its own, on which what was taken back so far has happened.
-    view = ConversationState(state.conversation_id, short_term=dict(state.short_term), long_term=dict(state.long_term))
+    view = ConversationState(
+        state.conversation_id, short_term=dict(state.short_term), long_term=dict(state.long_term)
+    )
     view.chats = dict(state.chats)
     reversals: list[Change] = []
     for change in reversed(commit.changes):
@@ -291,7 +310,9 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
             apply(view, [reversal])
             reversals.append(reversal)
     if not reversals:
-        raise InvalidInput("Nothing of this change is left to undo; the history lists the changes that were made.")
+        raise InvalidInput(
+            "Nothing of this change is left to undo; the history lists the changes that were made."
+        )
     return tuple(reversals)
 
 
@@ -337,8 +358,12 @@ def _reversal(view: ConversationState, change: Change) -> Change | None:
             return None if present.pinned else Pinned(present.id)
         case Muted(before=former_places, after=places):
             # Only these places are taken back: those muted since stay muted.
-            muted = [place for place in present.muted if place in former_places or place not in places]
-            muted += [place for place in former_places if place not in places and place not in muted]
+            muted = [
+                place for place in present.muted if place in former_places or place not in places
+            ]
+            muted += [
+                place for place in former_places if place not in places and place not in muted
+            ]
             if tuple(muted) == present.muted:
                 return None
             return Muted(present.id, present.muted, tuple(muted))
@@ -370,7 +395,8 @@ def _chat_reversal(present: ChatState | None, change: ChatMoved) -> ChatMoved | 
 
 def _changed_since(name: str) -> InvalidInput:
     return InvalidInput(
-        "`{name}` was changed again after this change; undo the later change first, which the history lists.", name
+        "`{name}` was changed again after this change; undo the later change first, which the history lists.",
+        name,
     )
 
 

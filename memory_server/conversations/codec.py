@@ -18,7 +18,13 @@ from typing import Any, TypeVar
 
 from languages import Sentence
 from memory_server.conversations.firing_forms import book_json, taken_book
-from memory_server.conversations.model import MOST_MUTED, MOST_WORD_TRIES, LongTermMemory, ShortTermMemory, excess
+from memory_server.conversations.model import (
+    MOST_MUTED,
+    MOST_WORD_TRIES,
+    LongTermMemory,
+    ShortTermMemory,
+    excess,
+)
 from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
@@ -85,7 +91,9 @@ def _message(record: Any) -> Message:
             time_ms = milliseconds(timestamp)
         if time_ms != timestamp:
             rest["timestamp"] = timestamp
-    return Message(role=_ROLE[role], content=content, time_ms=time_ms, name=name, extra=_extra(rest))
+    return Message(
+        role=_ROLE[role], content=content, time_ms=time_ms, name=name, extra=_extra(rest)
+    )
 
 
 def _extra(rest: Json) -> Mapping[str, Any]:
@@ -216,7 +224,9 @@ def _taken_text(rest: Json, key: str) -> str | None:
     return text
 
 
-def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:
+def short_terms(
+    records: Iterable[Json], conversation_id: str, *, ours: bool = False
+) -> list[ShortTermMemory]:
     """Short-term memories of a whole file. A memory without an id, or with the id of an earlier one, gets the hash of
     its time, its text and its number among equals: the same in every process that reads the file. `ours`: this program
     wrote the file, so every memory in it may be stored. Raises NotARecord with the number of the first record that
@@ -246,7 +256,9 @@ def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) 
             if reason is not None:
                 raise NotARecord(reason)
         except (NotARecord, RecursionError) as error:
-            raise NotARecord("record {number} cannot be read: {reason}", number, reason_of(error)) from error
+            raise NotARecord(
+                "record {number} cannot be read: {reason}", number, reason_of(error)
+            ) from error
         yield memory
 
 

@@ -9,8 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from memory_server.conversations.changes import Change, CleanedUp, Restored, memories_in, putting, removing
-from memory_server.conversations.model import ConversationState, LongTermMemory, Memory, ShortTermMemory, marks_of
+from memory_server.conversations.changes import (
+    Change,
+    CleanedUp,
+    Restored,
+    memories_in,
+    putting,
+    removing,
+)
+from memory_server.conversations.model import (
+    ConversationState,
+    LongTermMemory,
+    Memory,
+    ShortTermMemory,
+    marks_of,
+)
 from memory_server.kernel.backups import MergeCounts, Mode
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.values import dataclass
@@ -48,7 +61,9 @@ def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) 
     return replace(contents, short_term=short_term, long_term=long_term, left_out=left_out)
 
 
-def holds_erased(state: ConversationState, changes: Iterable[Change], erased: Callable[[Iterable[str]], bool]) -> bool:
+def holds_erased(
+    state: ConversationState, changes: Iterable[Change], erased: Callable[[Iterable[str]], bool]
+) -> bool:
     """Whether something that was erased for good is in `state` or in the past `changes` of its conversation."""
     memories = (*state.short_term.values(), *state.long_term.values(), *memories_in(changes))
     marks: set[str] = set()
@@ -75,8 +90,12 @@ def restore_changes(
     it replaces, so that the whole can be undone; bringing the same contents again changes nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
-    changes += _restore_kind(contents.short_term, state.short_term, mode, archived=archived, counts=counts)
-    changes += _restore_kind(contents.long_term, state.long_term, mode, archived=archived, counts=counts)
+    changes += _restore_kind(
+        contents.short_term, state.short_term, mode, archived=archived, counts=counts
+    )
+    changes += _restore_kind(
+        contents.long_term, state.long_term, mode, archived=archived, counts=counts
+    )
     cleanup_ms = contents.last_cleanup_ms
     may_replace = state.last_cleanup_ms is None or mode == "overwrite"
     if cleanup_ms is not None and cleanup_ms != state.last_cleanup_ms and may_replace:

@@ -9,7 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from memory_server.conversations.long_term import LongTermManager
-from memory_server.conversations.model import DEFAULT_CONVERSATION, ConversationState, conversation_id_of
+from memory_server.conversations.model import (
+    DEFAULT_CONVERSATION,
+    ConversationState,
+    conversation_id_of,
+)
 from memory_server.conversations.search import vectors_of
 from memory_server.conversations.services import Services
 from memory_server.conversations.short_term import ShortTermManager

@@ -22,16 +22,29 @@ def book_json(entry: BookEntry | None) -> Json:
     if entry is None:
         return {}
     book = {"id": entry.book_id, "name": entry.book_name, "source": entry.source}
-    fields: Json = {"book": book, "uid": entry.uid, "imported": entry.imported, "placement": dict(entry.placement)}
+    fields: Json = {
+        "book": book,
+        "uid": entry.uid,
+        "imported": entry.imported,
+        "placement": dict(entry.placement),
+    }
     return {name: value for name, value in fields.items() if value}
 
 
 def taken_book(record: Json) -> BookEntry | None:
     """The book that the fields of a record name; these are taken out of it. None: they name none."""
     book = record.get("book")
-    if not isinstance(book, dict) or not isinstance(book.get("id"), str) or not isinstance(book.get("name"), str):
+    if (
+        not isinstance(book, dict)
+        or not isinstance(book.get("id"), str)
+        or not isinstance(book.get("name"), str)
+    ):
         return None
-    if not book["id"] or set(book) - {"id", "name", "source"} or not isinstance(book.get("source", ""), str):
+    if (
+        not book["id"]
+        or set(book) - {"id", "name", "source"}
+        or not isinstance(book.get("source", ""), str)
+    ):
         return None
     texts = {name: record.get(name, "") for name in ("uid", "imported")}
     placement = record.get("placement", {})
@@ -39,7 +52,9 @@ def taken_book(record: Json) -> BookEntry | None:
         return None
     for name in ("book", "uid", "imported", "placement"):
         record.pop(name, None)
-    return BookEntry(book["id"], book["name"], book.get("source", ""), **texts, placement=placement or NOTHING)
+    return BookEntry(
+        book["id"], book["name"], book.get("source", ""), **texts, placement=placement or NOTHING
+    )
 
 
 def imported_fingerprint(prompt: str, trigger: str, rules: FiringRules) -> str:

@@ -26,7 +26,9 @@ _MOST_NAMED = 3
 def left_out_text(left_out: RecordedLeftOut) -> str:
     """Why a memory of the record of recalls was left out, and how long it is, where that is known."""
     reason = reason_text(left_out.reason)
-    return _("{reason} ({chars:,} characters)", reason, left_out.chars) if left_out.chars else reason
+    return (
+        _("{reason} ({chars:,} characters)", reason, left_out.chars) if left_out.chars else reason
+    )
 
 
 def trigger_text(item: RecordedItem) -> str:
@@ -74,7 +76,11 @@ def rule_texts(rules: FiringRules) -> Iterator[str]:
         yield _("waits for a text of its book")
     if rules.characters.names:
         names = ", ".join(rules.characters.names)
-        yield _("not for {names}", names) if rules.characters.is_exclude else _("only for {names}", names)
+        yield (
+            _("not for {names}", names)
+            if rules.characters.is_exclude
+            else _("only for {names}", names)
+        )
     if rules.by_words:
         yield _("found by its words")
     if rules.is_off:
@@ -97,7 +103,9 @@ def _chat_texts(rules: FiringRules) -> Iterator[str]:
     if rules.sticky >= FOR_GOOD:
         yield _("stays once it came")
     elif rules.sticky:
-        yield n_("stays for {count} message in all", "stays for {count} messages in all", rules.sticky)
+        yield n_(
+            "stays for {count} message in all", "stays for {count} messages in all", rules.sticky
+        )
     if rules.cooldown and rules.sticky:
         yield n_("then not for {count} message", "then not for {count} messages", rules.cooldown)
     elif rules.cooldown:
@@ -107,6 +115,10 @@ def _chat_texts(rules: FiringRules) -> Iterator[str]:
             rules.cooldown,
         )
     if rules.delay:
-        yield n_("from {count} message of the chat on", "from {count} messages of the chat on", rules.delay)
+        yield n_(
+            "from {count} message of the chat on",
+            "from {count} messages of the chat on",
+            rules.delay,
+        )
     if rules.once:
         yield _("once in a chat")

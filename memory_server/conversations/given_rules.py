@@ -41,7 +41,9 @@ class GivenRules:
             return checked_rules(self._values(), rules)
         except RuleFault as fault:
             name = str(fault)
-            raise InvalidInput("The rule `{name}` takes {wanted}.", name, _(_ACCEPTED[name])) from fault
+            raise InvalidInput(
+                "The rule `{name}` takes {wanted}.", name, _(_ACCEPTED[name])
+            ) from fault
 
     def _values(self) -> Mapping[str, Any]:
         """The rules that are given, by their names."""

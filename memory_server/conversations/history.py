@@ -8,7 +8,15 @@ from random import Random
 
 from languages import _
 from memory_server.conversations.archive import Archived
-from memory_server.conversations.changes import Change, Commit, Restored, change_id, putting, taking_back, version_of
+from memory_server.conversations.changes import (
+    Change,
+    Commit,
+    Restored,
+    change_id,
+    putting,
+    taking_back,
+    version_of,
+)
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.selection import Recall, select
 from memory_server.conversations.recall.words import RecallQuery
@@ -38,7 +46,9 @@ class BroughtBack(Done):
     in_the_way: tuple[Archived, ...]
 
 
-def _recallable(archived: Iterable[Archived], *, live_ids: Collection[str]) -> Collection[ShortTermMemory]:
+def _recallable(
+    archived: Iterable[Archived], *, live_ids: Collection[str]
+) -> Collection[ShortTermMemory]:
     """The short-term memories of the archive, each as its last removal left it, without those that are live again and
     those whose last removal a person asked for. `archived`: oldest removal first."""
     memories_by_id: dict[str, ShortTermMemory] = {}
@@ -61,13 +71,19 @@ class ArchiveManager:
         self._services = services
 
     async def history(
-        self, *, before: str | None = None, limit: int = HISTORY_PAGE, most_changes: int | None = None
+        self,
+        *,
+        before: str | None = None,
+        limit: int = HISTORY_PAGE,
+        most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
         """A page of the history, newest first; `before` is the last change id of the previous page, `most_changes` how
         many of one commit are read. Raises InvalidInput: `before` is not a change id of this conversation."""
         version = None if before is None else version_of(self.conversation_id, before)
         store = self._services.store
-        return await store.history(self.conversation_id, before=version, limit=limit, most_changes=most_changes)
+        return await store.history(
+            self.conversation_id, before=version, limit=limit, most_changes=most_changes
+        )
 
     async def entries(self) -> tuple[Archived, ...]:
         """What was removed and can come back, oldest removal first."""
@@ -79,7 +95,9 @@ class ArchiveManager:
         archived = await self._services.store.archive(self.conversation_id, newest=RECALLED)
         state = await self._services.store.read(self.conversation_id)
         # No session has a removed memory in its context any more, and the search draws no flashbacks.
-        parameters = replace(self._services.parameters.recall, own_conversation_ms=0, flashback_count=0)
+        parameters = replace(
+            self._services.parameters.recall, own_conversation_ms=0, flashback_count=0
+        )
         return select(
             _recallable(archived, live_ids=state.short_term.keys()),
             query,
@@ -99,9 +117,13 @@ class ArchiveManager:
         if page and page[0].version < version:
             # The oldest changes are deleted first: an older change is there, so this one never existed.
             newest = change_id(self.conversation_id, page[0].version)
-            raise InvalidInput("There is no change {change} yet; the newest is {newest}.", change, newest)
+            raise InvalidInput(
+                "There is no change {change} yet; the newest is {newest}.", change, newest
+            )
         if not page or page[0].version != version:
-            raise InvalidInput("The change {change} is not in the history any more; it cannot be undone.", change)
+            raise InvalidInput(
+                "The change {change} is not in the history any more; it cannot be undone.", change
+            )
         [commit] = page
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], UndoneCommit]:
@@ -125,7 +147,9 @@ class ArchiveManager:
         1970). If a memory was removed several times, its last version comes back. Raises InvalidInput: no condition was
         given, or an id is not in the archive; InvalidPattern. Then nothing was changed."""
         if not ids and pattern is None and since_ms is None and until_ms is None:
-            raise InvalidInput("Nothing says which memories to bring back; give ids, a pattern, or a time of removal.")
+            raise InvalidInput(
+                "Nothing says which memories to bring back; give ids, a pattern, or a time of removal."
+            )
         chosen: list[Archived] = []
         for entry in await self.entries():
             is_named = not ids or name_of(entry) in ids
@@ -142,7 +166,9 @@ class ArchiveManager:
                 min(missing),
             )
         if pattern is not None:
-            matches = await self._services.matching(pattern, [entry.memory.text for entry in chosen], _("brought back"))
+            matches = await self._services.matching(
+                pattern, [entry.memory.text for entry in chosen], _("brought back")
+            )
             chosen = [entry for entry, is_match in zip(chosen, matches, strict=True) if is_match]
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 

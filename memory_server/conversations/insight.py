@@ -65,7 +65,9 @@ class _Nearest:
 class InsightManager:
     """Looks into the memories of `conversation_id`."""
 
-    def __init__(self, conversation_id: str, services: Services, short_term: ShortTermManager) -> None:
+    def __init__(
+        self, conversation_id: str, services: Services, short_term: ShortTermManager
+    ) -> None:
         self.conversation_id = conversation_id
         self._services = services
         self._short_term = short_term
@@ -87,8 +89,12 @@ class InsightManager:
         InvalidInput: both or neither was given, there is no message, there are too many other words, or there is no
         such scope; MemoryNotFound: no conversation has it, nor the archive of this one."""
         if (memory_id is None) == (text is None):
-            raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
-        query = await self._short_term.query_of(recent, role_weights=role_weights, other_words=other_words)
+            raise InvalidInput(
+                "One memory must be named; give either its memory_id, or text with some of its words."
+            )
+        query = await self._short_term.query_of(
+            recent, role_weights=role_weights, other_words=other_words
+        )
         asking = Asking(scope, session=session, folder=folder)
         alike = 0
         if text is not None:
@@ -139,7 +145,9 @@ class InsightManager:
             if not words:  # 你来啦 has no word that says something: so it is found as it was typed
                 words = {typed.strip(): 1.0 for typed in (text, *other_words) if typed.strip()}
             if not words:
-                raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
+                raise InvalidInput(
+                    "The query has no words to look for; words of one character count only as keywords."
+                )
             conditions = replace(conditions, words=words)
         removals: dict[int, Archived] = {}
         """The removals of removed memories, by the `id()` of each memory."""
@@ -158,7 +166,9 @@ class InsightManager:
                 if conversation_id == self.conversation_id:
                     raise
                 continue
-            memories.append((conversation_id, [memory for memory in stored if _is_of_kind(memory, kinds)]))
+            memories.append(
+                (conversation_id, [memory for memory in stored if _is_of_kind(memory, kinds)])
+            )
         first, count = await asyncio.to_thread(
             filtered,
             memories,
@@ -182,7 +192,9 @@ class InsightManager:
         state = await self._services.store.read(self.conversation_id)
         short_term = tuple(state.short_term.values())
         long_term = tuple(state.long_term.values())
-        short_term_words = (tuple(zip(memory.words, memory.weights, strict=True)) for memory in short_term)
+        short_term_words = (
+            tuple(zip(memory.words, memory.weights, strict=True)) for memory in short_term
+        )
         long_term_words: list[Words] = []
         for memory in long_term:
             weights = await self._weights(memory.prompt, ())
@@ -190,11 +202,17 @@ class InsightManager:
         now_ms = self._services.clock()
         zone = self._services.zone
         return (
-            await asyncio.to_thread(overview, short_term, short_term_words, now_ms=now_ms, zone=zone, top=top),
-            await asyncio.to_thread(overview, long_term, long_term_words, now_ms=now_ms, zone=zone, top=top),
+            await asyncio.to_thread(
+                overview, short_term, short_term_words, now_ms=now_ms, zone=zone, top=top
+            ),
+            await asyncio.to_thread(
+                overview, long_term, long_term_words, now_ms=now_ms, zone=zone, top=top
+            ),
         )
 
-    async def _explained(self, memory_id: str, query: RecallQuery, asking: Asking) -> ExplainedMemory | None:
+    async def _explained(
+        self, memory_id: str, query: RecallQuery, asking: Asking
+    ) -> ExplainedMemory | None:
         """Why a search brings a memory or not; None: it does not look at such a memory."""
         from memory_server.conversations.recall.explanation import explain
 
@@ -204,13 +222,17 @@ class InsightManager:
             return None
         explanation = explain(decision, row)
         conversation_id = decision.columns.kept_in(row) or self.conversation_id
-        return ExplainedMemory(conversation_id, explanation.memory, explanation.receipt, explanation)
+        return ExplainedMemory(
+            conversation_id, explanation.memory, explanation.receipt, explanation
+        )
 
     def _explained_removed(self, entry: Archived, query: RecallQuery) -> ExplainedMemory:
         """A removed memory, with what it shares with the query."""
         assert isinstance(entry.memory, ShortTermMemory)
         [receipt] = self._receipts([entry.memory], query)
-        return ExplainedMemory(self.conversation_id, entry.memory, receipt=receipt, explanation=None, archived=entry)
+        return ExplainedMemory(
+            self.conversation_id, entry.memory, receipt=receipt, explanation=None, archived=entry
+        )
 
     async def _nearest(self, text: str, scope: str | None) -> _Nearest:
         """The memory or removed memory that shares the heaviest words with `text`, or else contains it."""

@@ -31,7 +31,12 @@ from memory_server.conversations.changes import (
     removing,
     version_in,
 )
-from memory_server.conversations.contents import Contents, contents_of, restore_changes, without_erased
+from memory_server.conversations.contents import (
+    Contents,
+    contents_of,
+    restore_changes,
+    without_erased,
+)
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import (
     ConversationState,
@@ -44,7 +49,12 @@ from memory_server.conversations.model import (
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError, StorageUnwritable
+from memory_server.kernel.errors import (
+    InvalidInput,
+    MemoryServerError,
+    StorageError,
+    StorageUnwritable,
+)
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
@@ -67,8 +77,14 @@ log = logging.getLogger(__name__)
 
 def _past_change(place: str, commit: Commit) -> PastChange:
     """A commit as a change of the history; what was erased has no steps."""
-    steps = _book_switched(commit.changes) or tuple(map(step_of, commit.changes)) or (HistoryStep(N_("erased")),)
-    return PastChange(change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more)
+    steps = (
+        _book_switched(commit.changes)
+        or tuple(map(step_of, commit.changes))
+        or (HistoryStep(N_("erased")),)
+    )
+    return PastChange(
+        change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more
+    )
 
 
 def _book_switched(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
@@ -76,7 +92,11 @@ def _book_switched(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
     switched: set[tuple[str, bool]] = set()
     book_name = ""
     for change in changes:
-        if not isinstance(change, TriggerSet) or change.before is None or change.memory.book is None:
+        if (
+            not isinstance(change, TriggerSet)
+            or change.before is None
+            or change.memory.book is None
+        ):
             return ()
         before = change.before
         is_off = change.memory.rules.is_off
@@ -180,9 +200,18 @@ class ConversationLifecycle:
     async def erase(self, erasure: Erasure) -> None:
         for place in await self.places():
             try:
-                await self._services.store.compact(place, erased=partial(erasure.held_in, place=place))
+                await self._services.store.compact(
+                    place, erased=partial(erasure.held_in, place=place)
+                )
             except StorageError as error:
-                log.warning("%s", _("{place} was not searched, and nothing of it is erased: {reason}", place, error))
+                log.warning(
+                    "%s",
+                    _(
+                        "{place} was not searched, and nothing of it is erased: {reason}",
+                        place,
+                        error,
+                    ),
+                )
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
         def without_erased_memories(contents: Contents) -> Contents:
@@ -212,12 +241,19 @@ class ConversationLifecycle:
         else:
             place_of_change = await self._place_of(before, place)
             if version_in(before) > await self._conversations.version(place_of_change):
-                raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", before)
+                raise InvalidInput(
+                    "There is no change {before}; `memory-server history` lists the changes.",
+                    before,
+                )
             places = [place_of_change]
-        pages = [await self._history(each_place, before, limit, most_steps) for each_place in places]
+        pages = [
+            await self._history(each_place, before, limit, most_steps) for each_place in places
+        ]
         return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
 
-    async def _history(self, place: str, before: str | None, limit: int, most_steps: int | None) -> list[PastChange]:
+    async def _history(
+        self, place: str, before: str | None, limit: int, most_steps: int | None
+    ) -> list[PastChange]:
         archive = self._conversations.get(place).archive
         commits = await archive.history(before=before, limit=limit, most_changes=most_steps)
         return await asyncio.to_thread(lambda: [_past_change(place, commit) for commit in commits])
@@ -231,10 +267,14 @@ class ConversationLifecycle:
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
         if place is not None and conversation_id_of(place) not in await self.places():
-            raise InvalidInput("There is no conversation {place}; `memory-server list` shows all.", place)
+            raise InvalidInput(
+                "There is no conversation {place}; `memory-server list` shows all.", place
+            )
         for name in await self._among(place):
             try:
-                removed = await self._conversations.get(name).short_term.clean_up(dry_run=dry_run, by=by)
+                removed = await self._conversations.get(name).short_term.clean_up(
+                    dry_run=dry_run, by=by
+                )
             except StorageError as error:
                 if place is not None:
                     raise
@@ -247,7 +287,9 @@ class ConversationLifecycle:
         forgotten = 0
         outdated = 0
         # Nothing of the others can be forgotten, so they are not opened.
-        for name in await self._services.store.larger(self._services.parameters.retention.always_kept):
+        for name in await self._services.store.larger(
+            self._services.parameters.retention.always_kept
+        ):
             try:
                 conversation = self._conversations.get(name)
                 removed = await conversation.short_term.clean_up(by="upkeep")
@@ -266,7 +308,9 @@ class ConversationLifecycle:
         blocking_examinations = await asyncio.to_thread(self._examinations)
         return [partial(asyncio.to_thread, examine) for examine in blocking_examinations]
 
-    async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
+    async def copy_to(
+        self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
+    ) -> Copied:
         left_out: list[str] = []
         for name in await self.places():
             if only not in (None, name):
@@ -295,10 +339,14 @@ class ConversationLifecycle:
         version = version_in(change)
         candidates = [name for name in await self.places() if change_id(name, version) == change]
         if not candidates:
-            raise InvalidInput("There is no change {before}; `memory-server history` lists the changes.", change)
+            raise InvalidInput(
+                "There is no change {before}; `memory-server history` lists the changes.", change
+            )
         if len(candidates) > 1:
             raise InvalidInput(
-                "The change {change} can be one of {made}; say which with -c.", change, " or ".join(candidates)
+                "The change {change} can be one of {made}; say which with -c.",
+                change,
+                " or ".join(candidates),
             )
         return candidates[0]
 
@@ -310,7 +358,14 @@ class ConversationLifecycle:
         await asyncio.to_thread(check)
 
     async def restore(
-        self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
+        self,
+        backups: BackupStore,
+        name: str,
+        mode: Mode,
+        *,
+        dry_run: bool,
+        only: str | None,
+        by: str,
     ) -> AsyncIterator[RestoredPlace]:
         only_id = None if only is None else conversation_id_of(only)
         done = 0
@@ -333,7 +388,9 @@ class ConversationLifecycle:
                 only_id,
             )
 
-    async def _restore(self, contents: Contents, mode: Mode, *, dry_run: bool, by: str, done: int) -> RestoredPlace:
+    async def _restore(
+        self, contents: Contents, mode: Mode, *, dry_run: bool, by: str, done: int
+    ) -> RestoredPlace:
         """Restore one conversation, of which `done` were restored before it."""
         contents = without_erased(contents, self._services.erased)
         name = contents.conversation_id
@@ -357,7 +414,11 @@ class ConversationLifecycle:
                 error.path,
             ) from error
         return RestoredPlace(
-            self.keeps, name, counts=restored.counts, left_out=contents.left_out, change_id=restored.change_id
+            self.keeps,
+            name,
+            counts=restored.counts,
+            left_out=contents.left_out,
+            change_id=restored.change_id,
         )
 
 
@@ -380,9 +441,13 @@ def _keys_by_place(items: Collection[Item]) -> dict[str, set[tuple[str, str]]]:
     return keys
 
 
-def _removal(keys: Collection[tuple[str, str]], state: ConversationState) -> tuple[Sequence[Change], _RemovedCount]:
+def _removal(
+    keys: Collection[tuple[str, str]], state: ConversationState
+) -> tuple[Sequence[Change], _RemovedCount]:
     """The decision that removes the memories with these families and ids."""
-    memories: list[Memory] = [memory for id_, memory in state.short_term.items() if ("memories", id_) in keys]
+    memories: list[Memory] = [
+        memory for id_, memory in state.short_term.items() if ("memories", id_) in keys
+    ]
     memories += [memory for name, memory in state.long_term.items() if ("triggers", name) in keys]
     return [removing(memory, "deleted") for memory in memories], _RemovedCount(len(memories))
 
@@ -401,14 +466,22 @@ def step_of(change: Change) -> HistoryStep:
         case Edited(memory, before) if memory == replace(before, word_tries=memory.word_tries):
             return HistoryStep(ASKED_FOR_WORDS, memory.id)
         case Reinforced(id=memory_id, before=before, after=after):
-            return HistoryStep(N_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after))
+            return HistoryStep(
+                N_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after)
+            )
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
             return HistoryStep(type(change).__name__.lower(), memory_id)
         case Muted(id=memory_id, after=places):
-            return HistoryStep(N_("muted") if places else N_("no longer muted"), memory_id, ", ".join(places) or None)
+            return HistoryStep(
+                N_("muted") if places else N_("no longer muted"),
+                memory_id,
+                ", ".join(places) or None,
+            )
         case TriggerSet(memory, before):
             return HistoryStep(
-                N_("stored") if before is None else N_("replaced"), memory.name, beginning(memory.prompt)
+                N_("stored") if before is None else N_("replaced"),
+                memory.name,
+                beginning(memory.prompt),
             )
         case TriggerRemoved(memory):
             return HistoryStep(N_("removed"), memory.name, beginning(memory.prompt))
@@ -418,17 +491,25 @@ def step_of(change: Change) -> HistoryStep:
             count = 0 if after is None else after.messages
             return HistoryStep(N_("counted"), session or None, counted(count, "message"))
         case _:
-            return HistoryStep(type(change).__name__.lower(), change.memory.id, said_beginning(change.memory.text))
+            return HistoryStep(
+                type(change).__name__.lower(), change.memory.id, said_beginning(change.memory.text)
+            )
 
 
-def _sought_in(sought: Sought, place: str, state: ConversationState, archive: Sequence[Archived]) -> list[Item]:
+def _sought_in(
+    sought: Sought, place: str, state: ConversationState, archive: Sequence[Archived]
+) -> list[Item]:
     """What is sought in a conversation and in the given part of its archive; the last removal of an archived memory
     counts."""
     live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
     live_keys = {(type(memory), memory.key) for memory in live}
     removed = {(type(entry.memory), entry.memory.key): entry.memory for entry in archive}
     items = [_item(place, memory) for memory in live]
-    items += [_item(place, memory, archived=True) for key, memory in removed.items() if key not in live_keys]
+    items += [
+        _item(place, memory, archived=True)
+        for key, memory in removed.items()
+        if key not in live_keys
+    ]
     return sought.among(items)
 
 

@@ -82,7 +82,12 @@ class LongTermManager(TriggerSearch):
         context = _text_of(recent) if created_context is None else _public(created_context)
         now_ms = self._services.clock()
         new_memory = LongTermMemory(
-            name, prompt, trigger, created_ms=now_ms, created_context=context, rules=_ruled(PLAIN, rules)
+            name,
+            prompt,
+            trigger,
+            created_ms=now_ms,
+            created_context=context,
+            rules=_ruled(PLAIN, rules),
         )
         refuse_excess(new_memory)
         warnings = await self._checked(trigger, recent)
@@ -122,14 +127,18 @@ class LongTermManager(TriggerSearch):
         long, or a rule has a value that it cannot have."""
         self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None and rules == NO_RULES:
-            raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
+            raise InvalidInput(
+                "There is nothing to change; give a new trigger, a new prompt or an updatedContext."
+            )
         _ruled(PLAIN, rules)  # refused before anything is read or tried
         changed: dict[str, Any] = {}
         """The fields that change, with their texts."""
         if prompt is not None:
             changed["prompt"] = _public(prompt)
             if not changed["prompt"].strip():
-                raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
+                raise InvalidInput(
+                    "The new prompt is empty; write some text, or delete the memory."
+                )
         if trigger is not None:
             changed["trigger"] = without_surrogates(trigger)
         if updated_context is not None:
@@ -148,8 +157,12 @@ class LongTermManager(TriggerSearch):
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state)
-            memory = replace(before, updated_ms=now_ms, rules=_ruled(before.rules, rules), **changed)
-            stored = TriggerStored(memory, replaced=True, warnings=warnings, total=len(state.long_term))
+            memory = replace(
+                before, updated_ms=now_ms, rules=_ruled(before.rules, rules), **changed
+            )
+            stored = TriggerStored(
+                memory, replaced=True, warnings=warnings, total=len(state.long_term)
+            )
             return [TriggerSet(memory, before)], stored
 
         return await self._services.commit(self.conversation_id, decide, by=by)
@@ -175,13 +188,17 @@ class LongTermManager(TriggerSearch):
             return memory
         shelf, _unread = await self.with_shared()
         own = {id(memory) for memory in state.long_term.values()}
-        shared_names = {shelved.memory.name for shelved in shelf.all if id(shelved.memory) not in own}
+        shared_names = {
+            shelved.memory.name for shelved in shelf.all if id(shelved.memory) not in own
+        }
         raise self._missing(name, state, shared_names)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
         """All of them, oldest first."""
         state = await self._services.store.read(self.conversation_id)
-        return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
+        return tuple(
+            sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name))
+        )
 
     def record_of(self, memory: LongTermMemory) -> TriggerRecord:
         """How often the memory's trigger failed since this process began; it stays enabled."""
@@ -203,7 +220,9 @@ class LongTermManager(TriggerSearch):
             first = report.errors[0]
             position_text: Sentence | str = ""
             if first.line is not None:
-                position_text = Sentence(" at line {line}, column {column}", first.line, first.column)
+                position_text = Sentence(
+                    " at line {line}, column {column}", first.line, first.column
+                )
             raise TriggerRejected(
                 Sentence(
                     "The trigger cannot work and was not stored: {reason}{place}. Correct it and try again.{caret}",
@@ -215,13 +234,19 @@ class LongTermManager(TriggerSearch):
             )
         return report.warnings
 
-    def _missing(self, name: str, state: ConversationState, shared: Collection[str] = ()) -> MemoryNotFound:
+    def _missing(
+        self, name: str, state: ConversationState, shared: Collection[str] = ()
+    ) -> MemoryNotFound:
         where = _(
-            "No long-term memory is called `{name}` in the conversation `{conversation}`", name, self.conversation_id
+            "No long-term memory is called `{name}` in the conversation `{conversation}`",
+            name,
+            self.conversation_id,
         )
         if name in shared:
             return MemoryNotFound(
-                "{where}; it is kept in `{shelf}`: give that as conversation_id.", where, self._shared_conversation
+                "{where}; it is kept in `{shelf}`: give that as conversation_id.",
+                where,
+                self._shared_conversation,
             )
         if not state.long_term:
             return MemoryNotFound(

@@ -14,7 +14,12 @@ from memory_server.conversations.shelf import Shelf
 
 
 def found_by_words(
-    shelf: Shelf, query: RecallQuery, *, now_ms: int, parameters: RecallParameters, wording: KeywordOptions
+    shelf: Shelf,
+    query: RecallQuery,
+    *,
+    now_ms: int,
+    parameters: RecallParameters,
+    wording: KeywordOptions,
 ) -> list[int]:
     """The indexes of the memories whose words the query brings to mind. It takes some milliseconds for each memory
     whose words are not known yet, so call it in a thread."""
@@ -25,7 +30,9 @@ def found_by_words(
     if any(document.other_words for document in documents):
         query = wording.reaching_kept(query)
     matches: list[int] = []
-    document_receipts = receipts(documents, query, now_ms=now_ms, parameters=parameters, wording=wording)
+    document_receipts = receipts(
+        documents, query, now_ms=now_ms, parameters=parameters, wording=wording
+    )
     for index, receipt in zip(indexes, document_receipts, strict=True):
         if comes_unasked(receipt, query, len(documents), parameters):
             matches.append(index)
@@ -38,7 +45,9 @@ def _document(shelf: Shelf, index: int, now_ms: int, wording: KeywordOptions) ->
     content = f"{shelved.conversation_id}\n{shelved.memory.name}\n{shelved.memory.prompt}"
     key = (wording.enrichment.signature, content)
     if key not in shelf.documents:
-        shelf.documents[key] = wording.of_text(_without_words(shelved.memory, shelved.conversation_id))
+        shelf.documents[key] = wording.of_text(
+            _without_words(shelved.memory, shelved.conversation_id)
+        )
     return replace(shelf.documents[key], time_ms=now_ms)
 
 

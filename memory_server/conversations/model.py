@@ -16,7 +16,13 @@ from typing import Any
 from languages import N_, Sentence, _
 from memory_server.conversations.book_entry import BookEntry
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, NOTHING, Message
+from memory_server.kernel.messages import (
+    MAX_CONTENT_CHARS,
+    MAX_MESSAGES,
+    MAX_NAME_CHARS,
+    NOTHING,
+    Message,
+)
 from memory_server.kernel.nesting import size
 from memory_server.kernel.values import dataclass
 from sandbox.firing.chat_state import ChatState
@@ -152,7 +158,11 @@ def texts_of(memory: Memory) -> tuple[str, ...]:
     """What was said: the text of a memory, and its messages; or the texts of a trigger."""
     if isinstance(memory, ShortTermMemory):
         return (memory.text, *(message.content for message in memory.messages))
-    return tuple(filter(None, (memory.prompt, memory.trigger, memory.created_context, memory.updated_context)))
+    return tuple(
+        filter(
+            None, (memory.prompt, memory.trigger, memory.created_context, memory.updated_context)
+        )
+    )
 
 
 _SAID_OFTEN_CHARS = 60
@@ -193,16 +203,24 @@ def place_text(place: str) -> str:
     kind, _colon, name = place.partition(":")
     if not name:
         return _("everywhere")
-    return _("in the folder {name}", name) if kind == "folder" else _("in the conversation {name}", name)
+    return (
+        _("in the folder {name}", name)
+        if kind == "folder"
+        else _("in the conversation {name}", name)
+    )
 
 
-def conversation_id_of(text: str, name_in_errors: str = "conversation_id", most: int = MAX_ID_CHARS) -> str:
+def conversation_id_of(
+    text: str, name_in_errors: str = "conversation_id", most: int = MAX_ID_CHARS
+) -> str:
     """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation.
     `name_in_errors`: what it is called in errors. Raises InvalidInput: empty, longer than `most` characters, or with
     control characters or lone surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
-        raise InvalidInput("The {what} is empty; give a name such as `小明` or leave it out.", name_in_errors)
+        raise InvalidInput(
+            "The {what} is empty; give a name such as `小明` or leave it out.", name_in_errors
+        )
     if len(normal) > most:
         raise InvalidInput(
             "The {what} has {number} characters; use at most {most}, such as a name or a UUID.",
@@ -227,7 +245,9 @@ def excess(memory: Memory) -> Sentence | None:
         extras += (memory.role_weights, *(message.extra for message in messages))
         if len(messages) > MAX_MESSAGES:
             return Sentence(
-                "it has {said:,} messages; split it into memories of at most {messages}", len(messages), MAX_MESSAGES
+                "it has {said:,} messages; split it into memories of at most {messages}",
+                len(messages),
+                MAX_MESSAGES,
             )
         lengths = [len(message.content) for message in messages]
         spoken = sum(lengths) + sum(len(message.name or "") for message in messages)

@@ -62,7 +62,12 @@ class ConversationStore(Protocol):
     """Where conversations live. Every method may raise `StorageError`."""
 
     async def update(
-        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+        self,
+        conversation_id: str,
+        decide: Decide[Result],
+        *,
+        by: str,
+        wait_seconds: float | None = None,
     ) -> tuple[Result, str | None]:
         """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
         with the id of the change (None: nothing changed).
@@ -88,7 +93,9 @@ class ConversationStore(Protocol):
         """At most `limit` commits, newest first, before the version `before` (None: the newest). `most_changes`: of one
         commit, the first ones; an import has tens of thousands, which take a second to read."""
 
-    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+    async def archive(
+        self, conversation_id: str, *, newest: int | None = None
+    ) -> tuple[Archived, ...]:
         """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`
         (None: all)."""
 
@@ -100,7 +107,11 @@ class ConversationStore(Protocol):
         """The ids of all conversations that were ever written to, sorted."""
 
     async def compact(
-        self, conversation_id: str, *, now_ms: int | None = None, erased: Callable[[Any], bool] | None = None
+        self,
+        conversation_id: str,
+        *,
+        now_ms: int | None = None,
+        erased: Callable[[Any], bool] | None = None,
     ) -> None:
         """Fold the conversation's commits into its base, so that the next opening is quick, and delete history and
         archive that are older than they are kept, counted back from `now_ms` (default: the store's clock). `erased`:
@@ -113,7 +124,9 @@ class ConversationStore(Protocol):
         """Delete history and archive of all conversations as `compact` does, where that is quicker than to compact
         each."""
 
-    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+    async def adopt(
+        self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]
+    ) -> bool:
         """Keep a conversation of another store with its version and its past, `commits` with the oldest first, so that
         change ids stay valid; all at once. False: there is one of this id, which is as it was."""
 
@@ -171,7 +184,9 @@ class TriggerRunner(Protocol):
     ) -> CheckReport:
         """What is wrong with a trigger (errors) and what might be (warnings)."""
 
-    async def try_out(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> Trial:
+    async def try_out(
+        self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> Trial:
         """One run of a trigger for its author, and what is wrong with it. Raises TriggersUnavailable."""
 
     async def words_of(self, sources: Sequence[str]) -> Sequence[Sequence[str]]:

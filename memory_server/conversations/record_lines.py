@@ -18,7 +18,12 @@ from typing import Any
 from languages import _
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
+from memory_server.conversations.model import (
+    LongTermMemory,
+    ShortTermMemory,
+    conversation_id_of,
+    excess,
+)
 from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import Json
@@ -34,7 +39,10 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 def first_line(created_ms: int) -> bytes:
     """The line that says what the others are."""
-    return json_text.dumps({"format": FORMAT, "version": VERSION, "created": times.iso(created_ms)}) + b"\n"
+    return (
+        json_text.dumps({"format": FORMAT, "version": VERSION, "created": times.iso(created_ms)})
+        + b"\n"
+    )
 
 
 def conversation_lines(contents: Contents) -> Iterator[bytes]:
@@ -70,7 +78,9 @@ class Group:
         return self.head is not None and "conversation" not in self.head
 
 
-def groups(lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]) -> Iterator[Group]:
+def groups(
+    lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]
+) -> Iterator[Group]:
     """The conversations of such lines, each given with its place, and the end; without the first line of the file.
     `wrong` is called with the place of a line that is of no kind, and the reason."""
     group = Group()
@@ -131,7 +141,8 @@ def _contents(group: Group, head: Json) -> Contents:
     and the others must come back."""
     if (head.get("shortTerm"), head.get("longTerm")) != (len(group.short), len(group.long)):
         raise json_text.NotARecord(
-            "memories of the conversation {conversation} are missing before it", head["conversation"]
+            "memories of the conversation {conversation} are missing before it",
+            head["conversation"],
         )
     left_out: list[str] = []
 
@@ -145,7 +156,9 @@ def _contents(group: Group, head: Json) -> Contents:
     conversation_id = conversation_id_of(str(head["conversation"]))
     short_records = [record for _place, record in group.short]
     long_records = [record for _place, record in group.long]
-    short_term = tuple(filter(may_be_stored, codec.short_terms(short_records, conversation_id, ours=True)))
+    short_term = tuple(
+        filter(may_be_stored, codec.short_terms(short_records, conversation_id, ours=True))
+    )
     long_term = tuple(filter(may_be_stored, codec.long_terms(long_records, ours=True)))
     cleanup_ms = head.get("lastCleanup")
     if not isinstance(cleanup_ms, int) or isinstance(cleanup_ms, bool):
@@ -167,4 +180,6 @@ def check_first(fields: Any) -> None:
     if not isinstance(version, int):
         raise json_text.NotARecord("it is not an export of memory-server")
     if version > VERSION:
-        raise json_text.NotARecord("it is of version {version}, of a newer memory-server; update this one", version)
+        raise json_text.NotARecord(
+            "it is of version {version}, of a newer memory-server; update this one", version
+        )

@@ -47,7 +47,11 @@ def stored_just_now(
     none."""
     for stored in islice(newest_first, _LATELY):
         is_near = abs(stored.time_ms - memory.time_ms) < within_ms
-        if is_near and stored.conversation_id == memory.conversation_id and _say_the_same(stored, memory):
+        if (
+            is_near
+            and stored.conversation_id == memory.conversation_id
+            and _say_the_same(stored, memory)
+        ):
             return stored
     return None
 
@@ -61,4 +65,8 @@ def _say_the_same(stored: ShortTermMemory, memory: ShortTermMemory) -> bool:
 def _is_same_message(message: Message, twin: Message) -> bool:
     """Whether two messages say the same. Names may be missing: a tool gets names that a transcript does not have."""
     is_same_name = message.name == twin.name or None in (message.name, twin.name)
-    return message.role == twin.role and is_same_name and message.content.strip() == twin.content.strip()
+    return (
+        message.role == twin.role
+        and is_same_name
+        and message.content.strip() == twin.content.strip()
+    )

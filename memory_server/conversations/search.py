@@ -21,7 +21,13 @@ from memory_server.conversations.recall.selection import Recall, held_in, reinfo
 from memory_server.conversations.recall.words import RecallQuery, speakers_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
-from memory_server.kernel.errors import InvalidInput, LockTimeout, ModelsFailed, StorageError, StorageUnwritable
+from memory_server.kernel.errors import (
+    InvalidInput,
+    LockTimeout,
+    ModelsFailed,
+    StorageError,
+    StorageUnwritable,
+)
 from memory_server.kernel.messages import NOTHING, Message, Session
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
@@ -98,7 +104,9 @@ class ShortTermSearch:
         time. `said_again`: whether text that the messages hold may come. Raises InvalidInput: there is no message, or
         no such scope.
         """
-        query = await self.query_of(recent, role_weights=role_weights, names=names, other_words=other_words)
+        query = await self.query_of(
+            recent, role_weights=role_weights, names=names, other_words=other_words
+        )
         asking = Asking(scope, tuple(also), session, folder, asked, flashbacks)
         result = await self._searched(query, asking)
         if not said_again:
@@ -163,9 +171,13 @@ class ShortTermSearch:
         def find_query() -> RecallQuery:
             messages = as_said(recent)
             if not messages:
-                raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
+                raise InvalidInput(
+                    "There are no recent messages to search by; give the last few of the conversation."
+                )
             others = other_words_of(other_words, messages)
-            query = self._wording.of_query(messages, now_ms, role_weights, names=names, other_words=others.texts)
+            query = self._wording.of_query(
+                messages, now_ms, role_weights, names=names, other_words=others.texts
+            )
             last_text = "\n".join(message.content for message in to_keep(messages[-1:]))
             return replace(query, said=last_text, private_words=others.private)
 
@@ -222,7 +234,9 @@ class ShortTermSearch:
         outdated = decision.columns.of_other_form(forms)
         return Found(decision.recall, unread=unread, outdated=outdated, only_words=only_words)
 
-    async def _searched_plainly(self, state: ConversationState, query: RecallQuery, asking: Asking) -> Found:
+    async def _searched_plainly(
+        self, state: ConversationState, query: RecallQuery, asking: Asking
+    ) -> Found:
         """What `query` brings to mind in this conversation alone, without an index."""
         cosines, only_words = await self._cosines([state], query, asked=asking.asked)
         result = self._plainly(state, query, cosines, asking)
@@ -234,7 +248,11 @@ class ShortTermSearch:
         self, states: Sequence[ConversationState], query: RecallQuery, *, asked: bool = False
     ) -> tuple[Cosines, str]:
         """How near the memories are to what was said last, by conversation and id; or why that is not known."""
-        if self._services.meaning is None or not query.said or not any(state.short_term for state in states):
+        if (
+            self._services.meaning is None
+            or not query.said
+            or not any(state.short_term for state in states)
+        ):
             return {}, ""
         ids_of_texts: dict[Scope, dict[str, list[str]]] = {}
         for state in states:
@@ -244,7 +262,9 @@ class ShortTermSearch:
         own_scope = vectors_of(self.conversation_id)
         seconds = VECTOR_SECONDS if asked else UNASKED_VECTOR_SECONDS
         try:
-            text_cosines = await self._services.meaning().cosines(own_scope, query.said, ids_of_texts, seconds)
+            text_cosines = await self._services.meaning().cosines(
+                own_scope, query.said, ids_of_texts, seconds
+            )
         except (ModelsFailed, StorageError) as error:
             return {}, str(error)
         cosines: dict[str, dict[str, float]] = {}
@@ -254,7 +274,9 @@ class ShortTermSearch:
                 cosine_of_id.update(dict.fromkeys(ids_of_texts[scope][text], cosine))
         return cosines, ""
 
-    async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], dict[str, Path | None]]:
+    async def _read(
+        self, ids: Sequence[str]
+    ) -> tuple[list[ConversationState], dict[str, Path | None]]:
         """The states with their indexes, and the ids of those that could not be read, with the file."""
         states: list[ConversationState] = []
         unread: dict[str, Path | None] = {}
@@ -287,7 +309,9 @@ class ShortTermSearch:
             state.follower = recorder
             try:
                 with without_collecting():
-                    index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
+                    index = await asyncio.to_thread(
+                        Index, list(state.short_term.values()), self._wording
+                    )
             finally:
                 # Another decision may have made an index meanwhile.
                 is_ours = state.follower is recorder
@@ -303,7 +327,9 @@ class ShortTermSearch:
         services = self._services
         parameters = services.parameters.recall
         places: frozenset[str] = frozenset()
-        if asking.asked:  # what somebody asked for may share little, come by meaning alone, or be muted
+        if (
+            asking.asked
+        ):  # what somebody asked for may share little, come by meaning alone, or be muted
             parameters = replace(parameters, weak_too=True)
         else:
             places = muting_places(self.conversation_id, asking.folder)
@@ -340,12 +366,16 @@ class ShortTermSearch:
             )
             for state in states
         ]
-        query = self._wording.naming(query, chain.from_iterable(part.index.speakers for part in searched))
+        query = self._wording.naming(
+            query, chain.from_iterable(part.index.speakers for part in searched)
+        )
         if any(part.index.keeps_words for part in searched):
             query = self._wording.reaching_kept(query)
         return decide(searched, query, **self._arguments(asking))
 
-    def _plainly(self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking) -> Found:
+    def _plainly(
+        self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking
+    ) -> Found:
         """What a search finds without an index: for a process that asks once, and for the first search of a small
         conversation."""
         from memory_server.conversations.recall.selection import select
@@ -381,7 +411,9 @@ class ShortTermSearch:
                 # With the scores as they are now: another search may have raised them meanwhile.
                 present = state.short_term
                 present_gains = [
-                    (present[memory.id], points) for memory, points in gains[conversation_id] if memory.id in present
+                    (present[memory.id], points)
+                    for memory, points in gains[conversation_id]
+                    if memory.id in present
                 ]
                 return reinforcements(present_gains, parameters), None
 
@@ -407,7 +439,11 @@ def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:
 def _is_sooner_without_index(state: ConversationState) -> bool:
     """Whether a search takes less time without an index: in a process that has not imported numpy yet, which takes as
     long as several plain searches."""
-    return DECISIONS not in sys.modules and len(state.short_term) <= PLAIN_AT_MOST and not _is_long(state)
+    return (
+        DECISIONS not in sys.modules
+        and len(state.short_term) <= PLAIN_AT_MOST
+        and not _is_long(state)
+    )
 
 
 def _is_long(state: ConversationState) -> bool:

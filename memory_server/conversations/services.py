@@ -14,7 +14,13 @@ from memory_server.conversations.model import Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryPaused, NothingToKeep, QuotaReached
+from memory_server.kernel.errors import (
+    InvalidInput,
+    InvalidPattern,
+    MemoryPaused,
+    NothingToKeep,
+    QuotaReached,
+)
 from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
@@ -96,16 +102,22 @@ class Services:
         """Refuse what takes room: to store, bring back or copy. Raises QuotaReached: the memories take all the room
         they may."""
         if self.full():
-            raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
+            raise QuotaReached(
+                "These memories take all the room they may have; delete some, or ask for more room."
+            )
 
     def refuse_erased(self, *texts: str) -> None:
         """A blocking call. Raises NothingToKeep: one of these texts was erased for good."""
         if self.erased(texts):
             from memory_server.kernel.erasure import left_out_text
 
-            raise NothingToKeep("{left}: it was erased for good, so it is not stored.", left_out_text(1))
+            raise NothingToKeep(
+                "{left}: it was erased for good, so it is not stored.", left_out_text(1)
+            )
 
-    async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
+    async def commit(
+        self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False
+    ) -> D:
         """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""
         if dry_run:
             _changes, result = decide(await self.store.read(conversation_id))
@@ -122,5 +134,7 @@ class Services:
         try:
             return await self.runner.match_texts(pattern, texts)
         except PatternError as error:
-            advice = _("Nothing was {what}; write a word, or an expression such as /披萨|pizza/i.", action)
+            advice = _(
+                "Nothing was {what}; write a word, or an expression such as /披萨|pizza/i.", action
+            )
             raise InvalidPattern("{reason}. {advice}", error, advice) from error

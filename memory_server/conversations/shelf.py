@@ -27,7 +27,9 @@ class Shelf:
     with_last_fired: Sequence[int] = ()
     switched_off: Sequence[Shelved] = ()
     rules: RuleIndex = field(default_factory=RuleIndex)
-    documents: dict[tuple[str, str], ShortTermMemory] = field(default_factory=dict, compare=False, repr=False)
+    documents: dict[tuple[str, str], ShortTermMemory] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     """The words of memories that are found by words, by the signature of the options and the name; filled when they are
     first sought (lore_words.py)."""
 
@@ -41,7 +43,10 @@ class Shelf:
         offset = len(self.memories)
         memories = [*self.memories, *other.memories]
         with_rules = [*self.with_rules, *(offset + index for index in other.with_rules)]
-        with_last_fired = [*self.with_last_fired, *(offset + index for index in other.with_last_fired)]
+        with_last_fired = [
+            *self.with_last_fired,
+            *(offset + index for index in other.with_last_fired),
+        ]
         return Shelf(
             memories=memories,
             triggers=[*self.triggers, *other.triggers],

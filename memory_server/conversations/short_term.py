@@ -24,13 +24,26 @@ from memory_server.conversations.changes import (
     Unpinned,
     merged,
 )
-from memory_server.conversations.model import EVERYWHERE, MOST_MUTED, ConversationState, ShortTermMemory, mark_of
+from memory_server.conversations.model import (
+    EVERYWHERE,
+    MOST_MUTED,
+    ConversationState,
+    ShortTermMemory,
+    mark_of,
+)
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.same_turn import other_words_of_both, replacing, stored_just_now
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
-from memory_server.kernel.messages import NOTHING, Message, Session, context_text, storable, without_surrogates
+from memory_server.kernel.messages import (
+    NOTHING,
+    Message,
+    Session,
+    context_text,
+    storable,
+    without_surrogates,
+)
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
@@ -155,7 +168,9 @@ class ShortTermManager(ShortTermSearch):
             if turn is not None:  # a hook that comes late; what somebody says again is meant
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
             others = other_words_of(other_words, all_messages)
-            return self._wording.of_text(replace(unindexed, other_words=others.texts)), others.private
+            return self._wording.of_text(
+                replace(unindexed, other_words=others.texts)
+            ), others.private
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
@@ -175,10 +190,16 @@ class ShortTermManager(ShortTermSearch):
                 present = self._wording.with_other_words(present, texts)
             if present == former:
                 return (), Stored(former, total, private_words=private_words)
-            return [Edited(present, former)], Stored(present, total, replaced=True, private_words=private_words)
+            return [Edited(present, former)], Stored(
+                present, total, replaced=True, private_words=private_words
+            )
 
         stored = await self._services.commit(self.conversation_id, decide, by=by)
-        if stored.change_id is not None and self._services.meaning is not None and not self._services.brief:
+        if (
+            stored.change_id is not None
+            and self._services.meaning is not None
+            and not self._services.brief
+        ):
             self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
         return stored
 
@@ -202,7 +223,11 @@ class ShortTermManager(ShortTermSearch):
         turn_replaced: str | None = None
         if turn is not None and replaces:
             turn_replaced = without_surrogates(turn)
-        unusual_weights = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
+        unusual_weights = {
+            role: weight
+            for role, weight in role_weights.items()
+            if ROLE_WEIGHTS.get(role) != weight
+        }
         return ShortTermMemory(
             id=_new_id(messages, turn),
             time_ms=time_ms,
@@ -236,9 +261,13 @@ class ShortTermManager(ShortTermSearch):
         runs too long; nothing was deleted."""
         read_state = await self._services.store.read(self.conversation_id)
         memories = tuple(read_state.short_term.values())
-        matches = await self._services.matching(pattern, [memory.text for memory in memories], "deleted")
+        matches = await self._services.matching(
+            pattern, [memory.text for memory in memories], "deleted"
+        )
         matched_texts = {
-            memory.id: memory.text for memory, matches_it in zip(memories, matches, strict=True) if matches_it
+            memory.id: memory.text
+            for memory, matches_it in zip(memories, matches, strict=True)
+            if matches_it
         }
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
@@ -290,7 +319,8 @@ class ShortTermManager(ShortTermSearch):
         muted in too many places."""
         if place is not None and not _PLACE.fullmatch(place):
             raise InvalidInput(
-                "`{place}` is not `everywhere`, `conversation:ID` or `folder:PATH`; give one of these.", place
+                "`{place}` is not `everywhere`, `conversation:ID` or `folder:PATH`; give one of these.",
+                place,
             )
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
@@ -299,7 +329,9 @@ class ShortTermManager(ShortTermSearch):
             if place is not None:
                 places = tuple(dict.fromkeys((*memory.muted, place)))
             if len(places) > MOST_MUTED:
-                raise InvalidInput("It is muted in {number} places already; mute it everywhere.", MOST_MUTED)
+                raise InvalidInput(
+                    "It is muted in {number} places already; mute it everywhere.", MOST_MUTED
+                )
             if places == memory.muted:
                 return (), MarkSet(memory)
             return [Muted(memory_id, memory.muted, places)], MarkSet(replace(memory, muted=places))
@@ -322,15 +354,22 @@ class ShortTermManager(ShortTermSearch):
         self._services.refuse_where_full()
         memory = await self.memory(memory_id)
         if before not in (None, memory.text):
-            raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
+            raise InvalidInput(
+                "This memory was changed meanwhile; look at it as it is now, and change it again."
+            )
         former_messages = memory.messages or (Message("user", memory.text),)
         if texts is None:
             texts = [message.content for message in former_messages]
         if other_words is None:
             other_words = memory.other_words
         if len(texts) != len(former_messages):
-            raise InvalidInput("The memory has {messages} messages; give a text for each.", len(former_messages))
-        changed = tuple(replace(message, content=text) for message, text in zip(former_messages, texts, strict=True))
+            raise InvalidInput(
+                "The memory has {messages} messages; give a text for each.", len(former_messages)
+            )
+        changed = tuple(
+            replace(message, content=text)
+            for message, text in zip(former_messages, texts, strict=True)
+        )
         public = to_keep(message for message in changed if message.content.strip())
         messages = tuple(map(storable, public))
         if not messages:
@@ -345,7 +384,9 @@ class ShortTermManager(ShortTermSearch):
         def decide(state: ConversationState) -> tuple[Sequence[Change], Rewritten]:
             present = self._memory_in(state, memory_id)
             if present.text != memory.text:
-                raise InvalidInput("This memory was changed meanwhile; look at it as it is now, and change it again.")
+                raise InvalidInput(
+                    "This memory was changed meanwhile; look at it as it is now, and change it again."
+                )
             rewritten = merged(memory, reworded, present)
             changes = [] if rewritten == present else [Edited(rewritten, present)]
             return changes, Rewritten(rewritten, others.private)
@@ -416,7 +457,9 @@ class ShortTermManager(ShortTermSearch):
             oldest_ms=min(times, default=None),
             newest_ms=max(times, default=None),
             last_cleanup_ms=state.last_cleanup_ms,
-            by_conversation=dict(Counter(memory.conversation_id for memory in memories).most_common()),
+            by_conversation=dict(
+                Counter(memory.conversation_id for memory in memories).most_common()
+            ),
             damaged=damaged,
         )
 
@@ -462,7 +505,9 @@ class _Rewording:
         if present.time_ms != before.time_ms:
             return None
         after = self.after
-        edited = replace(present, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
+        edited = replace(
+            present, words=after.words, weights=after.weights, indexed_with=after.indexed_with
+        )
         if edited == present:
             return None
         return Edited(edited, present)

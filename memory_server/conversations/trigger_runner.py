@@ -46,7 +46,9 @@ class SandboxRunner:
         self._sandbox = sandbox
         self._timezone = timezone
         self._meter = meter or Meter()
-        self._meter.expect("triggers", "searches", "fired", "quiet", "not_run", *get_args(FailureKind))
+        self._meter.expect(
+            "triggers", "searches", "fired", "quiet", "not_run", *get_args(FailureKind)
+        )
         self._turns = turns or contextlib.nullcontext()
 
     def in_zone(self, timezone: str) -> SandboxRunner:
@@ -58,7 +60,9 @@ class SandboxRunner:
         """Let the meter show the worker processes, which all tenants share."""
         self._meter.gauge("workers", "running", lambda: len(self._sandbox.pids), of_all=True)
         self._meter.gauge("workers", "started", lambda: self._sandbox.workers_started, of_all=True)
-        self._meter.gauge("workers", "replaced", lambda: self._sandbox.workers_replaced, of_all=True)
+        self._meter.gauge(
+            "workers", "replaced", lambda: self._sandbox.workers_replaced, of_all=True
+        )
 
     async def evaluate(
         self,
@@ -72,7 +76,12 @@ class SandboxRunner:
         with sandbox_errors():
             async with self._turns:
                 verdicts = await self._sandbox.judge(
-                    triggers, context, now=now, seed=seed, last_fired=last_fired or {}, timezone=self._timezone
+                    triggers,
+                    context,
+                    now=now,
+                    seed=seed,
+                    last_fired=last_fired or {},
+                    timezone=self._timezone,
                 )
         self._meter.count("triggers", "searches")
         for verdict in verdicts.values():
@@ -90,7 +99,9 @@ class SandboxRunner:
             async with self._turns:
                 return await self._sandbox.check(source, context, now=now, seed=seed)
 
-    async def try_out(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> Trial:
+    async def try_out(
+        self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> Trial:
         with sandbox_errors():
             async with self._turns:
                 reading = await self._sandbox.read(source)
@@ -129,15 +140,23 @@ async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
     walls = [layer.title for layer in layers if not layer.is_attempt]
     attempts = len(layers) - len(walls)
     active = _(
-        "sandbox active: {walls} are isolated, all {attempts} escape tests were blocked", joined(", ", walls), attempts
+        "sandbox active: {walls} are isolated, all {attempts} escape tests were blocked",
+        joined(", ", walls),
+        attempts,
     )
     return [Finding("ok", _("triggers"), active)]
 
 
 def _without(layer: ProtectionLayer) -> str:
     if layer.is_attempt:
-        return _("the sandbox runs, but an escape test was not blocked ({name}): {reason}", layer.title, layer.detail)
-    return _("the sandbox runs, but without one layer ({name}): {reason}", layer.title, layer.detail)
+        return _(
+            "the sandbox runs, but an escape test was not blocked ({name}): {reason}",
+            layer.title,
+            layer.detail,
+        )
+    return _(
+        "the sandbox runs, but without one layer ({name}): {reason}", layer.title, layer.detail
+    )
 
 
 @contextlib.contextmanager
@@ -150,7 +169,10 @@ def sandbox_errors() -> Iterator[None]:
         raise
     except SandboxUnavailable as error:
         raise TriggersUnavailable(
-            "Triggers cannot run now: {reason}; `memory-server doctor` says why.", clause(str(error))
+            "Triggers cannot run now: {reason}; `memory-server doctor` says why.",
+            clause(str(error)),
         ) from error
     except SandboxError as error:
-        raise TriggersUnavailable("Triggers cannot run now: {reason}.", clause(str(error))) from error
+        raise TriggersUnavailable(
+            "Triggers cannot run now: {reason}.", clause(str(error))
+        ) from error

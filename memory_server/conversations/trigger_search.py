@@ -68,10 +68,14 @@ class Occasion:
 class TriggerSearch:
     """Searches made in `conversation_id`; `shared_conversation` is the shared conversation, None if there is none."""
 
-    def __init__(self, conversation_id: str, services: Services, shared_conversation: str | None) -> None:
+    def __init__(
+        self, conversation_id: str, services: Services, shared_conversation: str | None
+    ) -> None:
         self.conversation_id = conversation_id
         self._services = services
-        self._shared_conversation = shared_conversation if shared_conversation != conversation_id else None
+        self._shared_conversation = (
+            shared_conversation if shared_conversation != conversation_id else None
+        )
         self._joined = JoinedShelves()
 
     async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
@@ -108,9 +112,13 @@ class TriggerSearch:
         that. Raises InvalidInput: there is no message, or the participants are nested too deeply."""
         messages = as_said(messages)
         if not messages:
-            raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
+            raise InvalidInput(
+                "There are no messages to evaluate triggers against; give the last few."
+            )
         if participants and deeper(dict(participants)):
-            raise InvalidInput("The participants may be nested {deepest} levels deep; remove levels.", DEEPEST)
+            raise InvalidInput(
+                "The participants may be nested {deepest} levels deep; remove levels.", DEEPEST
+            )
         usual = self._services.session
         session = session or ("" if usual is None else usual.id)
         occasion = Occasion(messages, participants or {}, session, message_count, other_words, room)
@@ -124,7 +132,9 @@ class TriggerSearch:
         excluded = scan.excluded_from_chance(verdicts)
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
         return Activation(
-            activated=tuple(_filled(shelf.memories[index], context) for index in scan.rounds.activated),
+            activated=tuple(
+                _filled(shelf.memories[index], context) for index in scan.rounds.activated
+            ),
             random=tuple(_filled(shelved, context) for shelved in drawn),
             failed=failed_in(verdicts, shelf.memories),
             searched=len(shelf.memories),
@@ -134,7 +144,9 @@ class TriggerSearch:
             counting=shelf.rules.counting,
         )
 
-    async def keep_firings(self, activation: Activation, came: Iterable[Shelved], *, by: str) -> str | None:
+    async def keep_firings(
+        self, activation: Activation, came: Iterable[Shelved], *, by: str
+    ) -> str | None:
         """Note in the state of the chat that these memories were given. Returns a sentence if that could not be
         written."""
         services = self._services
@@ -150,17 +162,26 @@ class TriggerSearch:
             before = state.chats.get(chat.session)
             former = ChatState() if before is None else before
             messages = chat.messages if chat.is_counted else former.messages + 1
-            others = _as_came([key for key in former.firings if key in counting and key not in keys], counting)
+            others = _as_came(
+                [key for key in former.firings if key in counting and key not in keys], counting
+            )
             after = advanced(former, counted, others, messages=messages, now_ms=now_ms)
             if chat.is_counted and after.firings == former.firings:
-                return [], None  # the host counts the messages, so nothing of this recall matters to the next one
+                return (
+                    [],
+                    None,
+                )  # the host counts the messages, so nothing of this recall matters to the next one
             return [ChatMoved.of(chat.session, ChatStep.between(before, after))], None
 
         try:
-            await services.store.update(self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+            await services.store.update(
+                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+            )
         except (LockTimeout, StorageUnwritable) as error:
             log.warning("the state of a chat was not written: %s", error)
-            return _("What came was not counted for cooldowns, because the conversation could not be written in time.")
+            return _(
+                "What came was not counted for cooldowns, because the conversation could not be written in time."
+            )
         return None
 
     async def _moment(self, occasion: Occasion) -> ChatMoment:
@@ -177,7 +198,10 @@ class TriggerSearch:
         )
 
     def _macros(self, occasion: Occasion, moment: ChatMoment) -> MacroContext:
-        names = {"user": user_name(occasion.participants), "char": character_name(occasion.participants)}
+        names = {
+            "user": user_name(occasion.participants),
+            "char": character_name(occasion.participants),
+        }
         return MacroContext(
             now=local(moment.now_ms, self._services.zone),
             names={name: meaning for name, meaning in names.items() if meaning},
@@ -209,8 +233,12 @@ class TriggerSearch:
 
         def sought() -> list[int]:
             words = other_words_of(occasion.other_words, occasion.messages)
-            query: RecallQuery = wording.of_query(occasion.messages, now_ms, other_words=words.texts)
-            return found_by_words(shelf, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
+            query: RecallQuery = wording.of_query(
+                occasion.messages, now_ms, other_words=words.texts
+            )
+            return found_by_words(
+                shelf, query, now_ms=now_ms, parameters=parameters.recall, wording=wording
+            )
 
         return await asyncio.to_thread(sought)
 
@@ -221,27 +249,41 @@ class TriggerSearch:
         searched as part of the last message."""
         seen = [_seen(message) for message in messages]
         seen[-1]["content"] = with_text_of_book(seen[-1]["content"], text_of_books)
-        return {"messages": seen, "conversation_id": self.conversation_id, "participants": dict(participants)}
+        return {
+            "messages": seen,
+            "conversation_id": self.conversation_id,
+            "participants": dict(participants),
+        }
 
 
 class _Scan:
     """The rounds of one search."""
 
     def __init__(
-        self, search: TriggerSearch, shelf: Shelf, occasion: Occasion, moment: ChatMoment, macros: MacroContext
+        self,
+        search: TriggerSearch,
+        shelf: Shelf,
+        occasion: Occasion,
+        moment: ChatMoment,
+        macros: MacroContext,
     ) -> None:
         self._search = search
         self._shelf = shelf
         self._occasion = occasion
         self._moment = moment
         self.rounds = FiringRounds(
-            shelf.memories, shelf.rules, moment, lambda index: _filled(shelf.memories[index], macros).memory.prompt
+            shelf.memories,
+            shelf.rules,
+            moment,
+            lambda index: _filled(shelf.memories[index], macros).memory.prompt,
         )
 
     async def run(self) -> Mapping[int, Verdict]:
         """The verdicts of the first round, after all rounds have been decided."""
         until = time.monotonic() + ROUND_SECONDS
-        verdicts = await self._search.evaluate(self._shelf.triggers, self._context_with(""), self._last_fired())
+        verdicts = await self._search.evaluate(
+            self._shelf.triggers, self._context_with(""), self._last_fired()
+        )
         by_words = await self._search.by_words(self._shelf, self._occasion)
         recursion = Recursion(self.rounds, self._shelf.memories, self)
         await recursion.run([*fired_in(verdicts), *by_words], until)
@@ -250,7 +292,9 @@ class _Scan:
     def held_back(self) -> tuple[HeldBackMemory, ...]:
         """What fired in any round and does not come, each with the reason."""
         reasons = self.rounds.held_back()
-        return tuple(HeldBackMemory(self._shelf.memories[index], reason) for index, reason in reasons.items())
+        return tuple(
+            HeldBackMemory(self._shelf.memories[index], reason) for index, reason in reasons.items()
+        )
 
     def excluded_from_chance(self, verdicts: Mapping[int, Verdict]) -> frozenset[int]:
         """What cannot come by chance: what fired, and what its rules hold back."""
@@ -260,7 +304,9 @@ class _Scan:
         """Those of the memories whose triggers fire where the last message has this text of a book too."""
         triggers = [self._shelf.triggers[index] for index in indexes]
         answers = self._last_fired()
-        asking = {position: answers[index] for position, index in enumerate(indexes) if index in answers}
+        asking = {
+            position: answers[index] for position, index in enumerate(indexes) if index in answers
+        }
         verdicts = await self._search.evaluate(triggers, self._context_with(text_of_book), asking)
         return [indexes[position] for position in fired_in(verdicts)]
 
@@ -270,7 +316,9 @@ class _Scan:
         return [conditions[position] for position in fired_in(verdicts)]
 
     def _context_with(self, text_of_book: str) -> dict[str, Any]:
-        return self._search._context(self._occasion.messages, self._occasion.participants, text_of_book)
+        return self._search._context(
+            self._occasion.messages, self._occasion.participants, text_of_book
+        )
 
     def _last_fired(self) -> dict[int, Mapping[str, int]]:
         """For each trigger that asks: how many messages and milliseconds ago its memory last came."""

@@ -13,7 +13,12 @@ from typing import Any
 
 from languages import _
 from memory_server.conversations.changes import Change, Edited, merged
-from memory_server.conversations.model import EVERYWHERE, MOST_WORD_TRIES, ConversationState, ShortTermMemory
+from memory_server.conversations.model import (
+    EVERYWHERE,
+    MOST_WORD_TRIES,
+    ConversationState,
+    ShortTermMemory,
+)
 from memory_server.conversations.services import Done
 from memory_server.kernel.messages import both_ends, context_text
 from memory_server.kernel.other_words import public_text
@@ -55,7 +60,11 @@ class WordRequest:
     @property
     def tokens(self) -> int:
         """About how many tokens the request and its answer take."""
-        return estimated_tokens(PROMPT) + estimated_tokens(self.data) + ANSWER_TOKENS * len(self.memories)
+        return (
+            estimated_tokens(PROMPT)
+            + estimated_tokens(self.data)
+            + ANSWER_TOKENS * len(self.memories)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +84,21 @@ def wants_words(memory: ShortTermMemory) -> bool:
 
 def requests_of(memories: Iterable[ShortTermMemory]) -> list[WordRequest]:
     """The requests for the memories that want words, newest first."""
-    newest_first = sorted(filter(wants_words, memories), key=lambda memory: (-memory.time_ms, memory.id))
-    return [request_for(newest_first[start : start + AT_ONCE]) for start in range(0, len(newest_first), AT_ONCE)]
+    newest_first = sorted(
+        filter(wants_words, memories), key=lambda memory: (-memory.time_ms, memory.id)
+    )
+    return [
+        request_for(newest_first[start : start + AT_ONCE])
+        for start in range(0, len(newest_first), AT_ONCE)
+    ]
 
 
 def request_for(memories: Sequence[ShortTermMemory]) -> WordRequest:
     """One request for these memories. It is JSON, so that nothing of a text can be taken for the prompt."""
-    texts = {str(number): both_ends(_public_text(memory), MOST_SENT_CHARS) for number, memory in enumerate(memories, 1)}
+    texts = {
+        str(number): both_ends(_public_text(memory), MOST_SENT_CHARS)
+        for number, memory in enumerate(memories, 1)
+    }
     return WordRequest(tuple(memories), json.dumps({"memories": texts}, ensure_ascii=False))
 
 

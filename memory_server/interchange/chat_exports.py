@@ -45,7 +45,9 @@ def is_beside_chats(value: Any) -> bool:
     first = value
     if isinstance(value, list):
         first = value[0] if value else None
-    return isinstance(first, dict) and (claude_projects.is_memory(first) or claude_projects.is_project(first))
+    return isinstance(first, dict) and (
+        claude_projects.is_memory(first) or claude_projects.is_project(first)
+    )
 
 
 def read(
@@ -108,7 +110,9 @@ def _newest_ms(incoming: Incoming) -> int:
     """When the newest memory of the chats was made; 0: there is none."""
     newest_ms = 0
     for contents in incoming.conversations:
-        newest_ms = max(newest_ms, max((memory.time_ms for memory in contents.short_term), default=0))
+        newest_ms = max(
+            newest_ms, max((memory.time_ms for memory in contents.short_term), default=0)
+        )
     return newest_ms
 
 
@@ -119,4 +123,6 @@ def _count_others(incoming: Incoming, paths: Sequence[str]) -> None:
             incoming.notes.append(_("what stands in the file {path}", path))
     pictures = [path for path in paths if not path.endswith((".json", ".zip"))]
     if pictures:
-        incoming.lost[_("files of the export that hold no chat, such as {name}", min(pictures))] += len(pictures)
+        incoming.lost[
+            _("files of the export that hold no chat, such as {name}", min(pictures))
+        ] += len(pictures)

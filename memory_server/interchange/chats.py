@@ -107,17 +107,23 @@ def merged(conversations: Sequence[Contents]) -> list[Contents]:
 def count_others(incoming: Incoming, paths: Sequence[str]) -> None:
     """Count the files of a folder of chats that are not chats."""
     if paths:
-        incoming.lost[_("files of the folder that are not chats, such as {name}", min(paths))] += len(paths)
+        incoming.lost[_("files of the folder that are not chats, such as {name}", min(paths))] += (
+            len(paths)
+        )
 
 
 def refuse_empty(incoming: Incoming) -> NoReturn:
     """Raises NotThisFormat, which says why no message came."""
     for location, reason in incoming.skipped:
-        raise NotThisFormat("cannot be used: {reason}.", _("{about}: {what}", location, clause(reason)))
+        raise NotThisFormat(
+            "cannot be used: {reason}.", _("{about}: {what}", location, clause(reason))
+        )
     for kind, count in incoming.lost.items():
         if count:
             raise NotThisFormat("holds no messages of a user or a model, only {kind}.", kind)
-    raise NotThisFormat('holds no messages; write lines such as {"role": "user", "content": "你好"}.')
+    raise NotThisFormat(
+        'holds no messages; write lines such as {"role": "user", "content": "你好"}.'
+    )
 
 
 def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, path: str = "") -> int:
@@ -152,7 +158,12 @@ def _roles_of(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def take_readings(
-    incoming: Incoming, readings: Sequence[chat.Reading], usual: str, names: Mapping[str, str], *, path: str = ""
+    incoming: Incoming,
+    readings: Sequence[chat.Reading],
+    usual: str,
+    names: Mapping[str, str],
+    *,
+    path: str = "",
 ) -> None:
     """Add the exchanges of these conversations, what could not be read of them, and the counts of what they leave out;
     `path`: how the report names their file, if there are several."""
@@ -167,7 +178,9 @@ def take_readings(
     if undated:
         incoming.lost[left_out.UNDATED] += len(undated)
         first = undated[0]
-        incoming.notes.append(_("the first time that cannot be read: {place}, {reason}", first.location, first.reason))
+        incoming.notes.append(
+            _("the first time that cannot be read: {place}, {reason}", first.location, first.reason)
+        )
     take(incoming, [reading.messages for reading in readings], usual, names)
 
 
@@ -192,7 +205,9 @@ def take(
                 continue
             identity = exchange.identity()
             equal_exchanges[identity] += 1
-            memory = memory_of(exchange.conversation_id, messages, f"{identity}\0{equal_exchanges[identity]}")
+            memory = memory_of(
+                exchange.conversation_id, messages, f"{identity}\0{equal_exchanges[identity]}"
+            )
             beginning = messages[0].content[:_SHOWN_CHARS]
             if incoming.fits(_("the exchange that begins with `{content}`", beginning), memory):
                 memories_by_id.setdefault(exchange.conversation_id, []).append(memory)
@@ -234,14 +249,20 @@ def _only_speaker(rows: Sequence[Mapping[str, Any]], *, is_user: bool) -> str:
     speakers: set[str] = set()
     for row in rows:
         name = row.get("name")
-        if isinstance(name, str) and not row.get("is_system") and bool(row.get("is_user")) == is_user:
+        if (
+            isinstance(name, str)
+            and not row.get("is_system")
+            and bool(row.get("is_user")) == is_user
+        ):
             speakers.add(name.strip())
     if len(speakers) != 1:
         return ""
     return speakers.pop()
 
 
-def memory_of(conversation_id: str, messages: tuple[Message, ...], identity: str, **fields: Any) -> ShortTermMemory:
+def memory_of(
+    conversation_id: str, messages: tuple[Message, ...], identity: str, **fields: Any
+) -> ShortTermMemory:
     """A memory that `identity` makes the same each time."""
     return ShortTermMemory(
         id=hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:16],
@@ -257,7 +278,12 @@ def memory_of(conversation_id: str, messages: tuple[Message, ...], identity: str
 
 
 def _exchanges(
-    incoming: Incoming, rows: list[chat.Message], usual: str, *, names: Mapping[str, str], number: int | None
+    incoming: Incoming,
+    rows: list[chat.Message],
+    usual: str,
+    *,
+    names: Mapping[str, str],
+    number: int | None,
 ) -> Iterator[_Exchange]:
     """Each exchange; a message that cannot be stored is skipped. A message without a time has that of the message
     before it. `number`: of the conversation, in a file of several."""
@@ -300,7 +326,9 @@ class _Exchange:
         """Whether these messages still belong to it."""
         if conversation_id != self.conversation_id:
             return False
-        if messages[0].role == "user" and (self._is_answered() or self._is_long_before(messages[0])):
+        if messages[0].role == "user" and (
+            self._is_answered() or self._is_long_before(messages[0])
+        ):
             return False
         chars = sum(len(message.content) for message in (*self.messages, *messages))
         return len(self.messages) < MOST_MESSAGES and chars <= MOST_CHARS
@@ -317,7 +345,9 @@ class _Exchange:
     def identity(self) -> str:
         """What is the same each time for this exchange, also if it has grown meanwhile."""
         first = self.messages[0]
-        return "\0".join((self.conversation_id, first.role, self.identifying_text, str(first.time_ms)))
+        return "\0".join(
+            (self.conversation_id, first.role, self.identifying_text, str(first.time_ms))
+        )
 
 
 def _identifying_text(row: chat.Message, names: Mapping[str, str]) -> str:

@@ -28,7 +28,9 @@ class WorkingFolders:
     project_of: Callable[[str], str]
 
 
-def read(files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folders: WorkingFolders) -> Incoming:
+def read(
+    files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folders: WorkingFolders
+) -> Incoming:
     """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, and when
     each was changed. Raises NotThisFormat: there is neither."""
     incoming = Incoming()
@@ -48,7 +50,9 @@ def read(files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folde
     markdown = {path: data for path, data in files.items() if path.endswith(".md")}
     pages.take(incoming, markdown, times, project_of=project_of_page)
     if not incoming.count and not incoming.skipped:
-        raise NotThisFormat("holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it.")
+        raise NotThisFormat(
+            "holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it."
+        )
     return incoming
 
 

@@ -42,7 +42,11 @@ TABLES = {
 }
 
 
-_LISTS = {"observations": "observations", "session_summaries": "summaries", "user_prompts": "prompts"}
+_LISTS = {
+    "observations": "observations",
+    "session_summaries": "summaries",
+    "user_prompts": "prompts",
+}
 """What an export calls the rows of a table."""
 
 
@@ -91,14 +95,24 @@ def _note_summary(incoming: Incoming, location: str, row: Mapping[str, Any]) -> 
     _note(incoming, location, row, title=title, body="\n\n".join(paragraphs), tags=["session"])
 
 
-def _note(incoming: Incoming, location: str, row: Mapping[str, Any], *, title: str, body: str, tags: list[str]) -> None:
+def _note(
+    incoming: Incoming,
+    location: str,
+    row: Mapping[str, Any],
+    *,
+    title: str,
+    body: str,
+    tags: list[str],
+) -> None:
     created_ms = milliseconds_of(row.get("created_at_epoch"))
     table = location.partition(" ")[0]
     project = _text(row.get("merged_into_project")) or _text(row.get("project"))
     kind = {"kind": "tech"}
     if project:
         kind = {"kind": "project-tech", "project": project[:MOST_PROJECT_CHARS]}
-    files = {name: texts(row.get(name)) for name in ("files_read", "files_modified", "files_edited")}
+    files = {
+        name: texts(row.get(name)) for name in ("files_read", "files_modified", "files_edited")
+    }
     incoming.note(
         location,
         f"claude-mem\n{table}\n{row.get('memory_session_id')}\n{created_ms}\n{title}",

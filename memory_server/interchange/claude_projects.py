@@ -14,7 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from languages import N_, _
-from memory_server.interchange.incoming import MOST_PROJECT_CHARS, Incoming, milliseconds_of, text_of
+from memory_server.interchange.incoming import (
+    MOST_PROJECT_CHARS,
+    Incoming,
+    milliseconds_of,
+    text_of,
+)
 from memory_server.kernel.private import EMPTY_PART, emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.knowledge.entry import MAX_BODY_CHARS
@@ -26,14 +31,20 @@ _SOURCE = "claude"
 
 
 def is_project(row: Mapping[str, Any]) -> bool:
-    return "name" in row and "uuid" in row and ("prompt_template" in row or isinstance(row.get("docs"), list))
+    return (
+        "name" in row
+        and "uuid" in row
+        and ("prompt_template" in row or isinstance(row.get("docs"), list))
+    )
 
 
 def is_memory(row: Mapping[str, Any]) -> bool:
     return "conversations_memory" in row or "project_memories" in row
 
 
-def take(incoming: Incoming, projects: Sequence[Any], memories: Sequence[Any], newest_ms: int) -> None:
+def take(
+    incoming: Incoming, projects: Sequence[Any], memories: Sequence[Any], newest_ms: int
+) -> None:
     """Add the notes and refs of these rows. `newest_ms`: when the newest message of the export was written, by which a
     memory is dated, because it has no time; 0: not known."""
     project_names: dict[str, str] = {}
@@ -96,7 +107,12 @@ def _take_project(incoming: Incoming, location: str, row: Mapping[str, Any]) -> 
 
 
 def _take_memory(
-    incoming: Incoming, location: str, row: Mapping[str, Any], *, project_names: Mapping[str, str], newest_ms: int
+    incoming: Incoming,
+    location: str,
+    row: Mapping[str, Any],
+    *,
+    project_names: Mapping[str, str],
+    newest_ms: int,
 ) -> None:
     texts = {"": text_of(row.get("conversations_memory"))}
     by_project = row.get("project_memories")

@@ -50,7 +50,14 @@ _ITEMS = {
     "image_generation_call": places.TOOLS,
 }
 _ITEMS_WITHOUT_WORDS = frozenset(
-    ("additional_tools", "compaction", "compaction_summary", "context_compaction", "ghost_snapshot", "other")
+    (
+        "additional_tools",
+        "compaction",
+        "compaction_summary",
+        "context_compaction",
+        "ghost_snapshot",
+        "other",
+    )
 )
 _LINES = {
     "inter_agent_communication": places.AGENTS,
@@ -71,7 +78,9 @@ _NOTE = "user_note: "
 """How Codex begins an answer in a dialog that the user typed beside the options."""
 
 
-def read(files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]) -> Incoming:
+def read(
+    files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]
+) -> Incoming:
     """The turns of all sessions, for `usual`: files by their path, and what a working folder is called. Raises
     NotThisFormat: there are none."""
     incoming = Incoming()
@@ -104,7 +113,11 @@ class _Session:
         for line in data.splitlines():
             rows += rows_of(line, self.incoming.lost)
         kinds = {_words_in(row) for row in rows}
-        for kind in (_MESSAGE, _ITEM_COMPLETED, _USER_MESSAGE):  # the last one of them has the user's words
+        for kind in (
+            _MESSAGE,
+            _ITEM_COMPLETED,
+            _USER_MESSAGE,
+        ):  # the last one of them has the user's words
             if kind in kinds:
                 self.words_in = kind
         for row in rows:
@@ -141,7 +154,9 @@ class _Session:
             self.turn_id = payload["turn_id"]
         if "id" in payload and payload["id"] == self.session["sessionId"]:
             source = payload.get("source")
-            self.by_sub_agent = isinstance(source, Mapping) and bool({"subagent", "subAgent"} & source.keys())
+            self.by_sub_agent = isinstance(source, Mapping) and bool(
+                {"subagent", "subAgent"} & source.keys()
+            )
 
     def _event(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
         match payload.get("type"):
@@ -170,7 +185,12 @@ class _Session:
             self._call(payload)
         elif kind == "function_call_output":
             self._dialog(payload, time_ms)
-        elif kind and not called and not kind.endswith("_output") and kind not in _ITEMS_WITHOUT_WORDS:
+        elif (
+            kind
+            and not called
+            and not kind.endswith("_output")
+            and kind not in _ITEMS_WITHOUT_WORDS
+        ):
             called = places.unknown_record(kind)
         self._count(called)
         return None
@@ -245,7 +265,12 @@ class _Session:
         """Each question of a dialog, which the model asked, and the answer of the user."""
         questions = self.questions.pop(str(payload.get("call_id")), None)
         answers = fields_of(payload.get("output")).get("answers")
-        if questions is None or not isinstance(answers, Mapping) or self.turn is None or self.by_sub_agent:
+        if (
+            questions is None
+            or not isinstance(answers, Mapping)
+            or self.turn is None
+            or self.by_sub_agent
+        ):
             return
         for name, answer in answers.items():
             words = _words_of_answer(answer)
@@ -277,7 +302,11 @@ def _words_in(row: Mapping[str, Any]) -> str:
     if payload.get("type") == _USER_MESSAGE:
         return _USER_MESSAGE
     item = payload.get("item")
-    if payload.get("type") == _ITEM_COMPLETED and isinstance(item, Mapping) and item.get("type") == "UserMessage":
+    if (
+        payload.get("type") == _ITEM_COMPLETED
+        and isinstance(item, Mapping)
+        and item.get("type") == "UserMessage"
+    ):
         return _ITEM_COMPLETED
     return _MESSAGE
 

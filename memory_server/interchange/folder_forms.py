@@ -23,7 +23,14 @@ from languages import _
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import LongTermMemory
-from memory_server.interchange.incoming import Incoming, NotThisFormat, array, fields_of, numbered, text_of
+from memory_server.interchange.incoming import (
+    Incoming,
+    NotThisFormat,
+    array,
+    fields_of,
+    numbered,
+    text_of,
+)
 from memory_server.kernel import json_text
 from memory_server.kernel.files import PRIVATE
 from memory_server.kernel.folder_names import folder_name
@@ -48,9 +55,17 @@ def write_node(conversations: Iterable[Contents]) -> dict[str, bytes]:
         if folder is None or folder.lower() in used_folders:
             folder = _hashed(contents.conversation_id)
         used_folders.add(folder.lower())
-        files[f"{folder}/{SHORT_TERM}"] = json_text.dump_array(map(codec.short_term_json, contents.short_term))
-        files[f"{folder}/{LONG_TERM}"] = json_text.dump_array(map(codec.long_term_json, contents.long_term))
-        facts = {"format": 1, "id": contents.conversation_id, "lastCleanup": contents.last_cleanup_ms}
+        files[f"{folder}/{SHORT_TERM}"] = json_text.dump_array(
+            map(codec.short_term_json, contents.short_term)
+        )
+        files[f"{folder}/{LONG_TERM}"] = json_text.dump_array(
+            map(codec.long_term_json, contents.long_term)
+        )
+        facts = {
+            "format": 1,
+            "id": contents.conversation_id,
+            "lastCleanup": contents.last_cleanup_ms,
+        }
         files[f"{folder}/{FACTS}"] = json_text.dumps(facts) + b"\n"
     return files
 
@@ -59,22 +74,29 @@ def read_node(files: Mapping[str, bytes], usual: str = "default") -> Incoming:
     """The memories of such a folder: files by their path in it; those of the folder itself are for `usual`. Raises
     NotThisFormat if it holds none."""
     incoming = Incoming()
-    folders = {str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))}
+    folders = {
+        str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))
+    }
     if not folders:
         raise NotThisFormat(
-            "holds no folder with {short_term}; import the data folder of the Node original.", SHORT_TERM
+            "holds no folder with {short_term}; import the data folder of the Node original.",
+            SHORT_TERM,
         )
     for folder in sorted(folders):
         facts = fields_of(files.get(f"{folder}/{FACTS}"))
         short_rows = _rows(incoming, files, folder, name=SHORT_TERM)
         long_rows = _rows(incoming, files, folder, name=LONG_TERM)
         folder_id = usual if folder == "." else PurePosixPath(folder).name
-        conversation_id = incoming.conversation_of(facts.get("id"), folder_id, _("the folder {folder}", folder))
+        conversation_id = incoming.conversation_of(
+            facts.get("id"), folder_id, _("the folder {folder}", folder)
+        )
         if conversation_id is None:
             continue
         if "id" not in facts:
             conversation_id = _named_by_records(short_rows, folder_id)
-        incoming.add(conversation_id, short=short_rows, long=long_rows, last_cleanup=facts.get("lastCleanup"))
+        incoming.add(
+            conversation_id, short=short_rows, long=long_rows, last_cleanup=facts.get("lastCleanup")
+        )
     return incoming
 
 
@@ -100,7 +122,9 @@ def _hashed(conversation_id: str) -> str:
     return f"{stem}-{hashlib.sha256(conversation_id.encode()).hexdigest()[:16]}"
 
 
-def _rows(incoming: Incoming, files: Mapping[str, bytes], folder: str, *, name: str) -> list[tuple[str, Any]]:
+def _rows(
+    incoming: Incoming, files: Mapping[str, bytes], folder: str, *, name: str
+) -> list[tuple[str, Any]]:
     """The records of the file `name` in a folder, each with its place; empty if there is no such file."""
     path = name if folder == "." else f"{folder}/{name}"
     if path not in files:
@@ -129,7 +153,9 @@ def read_gentian(files: Mapping[str, bytes], usual: str) -> Incoming:
     incoming = Incoming()
     if not {SHORT_TERM, LONG_TERM} & set(files):
         raise NotThisFormat(
-            "holds neither {short_term} nor {long_term}; import the character's memory folder.", SHORT_TERM, LONG_TERM
+            "holds neither {short_term} nor {long_term}; import the character's memory folder.",
+            SHORT_TERM,
+            LONG_TERM,
         )
     by_chat: dict[str, Contents] = {}
     if SHORT_TERM in files:
@@ -151,11 +177,15 @@ def read_gentian_list(data: bytes, usual: str) -> Incoming:
 
 def _long_terms(incoming: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
     if rows and not any(isinstance(row, dict) for row in rows):
-        raise NotThisFormat("holds no memories; import the character's memory/long-term-memory.json.")
+        raise NotThisFormat(
+            "holds no memories; import the character's memory/long-term-memory.json."
+        )
     records: dict[str, Json] = {}
     for location, row in numbered(rows, "memory"):
         if not isinstance(row, dict):
-            incoming.skipped.append((location, _("it is not an object with name, prompt and trigger")))
+            incoming.skipped.append(
+                (location, _("it is not an object with name, prompt and trigger"))
+            )
             continue
         record = _with_new_names(row)
         name = str(record.get("name") or location).strip()
@@ -164,7 +194,9 @@ def _long_terms(incoming: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ..
             incoming.skipped.append((name, _("it has no {missing}", missing[0])))
             continue
         if name in records:
-            incoming.skipped.append((f"{name} ({location})", _("another memory before it has the same name")))
+            incoming.skipped.append(
+                (f"{name} ({location})", _("another memory before it has the same name"))
+            )
             continue
         record["name"] = name
         context = record.get("createdContext")

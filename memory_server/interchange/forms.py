@@ -39,7 +39,15 @@ Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "
 FORMATS: tuple[Format, ...] = get_args(Format)
 SESSIONS: tuple[Format, ...] = ("claude-code", "codex", "gemini-cli")
 """Forms of the sessions of programs, of which a folder has many."""
-FOLDERS: tuple[Format, ...] = ("chat", "chat-export", *SESSIONS, "gentian", "node", "pages", "sillytavern")
+FOLDERS: tuple[Format, ...] = (
+    "chat",
+    "chat-export",
+    *SESSIONS,
+    "gentian",
+    "node",
+    "pages",
+    "sillytavern",
+)
 """Forms that a folder can have."""
 _SHOWN_TABLES = 5
 """Tables of a database that a refusal names."""
@@ -59,23 +67,31 @@ _MAGIC = {
     ),
     ZIP: N_("is a zip archive; unpack it and import the files inside."),
     JPEG: N_("is a picture without a character card; export the character as PNG or JSON."),
-    b"o\x00": N_("is a module of RisuAI in its packed form; export it there as JSON, or export its lorebook."),
+    b"o\x00": N_(
+        "is a module of RisuAI in its packed form; export it there as JSON, or export its lorebook."
+    ),
     b"\x89PNG": N_("is a damaged picture; export the character again."),
     b"SQLite format 3": N_("is a database; name its file instead of standard input."),
 }
 _HTML = (b"<!doctype html", b"<html")
-_PAGE = N_("is a web page; import `conversations.json` of the same export, its folder, or the zip as it was sent.")
+_PAGE = N_(
+    "is a web page; import `conversations.json` of the same export, its folder, or the zip as it was sent."
+)
 _LINES_OF_MESSAGES = N_(
     'write it as lines such as {"role": "user", "content": "text", "timestamp": "2026-07-17T09:00Z"}'
 )
 _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
     (
         frozenset(("email_address", "full_name")),
-        N_("only says who the user is; it belongs to an export of Claude. Import the folder or zip that contains it."),
+        N_(
+            "only says who the user is; it belongs to an export of Claude. Import the folder or zip that contains it."
+        ),
     ),
     (
         frozenset(("email", "chatgpt_plus_user")),
-        N_("only says who the user is; it belongs to an export of ChatGPT. Import the folder or zip that contains it."),
+        N_(
+            "only says who the user is; it belongs to an export of ChatGPT. Import the folder or zip that contains it."
+        ),
     ),
     (
         frozenset(("rating", "conversation_id")),
@@ -86,7 +102,9 @@ _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
     ),
     (
         frozenset(("is_anonymous", "conversation_id")),
-        N_("only lists shared links; it belongs to an export of ChatGPT. Import the folder or zip that contains it."),
+        N_(
+            "only lists shared links; it belongs to an export of ChatGPT. Import the folder or zip that contains it."
+        ),
     ),
     (
         frozenset(("header", "products")),
@@ -102,7 +120,9 @@ _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
     ),
     (
         frozenset(("power_user", "oai_settings")),
-        N_("has the settings of SillyTavern; import the folder that holds it, with its chats and lorebooks."),
+        N_(
+            "has the settings of SillyTavern; import the folder that holds it, with its chats and lorebooks."
+        ),
     ),
     (
         frozenset(("prompts", "prompt_order")),
@@ -110,7 +130,9 @@ _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
     ),
     (
         frozenset(("members", "allow_self_responses")),
-        N_("is a group of SillyTavern; import its chat in `group chats`, or the whole folder of the user."),
+        N_(
+            "is a group of SillyTavern; import its chat in `group chats`, or the whole folder of the user."
+        ),
     ),
     (
         frozenset(("findRegex", "replaceString")),
@@ -154,18 +176,25 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
             return form
     if isinstance(value, list) and value and isinstance(value[0], dict):
         raise NotThisFormat(
-            "is a list of an unknown kind; name its format with --format: {formats}.", ", ".join(FORMATS)
+            "is a list of an unknown kind; name its format with --format: {formats}.",
+            ", ".join(FORMATS),
         )
     if lore_astrbot.document_in(data) is not None:
         return "worldinfo"
     text = data.decode("utf-8-sig", errors="replace")
     if value is None and begins_with_role(text, names):
         return "chat"
-    if data.removeprefix(codecs.BOM_UTF8).startswith((b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())):
+    if data.removeprefix(codecs.BOM_UTF8).startswith(
+        (b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())
+    ):
         return "pages"
     if value is None and may_be_chat(text):
-        raise NotThisFormat("looks like a chat: add `--format chat --user NAME --char NAME`, with its two speakers.")
-    raise NotThisFormat("has an unknown format; name one with --format: {formats}.", ", ".join(FORMATS))
+        raise NotThisFormat(
+            "looks like a chat: add `--format chat --user NAME --char NAME`, with its two speakers."
+        )
+    raise NotThisFormat(
+        "has an unknown format; name one with --format: {formats}.", ", ".join(FORMATS)
+    )
 
 
 def _values_of(data: bytes) -> Iterator[Any]:
@@ -207,7 +236,11 @@ def _form_of_chat(value: Any) -> Format | None:
     """The form of a session of Codex or Gemini CLI, by its first line or as a whole; of a chat; and of what exports of
     chats hold beside them."""
     match value:
-        case {"type": str(), "payload": dict()} | {"id": str(), "timestamp": str(), "instructions": _}:
+        case {"type": str(), "payload": dict()} | {
+            "id": str(),
+            "timestamp": str(),
+            "instructions": _,
+        }:
             return "codex"
         case {"sessionId": str(), "projectHash": str()}:
             return "gemini-cli"
@@ -237,13 +270,19 @@ def _form_of_memories(value: Any) -> Format | None:
             return "livingmemory"
         case {"observations": list(), "summaries": list()}:
             return "claude-mem"
-        case {"export_metadata": dict(), "memories": list()} | {"memories": [{"content": _, "content_hash": _}, *_]}:
+        case {"export_metadata": dict(), "memories": list()} | {
+            "memories": [{"content": _, "content_hash": _}, *_]
+        }:
             return "memory-service"
         case {"results": [{"memory": str()}, *_]} | [{"memory": str(), "id": _}, *_]:
             return "mem0"
         case {"op": "add" | "update" | "delete"} | {"namespace": _, "content": _}:
             return "refs-log"
-        case {"type": str(), "sessionId": _} | {"type": str(), "leafUuid": _} | {"type": str(), "messageId": _}:
+        case (
+            {"type": str(), "sessionId": _}
+            | {"type": str(), "leafUuid": _}
+            | {"type": str(), "messageId": _}
+        ):
             return "claude-code"
         case {"entries": _} | {"spec": _} | {"character_book": _}:
             return "worldinfo"
@@ -264,7 +303,10 @@ def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
         if any(column in tables.get(table, ()) for table, column in marks):
             return form
     names = ", ".join(sorted(tables)[:_SHOWN_TABLES]) or "-"
-    raise NotThisFormat("is a database of an unknown program (its tables: {tables}); export it as JSON first.", names)
+    raise NotThisFormat(
+        "is a database of an unknown program (its tables: {tables}); export it as JSON first.",
+        names,
+    )
 
 
 def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> Format:
@@ -290,7 +332,9 @@ def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> 
     if any(path.endswith(".md") for path in files):
         return "pages"
     for path, form in forms.items():
-        raise NotThisFormat("is a folder in which {path} has the format {form}; import that file.", path, form)
+        raise NotThisFormat(
+            "is a folder in which {path} has the format {form}; import that file.", path, form
+        )
     forms_of_folders = ", ".join(sorted(FOLDERS))
     raise NotThisFormat(
         _known_by_names([*files, *others])
@@ -310,9 +354,16 @@ def _known_by_names(paths: Sequence[str]) -> str:
     """What is said about the export of a service that is known, and has no form; '': it is not known."""
     names = {PurePosixPath(path).name.lower() for path in paths}
     if any(name.startswith(("myactivity.", "my activity")) for name in names):
-        return _("is an export of Google Takeout, a format that cannot be imported; {step}.", _(_LINES_OF_MESSAGES))
+        return _(
+            "is an export of Google Takeout, a format that cannot be imported; {step}.",
+            _(_LINES_OF_MESSAGES),
+        )
     if "prod-grok-backend.json" in names:
-        return _("is an export of Grok, a format that cannot be imported; {step}.", _(_LINES_OF_MESSAGES))
+        return _(
+            "is an export of Grok, a format that cannot be imported; {step}.", _(_LINES_OF_MESSAGES)
+        )
     if "chat.html" in names:
-        return _("holds only web pages of an export; ask for the export again: it must have `conversations.json`.")
+        return _(
+            "holds only web pages of an export; ask for the export again: it must have `conversations.json`."
+        )
     return ""

@@ -27,7 +27,9 @@ _OF_THE_CLIENT = (
     "System: Please continue.",
 )
 """How texts of the role `user` begin that the client wrote."""
-_FOLDER = re.compile(r"(?:Workspace Directories:\*\*\s{1,9}- |working in the directory: )([^\n]{1,4096})")
+_FOLDER = re.compile(
+    r"(?:Workspace Directories:\*\*\s{1,9}- |working in the directory: )([^\n]{1,4096})"
+)
 """Where the first of these texts names the working folder, which nothing else does."""
 _REFERENCED_FILES = "\n--- Content from referenced files ---"
 """Where the contents of files begin that the client adds to the words of the user."""
@@ -35,7 +37,9 @@ _CONTEXT_OF_HOOKS = "<hook_context>"
 """Where what a hook adds to them begins."""
 
 
-def read(files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]) -> Incoming:
+def read(
+    files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]
+) -> Incoming:
     """The turns of all sessions and checkpoints, for `usual`. Raises NotThisFormat: there are none."""
     incoming = Incoming()
     memories = TurnMemories(incoming, usual, folder_of)
@@ -44,14 +48,18 @@ def read(files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str 
             memories.add(path, _turns(incoming, data))
     incoming.conversations = memories.contents()
     if not incoming.count and not incoming.skipped:
-        raise NotThisFormat("holds no turn of a user; import `~/.gemini/tmp`, or a file in a folder `chats` there.")
+        raise NotThisFormat(
+            "holds no turn of a user; import `~/.gemini/tmp`, or a file in a folder `chats` there."
+        )
     return incoming
 
 
 def _turns(incoming: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
     session, records = _session_of(incoming, data)
     if session.get("kind") == "subagent":
-        incoming.lost[places.SUB_AGENTS] += sum(record.get("type") in ("user", "gemini") for record in records)
+        incoming.lost[places.SUB_AGENTS] += sum(
+            record.get("type") in ("user", "gemini") for record in records
+        )
         return
     first = {"sessionId": session.get("sessionId"), "cwd": _folder_in(records)}
     turn: TranscriptTurn | None = None
@@ -90,7 +98,9 @@ def _count_left_out(incoming: Incoming, record: Mapping[str, Any]) -> None:
         incoming.lost[places.unknown_record(str(kind))] += 1
 
 
-def _session_of(incoming: Incoming, data: bytes) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+def _session_of(
+    incoming: Incoming, data: bytes
+) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
     """The fields of the session in a file, and its messages. A field or a message that the file has several times, as a
     session that changed it wrote it again, is as it was written last; a message stays at its first place."""
     session: dict[str, Any] = {}
@@ -102,7 +112,9 @@ def _session_of(incoming: Incoming, data: bytes) -> tuple[Mapping[str, Any], lis
             session |= fields
         for message in _messages_of(value, fields):
             if isinstance(message, Mapping):
-                message_id = str(message.get("id") or len(messages_by_id))  # those of a checkpoint have no id
+                message_id = str(
+                    message.get("id") or len(messages_by_id)
+                )  # those of a checkpoint have no id
                 messages_by_id[message_id] = message
     return session, list(messages_by_id.values())
 
@@ -196,7 +208,9 @@ def _text(content: Any) -> str:
     return "\n".join(texts)
 
 
-def _answer(incoming: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], time_ms: int | None) -> None:
+def _answer(
+    incoming: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], time_ms: int | None
+) -> None:
     thoughts = record.get("thoughts")
     if isinstance(thoughts, list):
         incoming.lost[places.THOUGHTS] += len(thoughts)

@@ -17,7 +17,12 @@ from typing import Any
 from languages import N_, _, clause
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
+from memory_server.conversations.model import (
+    LongTermMemory,
+    ShortTermMemory,
+    conversation_id_of,
+    excess,
+)
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
@@ -28,7 +33,14 @@ from memory_server.kernel.private import emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import MAX_KEY_CHARS, MAX_TAG_CHARS, MAX_TAGS, Entry, entry_of, usable
+from memory_server.knowledge.entry import (
+    MAX_KEY_CHARS,
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    Entry,
+    entry_of,
+    usable,
+)
 from nlp.index_terms import index_form
 from sandbox import instant, joined_values
 
@@ -103,7 +115,9 @@ class Incoming:
         records = self._usable(rows, codec.long_term)
         return tuple(codec.long_terms(records))
 
-    def _usable(self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]) -> list[Json]:
+    def _usable(
+        self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]
+    ) -> list[Json]:
         """The records that `read` can read and that fit; all others are skipped."""
         records: list[Json] = []
         for location, row in rows:
@@ -133,7 +147,10 @@ class Incoming:
             conversation_id = self.conversation_of(chat_name, usual, location)
             if conversation_id is not None:
                 rows_by_chat.setdefault(conversation_id, []).append((location, row))
-        return {name: Contents(name, self.short_terms(chat_rows, name)) for name, chat_rows in rows_by_chat.items()}
+        return {
+            name: Contents(name, self.short_terms(chat_rows, name))
+            for name, chat_rows in rows_by_chat.items()
+        }
 
     def lines(self, data: bytes) -> Iterator[tuple[str, Any]]:
         """The values of JSON lines, each with its place; a line that is not JSON is skipped. A line of several objects,
@@ -175,7 +192,14 @@ class Incoming:
         self.entries.setdefault(knowledge_place, []).append(entry)
 
     def note(
-        self, location: str, identity: str, *, title: str, body: str, knowledge_place: str = "notes", **fields: Any
+        self,
+        location: str,
+        identity: str,
+        *,
+        title: str,
+        body: str,
+        knowledge_place: str = "notes",
+        **fields: Any,
     ) -> None:
         """Add an entry that `identity` makes the same each time: it is its id where it is a UUID. `location`: where the
         entry stands in the file. `fields`: others of an entry; with `key` True its title is a topic, of which a kind
@@ -221,7 +245,9 @@ class Incoming:
     def unbound(self) -> None:
         """Put the memories of books among those of conversations, for what keeps no books."""
         for book in self.books:
-            self.conversations.append(Contents(book.conversation_id, (), unique_names(book.memories)))
+            self.conversations.append(
+                Contents(book.conversation_id, (), unique_names(book.memories))
+            )
         self.books.clear()
 
 
@@ -280,7 +306,9 @@ def _hashed(identity: str) -> str:
 def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:
     """`contents` with keywords for each memory that has none, because no search would find it: from its messages, or
     else from its text."""
-    memories = [memory if memory.words else wording.of_text(memory) for memory in contents.short_term]
+    memories = [
+        memory if memory.words else wording.of_text(memory) for memory in contents.short_term
+    ]
     return replace(contents, short_term=tuple(memories))
 
 

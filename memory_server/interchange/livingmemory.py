@@ -56,7 +56,9 @@ def read(data: bytes, usual: str) -> Incoming:
 
 def read_tables(tables: Tables, usual: str) -> Incoming:
     """The same of its databases."""
-    sources = {row.get("memory_id"): row.get("source_json") for row in tables.get("memory_sources", ())}
+    sources = {
+        row.get("memory_id"): row.get("source_json") for row in tables.get("memory_sources", ())
+    }
     rows = [
         {**row, "content": row.get("text"), "source_messages": sources.get(row.get("id"))}
         for row in tables.get("documents", ())
@@ -73,7 +75,9 @@ def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) ->
         if not isinstance(text, str):
             incoming.skipped.append((location, _("it has no text")))
             continue
-        sources = [source for source in list_of(row.get("source_messages")) if isinstance(source, dict)]
+        sources = [
+            source for source in list_of(row.get("source_messages")) if isinstance(source, dict)
+        ]
         messages += _messages(sources)
         _take_memory(incoming, memories, location=location, row=row, text=text)
     messages += _messages(message_rows)
@@ -95,7 +99,9 @@ def _take_memory(
         incoming.lost[_("memories that are archived or deleted there")] += 1
         return
     if metadata.get("persona_summary") not in (None, "", text):
-        incoming.lost[_("summaries in the words of the persona; those for searching were imported")] += 1
+        incoming.lost[
+            _("summaries in the words of the persona; those for searching were imported")
+        ] += 1
     session = row.get("session_id") or metadata.get("session_id")
     conversation_id = incoming.conversation_of(_conversation(session), "", location)
     if conversation_id is None:
@@ -116,10 +122,14 @@ def _take_memory(
             importance=share_of(metadata.get("importance")),
         )
         return
-    kept_fields = {name: metadata[name] for name in _METADATA if metadata.get(name) not in (None, "", [])}
+    kept_fields = {
+        name: metadata[name] for name in _METADATA if metadata.get(name) not in (None, "", [])
+    }
     public_text = without_private(without_surrogates(text))
     message = Message("system", public_text, created_ms or None)
-    memory = chats.memory_of(conversation_id, (message,), identity, extra={"livingmemory": kept_fields})
+    memory = chats.memory_of(
+        conversation_id, (message,), identity, extra={"livingmemory": kept_fields}
+    )
     memory = replace(memory, text=public_text, messages=())
     if memory.text.strip() and incoming.fits(location, memory):
         memories.setdefault(conversation_id, []).append(memory)
@@ -140,7 +150,11 @@ def _message(row: Mapping[str, Any]) -> chat.Message | None:
     content = row.get("content")
     if role not in chat.ROLES or not isinstance(content, str) or not content.strip():
         return None
-    message = {"role": role, "content": content, "conversation_id": _conversation(row.get("session_id"))}
+    message = {
+        "role": role,
+        "content": content,
+        "conversation_id": _conversation(row.get("session_id")),
+    }
     time_ms = milliseconds_of(row.get("timestamp"), unit=1000)
     if time_ms:
         message["timestamp"] = time_ms

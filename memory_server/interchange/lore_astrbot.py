@@ -13,7 +13,13 @@ from typing import Any
 import yaml
 
 from languages import _
-from memory_server.interchange.lore_rows import Converted, LoreRow, RowFault, expression_of_all, is_given
+from memory_server.interchange.lore_rows import (
+    Converted,
+    LoreRow,
+    RowFault,
+    expression_of_all,
+    is_given,
+)
 
 MAX_BYTES = 2 * 1024 * 1024
 """Bytes of such a file at most."""
@@ -96,7 +102,9 @@ def read(value: Mapping[str, Any]) -> Converted:
     for position, note in enumerate(notes if isinstance(notes, list) else []):
         if isinstance(note, dict):
             rows.append(_of_all(note) | {"uid": f"authors_note {position}", "constant": True})
-    return Converted(rows=tuple(rows), broken=tuple(broken), program="AstrBot", lost=_lost(rows, triggers))
+    return Converted(
+        rows=tuple(rows), broken=tuple(broken), program="AstrBot", lost=_lost(rows, triggers)
+    )
 
 
 def _row_of(trigger: Mapping[str, Any]) -> LoreRow:
@@ -154,7 +162,9 @@ def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...
         _("triggers that keep later ones from coming (block)"): len(blocking),
         _("entries with placeholders of AstrBot, which stay as they are"): len(with_placeholders),
     }
-    return tuple(_("{what}: {count:,}", description, count) for description, count in counts.items() if count)
+    return tuple(
+        _("{what}: {count:,}", description, count) for description, count in counts.items() if count
+    )
 
 
 def _number(value: Any, usual: float) -> float:

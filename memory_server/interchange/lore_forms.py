@@ -15,7 +15,13 @@ from typing import Any
 from languages import N_, _
 from memory_server.interchange import lore_astrbot
 from memory_server.interchange.incoming import list_of
-from memory_server.interchange.lore_rows import Converted, LoreRow, RowFault, expression_of_all, is_given
+from memory_server.interchange.lore_rows import (
+    Converted,
+    LoreRow,
+    RowFault,
+    expression_of_all,
+    is_given,
+)
 from memory_server.kernel.values import dataclass
 
 
@@ -44,7 +50,9 @@ def program_of(value: Any) -> str:
     return ""
 
 
-def _rows(values: Iterable[Any], row_of: Callable[[Mapping[str, Any]], LoreRow | None]) -> Converted:
+def _rows(
+    values: Iterable[Any], row_of: Callable[[Mapping[str, Any]], LoreRow | None]
+) -> Converted:
     """What `row_of` makes of each entry. An entry for which it gives None is no entry, but a heading. An id stays the
     uid of its entry as long as no other entry has it; the others are counted through."""
     rows: list[LoreRow] = []
@@ -99,7 +107,11 @@ def _novelai_book(value: Any) -> Mapping[str, Any] | None:
     if not isinstance(value, dict):
         return None
     for book in (value, value.get("lorebook"), _object(value.get("content")).get("lorebook")):
-        if isinstance(book, dict) and "lorebookVersion" in book and isinstance(book.get("entries"), list):
+        if (
+            isinstance(book, dict)
+            and "lorebookVersion" in book
+            and isinstance(book.get("entries"), list)
+        ):
             return book
     return None
 
@@ -152,7 +164,11 @@ def _novelai_key(key: str) -> str:
 
 
 def _is_agnai(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("kind") == "memory" and isinstance(value.get("entries"), list)
+    return (
+        isinstance(value, dict)
+        and value.get("kind") == "memory"
+        and isinstance(value.get("entries"), list)
+    )
 
 
 def _read_agnai(value: Any) -> Converted:
@@ -197,7 +213,11 @@ def _risu_module(value: Any) -> Mapping[str, Any] | None:
 
 
 def _is_risu_book(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("type") == "risu" and isinstance(value.get("data"), list)
+    return (
+        isinstance(value, dict)
+        and value.get("type") == "risu"
+        and isinstance(value.get("data"), list)
+    )
 
 
 def _risu_row(entry: Mapping[str, Any]) -> LoreRow | None:
@@ -227,7 +247,9 @@ def _read_risu_book(value: Any) -> Converted:
 def _read_risu_module(value: Any) -> Converted:
     module = _risu_module(value) or {}
     lost = tuple(loss for field, loss in _RISU_MODULE_LOST.items() if is_given(module.get(field)))
-    return _rows(list_of(module.get("lorebook")), _risu_row).of_book("RisuAI", _named(module.get("name")), lost)
+    return _rows(list_of(module.get("lorebook")), _risu_row).of_book(
+        "RisuAI", _named(module.get("name")), lost
+    )
 
 
 # KoboldAI
@@ -259,7 +281,9 @@ def _read_kobold(value: Any) -> Converted:
     if is_given(value.get("prompt")) or is_given(value.get("actions")):
         lost.append(_STORY)
     if is_given(value.get("memory")) or is_given(value.get("authorsnote")):
-        lost.append(_("memory and author's note of the story, which its client puts into the prompt"))
+        lost.append(
+            _("memory and author's note of the story, which its client puts into the prompt")
+        )
     return _rows(value["worldinfo"], row_of).of_book("KoboldAI", "", tuple(lost))
 
 

@@ -84,7 +84,9 @@ class Expression:
         """Whether it looks for an end of all scanned text."""
         if "m" in self.flags:
             return False
-        return self.body.startswith("^") or (self.body.endswith("$") and not self.body.endswith("\\$"))
+        return self.body.startswith("^") or (
+            self.body.endswith("$") and not self.body.endswith("\\$")
+        )
 
 
 def expressions(book: Book, defaults: Defaults = Defaults()) -> list[str]:
@@ -151,7 +153,9 @@ class KeyWriter:
             conditions.append(_FORMS["AND_ANY"].format(self._call("match_keys", primary)))
         if entry.secondary:
             conditions.append(self._condition(entry.secondary, entry.logic))
-        conditions += [self._condition(condition.keys, condition.logic) for condition in entry.conditions]
+        conditions += [
+            self._condition(condition.keys, condition.logic) for condition in entry.conditions
+        ]
         return conditions
 
     def scored_keys(self) -> ScoredKeys:
@@ -183,18 +187,26 @@ class KeyWriter:
             return self._plain(self.defaults.named(key))
         if expression.text in self.invalid:
             self.lost.append(
-                Sentence("key {key}: not a valid expression; it is looked for as plain text, as SillyTavern does", key)
+                Sentence(
+                    "key {key}: not a valid expression; it is looked for as plain text, as SillyTavern does",
+                    key,
+                )
             )
             return self._plain(self.defaults.named(key))
         if expression.is_anchored:
             self.lost.append(
-                Sentence("key {key}: ^ and $ are the ends of one message here, not of all scanned text", key)
+                Sentence(
+                    "key {key}: ^ and $ are the ends of one message here, not of all scanned text",
+                    key,
+                )
             )
         return expression.literal
 
     def _plain(self, text: str) -> str:
         entry = self.entry
-        is_exact = self.defaults.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
+        is_exact = (
+            self.defaults.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
+        )
         is_whole = self.defaults.whole_words if entry.whole_words is None else entry.whole_words
         if re.search(r"\s", text):
             is_whole = False

@@ -60,12 +60,17 @@ def read(book: Book, source: BookSource) -> Incoming:
     incoming = Incoming()
     incoming_book = _Reader(book, source, incoming).book()
     incoming.books.append(incoming_book)
-    incoming.skipped += [(_("entry {uid}", uid), _("it cannot be read: {fault}", fault)) for uid, fault in book.broken]
+    incoming.skipped += [
+        (_("entry {uid}", uid), _("it cannot be read: {fault}", fault))
+        for uid, fault in book.broken
+    ]
     if any(placement_of(entry) for entry in book.entries):
         incoming.losses.append(Loss(_(_PLACED), incoming_book.name))
     if book.unread:
         card = _("{name} ({fields})", incoming_book.name, ", ".join(book.unread))
-        incoming.losses.append(Loss(_("other fields of a card: its client puts these into the prompt"), card))
+        incoming.losses.append(
+            Loss(_("other fields of a card: its client puts these into the prompt"), card)
+        )
     all_keys = chain.from_iterable(map(keys_of, book.entries))
     if any(map(spelled_in_two_ways, all_keys)):
         incoming.losses.append(Loss(_(_SPELLINGS), incoming_book.name))
@@ -113,7 +118,9 @@ class _Reader:
 
     def _memories_of(self, entry: LoreEntry) -> Iterator[LongTermMemory]:
         title = self._defaults.named(entry.title)
-        name_in_report = _("{title} (entry {uid})", title, entry.uid) if self._titles[title] > 1 else title
+        name_in_report = (
+            _("{title} (entry {uid})", title, entry.uid) if self._titles[title] > 1 else title
+        )
         content = _without_code(self._defaults.named(entry.content))
         depth = self._depth_of(entry)
         reason = _why_not(entry, content, depth)
@@ -121,7 +128,9 @@ class _Reader:
             self._incoming.skipped.append((name_in_report, reason))
             return
         lost: list[Sentence] = []
-        writer = KeyWriter(entry, depth, defaults=self._defaults, invalid=self._source.invalid, lost=lost)
+        writer = KeyWriter(
+            entry, depth, defaults=self._defaults, invalid=self._source.invalid, lost=lost
+        )
         heading = literals.comment(f"World info entry {entry.uid}: {title}")
         trigger = f"{heading}\n{_trigger(entry, writer)}"
         rules = self._rules_of(entry, writer)
@@ -130,16 +139,22 @@ class _Reader:
         # Of the parts of one entry, only one would come if they were in a group.
         if parts is None or (len(parts) > 1 and rules.group.names):
             where = _place_to_split(content)
-            self._incoming.skipped.append((name_in_report, _("it is too long: split it at character {where:,}", where)))
+            self._incoming.skipped.append(
+                (name_in_report, _("it is too long: split it at character {where:,}", where))
+            )
             return
-        self._incoming.losses += [Loss(str(sentence), name_in_report) for sentence in dict.fromkeys(lost)]
+        self._incoming.losses += [
+            Loss(str(sentence), name_in_report) for sentence in dict.fromkeys(lost)
+        ]
         for number, part in enumerate(parts, 1):
             name = title
             uid = entry.uid
             if len(parts) > 1:
                 name = f"{title} ({number}/{len(parts)})"
                 uid = f"{entry.uid}/{number}"
-            yield self._memory(entry, name=name, uid=uid, prompt=part, trigger=trigger, rules=rules, lost=lost)
+            yield self._memory(
+                entry, name=name, uid=uid, prompt=part, trigger=trigger, rules=rules, lost=lost
+            )
 
     def _memory(
         self,
@@ -183,7 +198,9 @@ class _Reader:
         return next(depth for depth in depths if depth is not None)
 
     def _rules_of(self, entry: LoreEntry, writer: KeyWriter) -> FiringRules:
-        recursion = replace(entry.recursion, is_on=self._defaults.recursion, level=_messages(entry.recursion.level))
+        recursion = replace(
+            entry.recursion, is_on=self._defaults.recursion, level=_messages(entry.recursion.level)
+        )
         return FiringRules(
             order=min(max(-MOST_NUMBER, entry.order), MOST_NUMBER),
             group=self._group_of(entry, writer),
@@ -251,7 +268,9 @@ def _why_not(entry: LoreEntry, content: str, depth: int) -> str | None:
         return _("it is only for an outlet, into which a template of its client puts it")
     types = _generation_types(entry)
     if types and _NORMAL not in types:
-        return _("it is only for other types of generation than an answer: {types}", ", ".join(types))
+        return _(
+            "it is only for other types of generation than an answer: {types}", ", ".join(types)
+        )
     if entry.probability <= 0:
         return _("its probability is 0")
     if not entry.constant and not entry.keys and not entry.vectorized:
@@ -287,7 +306,9 @@ def _lost(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
 
 def _looks_in_descriptions(entry: LoreEntry) -> bool:
     """Whether a field such as `matchPersonaDescription` is set."""
-    places = [name for name in entry.fields if name.startswith("match") and name != "matchWholeWords"]
+    places = [
+        name for name in entry.fields if name.startswith("match") and name != "matchWholeWords"
+    ]
     return any(entry.fields[name] for name in places)
 
 
@@ -296,7 +317,11 @@ def _lost_macros(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
         yield Sentence("{macro}: stays as it is; nothing replaces it here", _kind_of(macro))
     for macro in macros.unfilled_keys(map(defaults.named, keys_of(entry))):
         name = macro.strip("{}").lower()
-        advice = f"give --{name} NAME" if name in ("char", "user") else Sentence("nothing replaces it here")
+        advice = (
+            f"give --{name} NAME"
+            if name in ("char", "user")
+            else Sentence("nothing replaces it here")
+        )
         yield Sentence("{macro} in a key: stays as it is; {advice}", _kind_of(macro), advice)
 
 

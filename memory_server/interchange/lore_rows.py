@@ -41,7 +41,9 @@ def is_given(value: Any) -> bool:
     return bool(value)
 
 
-def expression_of_all(required: Sequence[str], excluded: Sequence[str] = (), *, ignores_case: bool) -> str:
+def expression_of_all(
+    required: Sequence[str], excluded: Sequence[str] = (), *, ignores_case: bool
+) -> str:
     """A key `/expression/` for texts that hold all required parts, and not all excluded ones together."""
     looks = "".join(map(_look_ahead, required))
     if excluded:

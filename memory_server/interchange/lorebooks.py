@@ -34,7 +34,13 @@ _BOOK_NAMES = {
 """What a character book calls a field of world info; its `extensions` use snake_case for the others."""
 _CARD = (
     *("description", "personality", "scenario", "first_mes", "mes_example", "alternate_greetings"),
-    *("group_only_greetings", "system_prompt", "post_history_instructions", "creator_notes", "assets"),
+    *(
+        "group_only_greetings",
+        "system_prompt",
+        "post_history_instructions",
+        "creator_notes",
+        "assets",
+    ),
 )
 """Fields of a card that its client puts into the prompt or shows."""
 _SNAKE = re.compile(r"_([a-z])")
@@ -131,7 +137,12 @@ def book_of(value: Any) -> Book:
     if converted is None:
         return _book_of(value)
     book = _book_of({"name": converted.name, "entries": dict(enumerate(converted.rows))})
-    return replace(book, program=converted.program, lost=converted.lost, broken=(*converted.broken, *book.broken))
+    return replace(
+        book,
+        program=converted.program,
+        lost=converted.lost,
+        broken=(*converted.broken, *book.broken),
+    )
 
 
 def _book_of(value: Any) -> Book:
@@ -147,7 +158,9 @@ def _book_of(value: Any) -> Book:
             broken.append((uid, str(error)))
     if broken and not entries:
         raise NotThisFormat(
-            "cannot be used: entry {entry}: {reason}; export the lorebook again.", broken[0][0], broken[0][1]
+            "cannot be used: entry {entry}: {reason}; export the lorebook again.",
+            broken[0][0],
+            broken[0][1],
         )
     card = value if "character_book" in value else fields_of(value.get("data"))
     character = None
@@ -187,7 +200,9 @@ def _entries_of(value: Any) -> Mapping[str, Any]:
         )
     if isinstance(value, list):
         raise NotThisFormat("is a list and not a lorebook; name its format with --format.")
-    raise NotThisFormat('has no `entries`; export the lorebook from SillyTavern as JSON ({"entries": {"0": ...}}).')
+    raise NotThisFormat(
+        'has no `entries`; export the lorebook from SillyTavern as JSON ({"entries": {"0": ...}}).'
+    )
 
 
 def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,7 +259,9 @@ def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
         delay=max(_whole(row.get("delay")) or 0, decorators.after or 0),
         group=_group_of(row),
         recursion=_recursion_of(row, decorators),
-        characters=CharacterRule(_keys(character_fields.get("names")), bool(character_fields.get("isExclude"))),
+        characters=CharacterRule(
+            _keys(character_fields.get("names")), bool(character_fields.get("isExclude"))
+        ),
         character_tags=_keys(character_fields.get("tags")),
         ignores_budget=bool(row.get("ignoreBudget")),
         vectorized=bool(row.get("vectorized")),
@@ -263,7 +280,13 @@ def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
 def _logic_of(row: Mapping[str, Any]) -> str:
     number = int(row.get("selectiveLogic") or 0)
     if not 0 <= number < len(LOGICS):
-        raise ValueError(_("selectiveLogic is {number}, but only 0 to {logics} are known", number, len(LOGICS) - 1))
+        raise ValueError(
+            _(
+                "selectiveLogic is {number}, but only 0 to {logics} are known",
+                number,
+                len(LOGICS) - 1,
+            )
+        )
     return LOGICS[number]
 
 
@@ -281,7 +304,9 @@ def _probability_of(row: Mapping[str, Any]) -> float:
     return _number(probability, 100.0)
 
 
-def _conditions(row: Mapping[str, Any], logic: str, decorators: Decorators) -> tuple[KeyCondition, ...]:
+def _conditions(
+    row: Mapping[str, Any], logic: str, decorators: Decorators
+) -> tuple[KeyCondition, ...]:
     """All conditions on keys beside those of the entry itself; its secondary keys first."""
     secondary = _keys(row.get("keysecondary")) if row.get("selective", True) else ()
     excluded = (*_keys(row.get("excludedKeys")), *decorators.excluded)

@@ -42,7 +42,11 @@ def read(data: bytes) -> Incoming:
         fields: dict[str, Any] = {"kind": "domain"}
         if has_several_users and owners.get("user_id"):
             knowledge_place = f"sessions/{owners['user_id']}"
-            fields = {"kind": "", "agent_id": owners.get("agent_id"), "run_id": owners.get("run_id")}
+            fields = {
+                "kind": "",
+                "agent_id": owners.get("agent_id"),
+                "run_id": owners.get("run_id"),
+            }
         incoming.note(
             location,
             f"mem0\n{knowledge_place}\n{row.get('id')}",

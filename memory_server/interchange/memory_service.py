@@ -23,7 +23,9 @@ def read(data: bytes) -> Incoming:
     """The memories of an export. Raises NotThisFormat: there are none."""
     rows = list_of(fields_of(document(data)).get("memories"))
     if not rows:
-        raise NotThisFormat("holds no memories; write it with `scripts/sync/export_memories.py` of mcp-memory-service.")
+        raise NotThisFormat(
+            "holds no memories; write it with `scripts/sync/export_memories.py` of mcp-memory-service."
+        )
     incoming = Incoming()
     for location, row in numbered(rows, "memory"):
         content = row.get("content") if isinstance(row, dict) else None

@@ -44,7 +44,10 @@ def graph_in(value: Any) -> Mapping[str, Any] | None:
                 return graph
             case {"result": dict(wrapped)} | {"structuredContent": dict(wrapped)}:
                 value = wrapped
-            case {"content": [{"type": "text", "text": str(text)}, *_]} | [{"type": "text", "text": str(text)}, *_]:
+            case {"content": [{"type": "text", "text": str(text)}, *_]} | [
+                {"type": "text", "text": str(text)},
+                *_,
+            ]:
                 try:
                     value = json_text.loads(text.encode(errors="replace"))
                 except ValueError:
@@ -97,12 +100,19 @@ def read(data: bytes, usual: str) -> Incoming:
     relations: list[_Relation] = []
     for location, row in _rows(incoming, data):
         match row:
-            case {"type": "entity", "name": str(name), "observations": list(observations)} if name.strip():
+            case {"type": "entity", "name": str(name), "observations": list(observations)} if (
+                name.strip()
+            ):
                 kind = row.get("entityType")
                 entity = entities.setdefault(name, _Entity(kind if isinstance(kind, str) else ""))
                 texts = [str(observation).strip() for observation in observations]
                 entity.observations |= dict.fromkeys(filter(None, texts))
-            case {"type": "relation", "from": str(start), "to": str(goal), "relationType": str(kind)}:
+            case {
+                "type": "relation",
+                "from": str(start),
+                "to": str(goal),
+                "relationType": str(kind),
+            }:
                 relations.append(_Relation(location, start, kind=kind, goal=goal))
             case _:
                 incoming.skipped.append((location, _("it is neither an entity nor a relation")))
@@ -115,7 +125,9 @@ def read(data: bytes, usual: str) -> Incoming:
         if start in entities:
             entities[start].relations.append(f"{start} {relation.kind} {relation.goal}")
         else:
-            reason = _("the relation starts from {start}, which is not an entity of the file", start)
+            reason = _(
+                "the relation starts from {start}, which is not an entity of the file", start
+            )
             incoming.skipped.append((relation.location, reason))
     memories: list[ShortTermMemory] = []
     for name, entity in entities.items():
@@ -127,10 +139,14 @@ def read(data: bytes, usual: str) -> Incoming:
     return incoming
 
 
-def _memory_of(incoming: Incoming, name: str, entity: _Entity, usual: str) -> ShortTermMemory | None:
+def _memory_of(
+    incoming: Incoming, name: str, entity: _Entity, usual: str
+) -> ShortTermMemory | None:
     """The memory of an entity; None: it says nothing, or all of it is private."""
     if not entity.observations and not entity.relations:
-        incoming.skipped.append((_("entity {name}", name), _("it has no observation and no relation")))
+        incoming.skipped.append(
+            (_("entity {name}", name), _("it has no observation and no relation"))
+        )
         return None
     title = f"{name} ({entity.kind})" if entity.kind else name
     text = without_private("\n".join([title, *entity.observations, *entity.relations]))

@@ -85,7 +85,9 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
     lines = incoming.lines(data)
     _location, head = next(lines, ("", None))
     first_line = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0]
-    if not first_line.strip() or incoming.skipped:  # an empty first line is passed over, a broken one is skipped
+    if (
+        not first_line.strip() or incoming.skipped
+    ):  # an empty first line is passed over, a broken one is skipped
         head = None
     try:
         record_lines.check_first(head)
@@ -107,7 +109,10 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
         conversation_id = incoming.conversation_of(named, usual, _("conversation {named!r}", named))
         if conversation_id is not None:
             incoming.add(
-                conversation_id, short=group.short, long=group.long, last_cleanup=group.head.get("lastCleanup")
+                conversation_id,
+                short=group.short,
+                long=group.long,
+                last_cleanup=group.head.get("lastCleanup"),
             )
     if not has_ended:
         incoming.notes.append(_("the file ends too early: memories at its end may be missing"))
@@ -146,7 +151,11 @@ def _pack_memory(memory: LongTermMemory, name: str, conversation_id: str) -> Pac
     if conversation_id != DEFAULT_CONVERSATION:
         extra["conversation_id"] = conversation_id
     return PackMemory(
-        name=name, prompt=memory.prompt, trigger=memory.trigger, created_context=created_context, extra=extra
+        name=name,
+        prompt=memory.prompt,
+        trigger=memory.trigger,
+        created_context=created_context,
+        extra=extra,
     )
 
 
@@ -162,7 +171,9 @@ def read_pack(data: bytes, usual: str) -> Incoming:
     by_conversation: dict[str, list[tuple[str, Json]]] = {}
     for memory in pack:
         record = _record(memory)
-        conversation_id = incoming.conversation_of(record.pop("conversation_id", None), usual, memory.name)
+        conversation_id = incoming.conversation_of(
+            record.pop("conversation_id", None), usual, memory.name
+        )
         if conversation_id is not None:
             by_conversation.setdefault(conversation_id, []).append((memory.name, record))
     for conversation_id, rows in by_conversation.items():
@@ -186,7 +197,9 @@ def write_page(conversations: Iterable[Contents], zone: tzinfo | None = None) ->
             yield f"\n**{_moment(memory.time_ms, zone)}**{pinned}\n\n{_quoted(memory.text)}\n".encode()
         if contents.long_term:
             yield b"\n### Long-term\n"
-        for trigger in sorted(contents.long_term, key=lambda trigger: (trigger.created_ms, trigger.name)):
+        for trigger in sorted(
+            contents.long_term, key=lambda trigger: (trigger.created_ms, trigger.name)
+        ):
             heading = f"**{_line(trigger.name)}** ({_moment(trigger.created_ms, zone)})"
             yield f"\n{heading}\n\n{_quoted(trigger.prompt)}\n\n{_fenced(trigger.trigger)}\n".encode()
 

@@ -26,7 +26,9 @@ _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^# (.*)\n", re.MULTILINE)
 _FENCE = re.compile(r"^(?:`{3,}|~{3,})", re.MULTILINE)
 _POINTER = re.compile(r"^[-*] \[[^\]\n]*\]\((?P<file>[^)\n]+\.md)\).*\n?", re.MULTILINE)
-_EXPORTED = re.compile(r"^\*\*(?:[^\n]*\*\* \()?\d{4}-\d\d-\d\d \d\d:\d\d(?:\*\*[^\n]*|\))\n\n>", re.MULTILINE)
+_EXPORTED = re.compile(
+    r"^\*\*(?:[^\n]*\*\* \()?\d{4}-\d\d-\d\d \d\d:\d\d(?:\*\*[^\n]*|\))\n\n>", re.MULTILINE
+)
 """What `own.write_page` writes below `# Memories`: the time of a memory, or name and time, above a quoted text."""
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")
 _OURS = N_(
@@ -70,7 +72,9 @@ def take(
             incoming.skipped.append((path, _(_OURS)))
             continue
         text = _without_pointers(text, PurePosixPath(path).parent, files)
-        incoming.lost[_("links between pages ([[name]]), which stay text")] += len(_LINK.findall(text))
+        incoming.lost[_("links between pages ([[name]]), which stay text")] += len(
+            _LINK.findall(text)
+        )
         fields = page.fields
         note_fields = _note_fields(path, fields, changed_ms=times.get(path, 0), zone=zone)
         project = project_of(path)
@@ -88,7 +92,9 @@ def take(
             )
 
 
-def _note_fields(path: str, fields: Mapping[str, Any], *, changed_ms: int, zone: tzinfo | None) -> dict[str, Any]:
+def _note_fields(
+    path: str, fields: Mapping[str, Any], *, changed_ms: int, zone: tzinfo | None
+) -> dict[str, Any]:
     """The fields that all notes of a page have, from its front matter. `changed_ms`: when its file was changed."""
     updated_ms = milliseconds_of(fields.get("modified"), zone) or changed_ms
     return {

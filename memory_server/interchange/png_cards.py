@@ -32,8 +32,12 @@ def card_in(picture: bytes) -> bytes:
         try:
             return binascii.a2b_base64(_text(kind, rest))
         except (ValueError, zlib.error) as error:
-            raise NotThisFormat("has a damaged card ({reason}); export the character again.", error) from error
-    raise NotThisFormat("is a picture without a character card; export the character as PNG or JSON.")
+            raise NotThisFormat(
+                "has a damaged card ({reason}); export the character again.", error
+            ) from error
+    raise NotThisFormat(
+        "is a picture without a character card; export the character as PNG or JSON."
+    )
 
 
 _CHUNK_HEAD = 8
@@ -71,5 +75,7 @@ def _text(kind: bytes, rest: bytes) -> bytes:
         if not unpacking.eof and len(rest) <= MOST_BYTES:
             raise zlib.error("it is cut off")
     if len(rest) > MOST_BYTES:
-        raise NotThisFormat("has a card of more than {bytes:,} bytes; make its book smaller.", MOST_BYTES)
+        raise NotThisFormat(
+            "has a card of more than {bytes:,} bytes; make its book smaller.", MOST_BYTES
+        )
     return rest

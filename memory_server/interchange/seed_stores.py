@@ -22,7 +22,17 @@ from memory_server.kernel.private import without_private
 
 TABLES = {
     "memories": (
-        *("id", "type", "topic", "tags", "content", "examples", "reference_count", "confidence", "created_at"),
+        *(
+            "id",
+            "type",
+            "topic",
+            "tags",
+            "content",
+            "examples",
+            "reference_count",
+            "confidence",
+            "created_at",
+        ),
         *("last_accessed", "source", "deleted"),
     ),
 }
@@ -99,7 +109,9 @@ def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]
         match row:
             case {"op": "delete"}:
                 deleted = refs.pop(str(row.get("id")), None)
-                incoming.lost[_("memories that are archived or deleted there")] += deleted is not None
+                incoming.lost[_("memories that are archived or deleted there")] += (
+                    deleted is not None
+                )
             case {"entry": {"id": str(ref_id)} as entry} if ref_id:
                 refs[ref_id] = entry
             case {"id": str(ref_id), "content": _content} if ref_id and "entry" not in row:

@@ -18,7 +18,14 @@ from memory_server.conversations.model import conversation_id_of
 from memory_server.interchange import lorebooks, sillytavern_parts
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.interchange.lorebooks import Book
-from memory_server.interchange.sillytavern_parts import Card, ChatHead, Group, Part, ProfileSettings, UserSettings
+from memory_server.interchange.sillytavern_parts import (
+    Card,
+    ChatHead,
+    Group,
+    Part,
+    ProfileSettings,
+    UserSettings,
+)
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 
@@ -160,7 +167,9 @@ def _parsed(parts: Iterable[Part], files: Mapping[str, bytes]) -> _Parsed:
 def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
     homes = _Homes(parsed, usual)
     settings = parsed.settings or UserSettings()
-    chats = [PlacedChat(homes.of_chat(part), part.path, parsed.data[part.path]) for part in parsed.chats]
+    chats = [
+        PlacedChat(homes.of_chat(part), part.path, parsed.data[part.path]) for part in parsed.chats
+    ]
     worlds_on = _worlds_that_are_on(parsed, settings, homes, everywhere=everywhere)
     books: list[PlacedBook] = []
     for stem, world in parsed.worlds.items():
@@ -171,7 +180,9 @@ def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
             book = replace(world.book, is_on=_holds_only_worlds(parsed))
             books.append(replace(world, conversation_id=everywhere, book=book))
     books += _own_books(parsed, homes)
-    replaced = [card.name for card in parsed.cards.values() if card.has_book and card.world in parsed.worlds]
+    replaced = [
+        card.name for card in parsed.cards.values() if card.has_book and card.world in parsed.worlds
+    ]
     return Profile(
         books=tuple(books),
         chats=tuple(chats),

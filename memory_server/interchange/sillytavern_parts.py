@@ -146,8 +146,12 @@ def _personas(power: Mapping[str, Any], active: set[str]) -> tuple[PersonaBook, 
         fields = fields_of(description)
         world = fields.get("lorebook")
         if isinstance(world, str) and world:
-            connections = [fields_of(connection) for connection in list_of(fields.get("connections"))]
-            avatars = tuple(str(connection.get("id")) for connection in connections if connection.get("id"))
+            connections = [
+                fields_of(connection) for connection in list_of(fields.get("connections"))
+            ]
+            avatars = tuple(
+                str(connection.get("id")) for connection in connections if connection.get("id")
+            )
             books.append(PersonaBook(world, avatar in active, avatars))
     return tuple(books)
 
@@ -173,7 +177,9 @@ def card_in(data: bytes) -> Card:
     inner = fields_of(value.get("data")) or value
     extensions = fields_of(inner.get("extensions"))
     return Card(
-        name=_line(inner.get("name") or value.get("name")), world=str(extensions.get("world") or ""), card=value
+        name=_line(inner.get("name") or value.get("name")),
+        world=str(extensions.get("world") or ""),
+        card=value,
     )
 
 

@@ -80,7 +80,9 @@ class TranscriptTurn:
         return (*asked, *as_said(answers))
 
 
-def turns_of(rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None) -> Iterator[TranscriptTurn]:
+def turns_of(
+    rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None
+) -> Iterator[TranscriptTurn]:
     """The turns of these lines, also those without words of the user; `left_out` counts what is not in them."""
     turn: TranscriptTurn | None = None
     for row in rows:

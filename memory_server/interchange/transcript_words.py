@@ -11,11 +11,15 @@ from typing import Any
 from memory_server.interchange import spoken_places as places
 from nlp.once import Once
 
-_TAG = Once(lambda: re.compile(rf"<({'|'.join(map(re.escape, places.TAGS))})(?:\s[^<>\n]{{0,1000}})?>"))
+_TAG = Once(
+    lambda: re.compile(rf"<({'|'.join(map(re.escape, places.TAGS))})(?:\s[^<>\n]{{0,1000}})?>")
+)
 _ADDED_TO_WORDS = frozenset(name for name, place in places.TAGS.items() if place.whose != "agent")
 _ADDED_TO_ANSWERS = frozenset(("system-reminder", "system_reminder"))
 _INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
-_INVOKED_BY_THE_MODEL = Once(lambda: re.compile(r'^The "[^"\n]{1,200}" skill is (?:loading|running)'))
+_INVOKED_BY_THE_MODEL = Once(
+    lambda: re.compile(r'^The "[^"\n]{1,200}" skill is (?:loading|running)')
+)
 ORIGIN = ("origin", "kind")
 """Where newer lines say whose words they hold."""
 
@@ -59,7 +63,9 @@ def without_interruption(text: str) -> str:
     return _INTERRUPTED.sub("", text).strip()
 
 
-def _without_parts(text: str, tags: Collection[str], left_out: Counter[str], *, is_local: bool = False) -> str:
+def _without_parts(
+    text: str, tags: Collection[str], left_out: Counter[str], *, is_local: bool = False
+) -> str:
     """The text without the parts between `tags`; a slash command as it was typed. Linear in the length: the end of an
     unclosed tag is searched only once. `is_local`: the client ran the command by itself."""
     pieces: list[str] = []
@@ -94,7 +100,9 @@ def _typed(command: Mapping[str, str], left_out: Counter[str], *, is_local: bool
     name = command.get("command-name", "").lstrip("/")
     if not name:
         return command.get("command-args", "")
-    is_by_model = "skill-format" in command or _INVOKED_BY_THE_MODEL().match(command.get("command-message", ""))
+    is_by_model = "skill-format" in command or _INVOKED_BY_THE_MODEL().match(
+        command.get("command-message", "")
+    )
     if is_local or is_by_model or name in places.CLIENT_COMMANDS:
         left_out[places.COMMANDS] += 1
         return ""

@@ -42,7 +42,9 @@ _REFUSAL = Once(
 )
 _AFTER_REFUSAL = "\nNote: The user's next message may contain a correction or preference."
 _CLARIFICATION = "The user wants to clarify these questions."
-_CLARIFIED = Once(lambda: re.compile(r"^[ -]{0,9}(?:Answer|User notes): (.{1,10000})$", re.MULTILINE))
+_CLARIFIED = Once(
+    lambda: re.compile(r"^[ -]{0,9}(?:Answer|User notes): (.{1,10000})$", re.MULTILINE)
+)
 _ON_A_PLAN = "\nUser feedback on this plan: "
 
 State = Literal["", "open", "answered"]
@@ -132,7 +134,10 @@ def _of_user(row: Mapping[str, Any]) -> Reading:
     texts = _texts(row, content)
     words = [words_of_user(text, row, left_out) for text in texts]
     if is_result:
-        spoken = [*_dialog(row, time_ms), *_user_messages([_refusal(row, content), *words], time_ms)]
+        spoken = [
+            *_dialog(row, time_ms),
+            *_user_messages([_refusal(row, content), *words], time_ms),
+        ]
         return Reading(tuple(spoken), state="open", left_out=left_out)
     messages = _user_messages(["\n".join(filter(None, words))], time_ms)
     if any(map(was_interrupted, texts)):
@@ -268,7 +273,10 @@ def _dialog(row: Mapping[str, Any], time_ms: int | None) -> list[Message]:
     for question, answer in answers.items():
         words = without_interruption("\n".join([*_choices(answer), *_note_on(question, result)]))
         if words:
-            spoken += [Message("assistant", answer_in(str(question)), time_ms), Message("user", words, time_ms)]
+            spoken += [
+                Message("assistant", answer_in(str(question)), time_ms),
+                Message("user", words, time_ms),
+            ]
     return spoken
 
 
@@ -291,7 +299,9 @@ def _refusal(row: Mapping[str, Any], content: Any) -> str:
     if not isinstance(reason, str):
         reason = _reason_in_results(row, content)
     if reason.startswith(_CLARIFICATION):
-        answers = [answer for answer in _CLARIFIED().findall(reason) if not answer.startswith("(No answer")]
+        answers = [
+            answer for answer in _CLARIFIED().findall(reason) if not answer.startswith("(No answer")
+        ]
         return "\n".join(answers)
     return reason
 

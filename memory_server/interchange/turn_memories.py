@@ -39,7 +39,9 @@ class TurnMemories:
         is_first = True
         for turn in turns:
             if not turn.has_words:
-                self.incoming.lost[places.WITHOUT_THE_USER] += len(turn.answers) + turn.replaced_answers
+                self.incoming.lost[places.WITHOUT_THE_USER] += (
+                    len(turn.answers) + turn.replaced_answers
+                )
                 continue
             self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
             self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
@@ -82,10 +84,14 @@ class TurnMemories:
         messages = tuple(map(storable, public_messages))
         session = str(turn.first.get("sessionId") or "")
         identity = _identity(turn.id_in(session), messages)
-        memory = memory_of(self.conversation_id, messages, identity, session=session or None, folder=folder)
+        memory = memory_of(
+            self.conversation_id, messages, identity, session=session or None, folder=folder
+        )
         if not memory.time_ms:
             memory = replace(memory, time_ms=turn.prompted_ms or 0)
-        name_in_report = _("the turn that begins with `{content}`", messages[0].content[:_SHOWN_CHARS])
+        name_in_report = _(
+            "the turn that begins with `{content}`", messages[0].content[:_SHOWN_CHARS]
+        )
         if not self.incoming.fits(name_in_report, memory):
             return None
         return memory

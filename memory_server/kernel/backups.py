@@ -79,7 +79,9 @@ def backup_name(text: str) -> str:
             text,
         )
     if len(name.encode()) > MAX_NAME_BYTES:
-        raise InvalidInput("The name of the backup is too long; use at most {name} bytes.", MAX_NAME_BYTES)
+        raise InvalidInput(
+            "The name of the backup is too long; use at most {name} bytes.", MAX_NAME_BYTES
+        )
     return name
 
 
@@ -90,7 +92,9 @@ def pauses() -> Iterator[float]:
     while time.monotonic() < deadline:
         yield _PAUSE_SECONDS
     raise LockTimeout(
-        Sentence("Another process finishes, deletes or restores a backup; nothing was changed, try again.")
+        Sentence(
+            "Another process finishes, deletes or restores a backup; nothing was changed, try again."
+        )
     )
 
 

@@ -48,7 +48,9 @@ _TEXTS = frozenset(
 """Fields of JSON and columns of tables with what people said; others hold names, places and times."""
 _TEXTS_OF_ENTRIES = frozenset(("tags", "examples", "metadata"))
 """Fields that are texts too in a record with a `body`."""
-_OURS = frozenset(("role", "by", "type", "reason", "op", "kind", "space", "tier", "lacked", "origin", "keywords"))
+_OURS = frozenset(
+    ("role", "by", "type", "reason", "op", "kind", "space", "tier", "lacked", "origin", "keywords")
+)
 """Fields that hold words of this program, such as the name of a role, or words that were found in a text."""
 _ESCAPED = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
 Trace = Literal["text", "name"]
@@ -201,7 +203,9 @@ class Traces:
     unread: tuple[Path, ...] = ()
 
     def __add__(self, other: Traces) -> Traces:
-        return Traces(self.texts + other.texts, self.names + other.names, self.unread + other.unread)
+        return Traces(
+            self.texts + other.texts, self.names + other.names, self.unread + other.unread
+        )
 
 
 def said_in(record: Mapping[str, Any]) -> str:

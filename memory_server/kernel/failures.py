@@ -28,7 +28,9 @@ def failure_sentence(error: BaseException, usual_sentence: Sentence) -> Sentence
     if isinstance(error, ImportError) and error.name:
         package = error.name.partition(".")[0]
     if package in _PACKAGE_NAMES:
-        return Sentence("memory-server was updated while it ran here; restart this window. No memory is lost.")
+        return Sentence(
+            "memory-server was updated while it ran here; restart this window. No memory is lost."
+        )
     return usual_sentence
 
 
@@ -47,7 +49,9 @@ def failure_text(error: BaseException) -> str:
 def _source_line(error: BaseException) -> str:
     """The last line of our code, or of a template, that the error passed through, as `file:line`; where it passed
     through none, the line that raised it; empty if it was not raised yet."""
-    traceback_lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    traceback_lines = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
     if not traceback_lines:
         return ""
     our_lines = [(file, line) for file, line in traceback_lines if file.startswith(_PACKAGES)]

@@ -73,9 +73,12 @@ def advice_on(error: OSError) -> str:
             "locks do not work on this disk, so two programs could lose each other's writes; choose another --data-dir"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return _("it cannot be written; check its owner and permissions or choose another --data-dir")
+        return _(
+            "it cannot be written; check its owner and permissions or choose another --data-dir"
+        )
     return _(
-        "{reason}; see that it is a folder on a disk that works, or choose another --data-dir", error.strerror or error
+        "{reason}; see that it is a folder on a disk that works, or choose another --data-dir",
+        error.strerror or error,
     )
 
 

@@ -33,7 +33,9 @@ class Nearness:
     stands_out: bool = False
 
 
-def fused(worded: Sequence[K], near: Sequence[K], *, offset: int = 60, meaning: float = 1.0) -> dict[K, float]:
+def fused(
+    worded: Sequence[K], near: Sequence[K], *, offset: int = 60, meaning: float = 1.0
+) -> dict[K, float]:
     """The scores by reciprocal rank fusion: the sum of 1 / (offset + rank) in both rankings, which are best first
     (Cormack et al. 2009, where the offset is 60). `meaning`: the factor on what `near` adds."""
     scores: dict[K, float] = {}

@@ -10,7 +10,14 @@ from memory_server.kernel.values import dataclass
 
 Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
 FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")
-_FAMILY_WORDS = N_("memories"), N_("triggers"), N_("notes"), N_("sessions"), N_("layers"), N_("refs")
+_FAMILY_WORDS = (
+    N_("memories"),
+    N_("triggers"),
+    N_("notes"),
+    N_("sessions"),
+    N_("layers"),
+    N_("refs"),
+)
 """The families, for the catalogues."""
 OF_CONVERSATIONS: tuple[Family, ...] = ("memories", "triggers")
 
@@ -116,7 +123,9 @@ class Sought:
         """`ids` are those of the filter without upper case."""
         return any(_is_named(item, id_, whole=self.whole_ids) for id_ in ids)
 
-    def _meets_words(self, item: Item, word_forms: Sequence[str], seen_form: Callable[[str], str]) -> bool:
+    def _meets_words(
+        self, item: Item, word_forms: Sequence[str], seen_form: Callable[[str], str]
+    ) -> bool:
         """Whether an item meets the condition about words, whose forms `seen_form` has made."""
         searched_texts = item.said or (item.text,)
         own_form = seen_form("\n".join((item.title, *searched_texts, *item.also)))

@@ -110,7 +110,9 @@ def milliseconds(value: Any) -> int:
     try:
         if isinstance(value, str):
             time_ms = times.milliseconds(datetime.fromisoformat(value))
-            times.moment_of(time_ms)  # in its own zone a time may lie within these years, in UTC outside
+            times.moment_of(
+                time_ms
+            )  # in its own zone a time may lie within these years, in UTC outside
             return time_ms
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))

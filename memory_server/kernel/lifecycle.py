@@ -178,7 +178,9 @@ class Lifecycle(Protocol):
     async def examinations(self) -> list[Examine]:
         """Calls that each give the findings about a part of what is stored. They change nothing."""
 
-    async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
+    async def copy_to(
+        self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
+    ) -> Copied:
         """Add everything that is stored to a backup, calling `advance` after each place. `only`: the one conversation
         that is added."""
 
@@ -186,7 +188,14 @@ class Lifecycle(Protocol):
         """Raises StorageError or BackupNotFound: this engine's part of a backup cannot be used."""
 
     def restore(
-        self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
+        self,
+        backups: BackupStore,
+        name: str,
+        mode: Mode,
+        *,
+        dry_run: bool,
+        only: str | None,
+        by: str,
     ) -> AsyncIterator[RestoredPlace]:
         """Bring back this engine's part of a backup, place by place, or with `dry_run` only name the changes. The
         backup is checked before anything changes."""
@@ -215,5 +224,6 @@ def engine_of(engines: Sequence[E], change: str) -> E:
         if engine.made(change):
             return engine
     raise InvalidInput(
-        "`{change}` is not a change id; give a changeId that a tool or `memory-server history` shows.", change
+        "`{change}` is not a change id; give a changeId that a tool or `memory-server history` shows.",
+        change,
     )

@@ -35,7 +35,9 @@ def url_of(typed: str) -> str:
     is sent."""
     parts = _server_url_parts(typed.strip())
     if parts is None or not parts.hostname:
-        raise InvalidInput("`{url}` is not the URL of a server; write one such as https://home.example.", typed)
+        raise InvalidInput(
+            "`{url}` is not the URL of a server; write one such as https://home.example.", typed
+        )
     if parts.scheme == "http" and not _is_here(parts.hostname):
         raise InvalidInput(
             "{url} is not encrypted, so others could read your memories and your token; use https:// (plain http is "

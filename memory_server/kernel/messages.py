@@ -142,17 +142,24 @@ def storable(message: Message) -> Message:
     three, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
     to 9999, which dates can show, or its other fields are too deep."""
     if message.role not in ROLES:
-        raise InvalidInput("The role `{role}` is unknown; use user, assistant or system.", message.role)
+        raise InvalidInput(
+            "The role `{role}` is unknown; use user, assistant or system.", message.role
+        )
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
         raise InvalidInput(
-            "The content of a message must be text of at most {content:,} characters; split it.", MAX_CONTENT_CHARS
+            "The content of a message must be text of at most {content:,} characters; split it.",
+            MAX_CONTENT_CHARS,
         )
     time_ms = message.time_ms
     if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
-        raise InvalidInput("The timestamp {time} is not a time; give milliseconds since 1970 or leave it out.", time_ms)
+        raise InvalidInput(
+            "The timestamp {time} is not a time; give milliseconds since 1970 or leave it out.",
+            time_ms,
+        )
     if message.extra and deeper(dict(message.extra)):
         raise InvalidInput(
-            "The unknown fields of a message may be nested {deepest} levels deep; remove levels.", DEEPEST
+            "The unknown fields of a message may be nested {deepest} levels deep; remove levels.",
+            DEEPEST,
         )
     name = message.name
     if name is not None:

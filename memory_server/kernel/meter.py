@@ -113,7 +113,9 @@ class Meter:
         for name in names:
             self._counters[family][name] += 0
 
-    def gauge(self, family: str, name: str, look: Callable[[], int], *, of_all: bool = False) -> None:
+    def gauge(
+        self, family: str, name: str, look: Callable[[], int], *, of_all: bool = False
+    ) -> None:
         """A number that `look` gives when the figures are read. `of_all`: the parts of a total share what it counts."""
         self._gauges[family][name] = look
         if of_all:

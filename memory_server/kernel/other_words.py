@@ -50,7 +50,9 @@ def other_words_of(texts: Sequence[str], messages: Sequence[Message]) -> OtherWo
 def public_text(text: str) -> str:
     """The text on one line, without its private parts and without characters that nobody sees."""
     text = without_private(without_surrogates(text))
-    seen_characters = [char for char in text if char.isspace() or category(char) not in _UNSEEN_CATEGORIES]
+    seen_characters = [
+        char for char in text if char.isspace() or category(char) not in _UNSEEN_CATEGORIES
+    ]
     return " ".join("".join(seen_characters).split())
 
 
@@ -86,7 +88,9 @@ class _PrivateWords:
         self._stored_letters = _letters(stored_text)
         self._words = _words(spoken_text) - _words(stored_text)
         letters_of_words = [_letters(word) for word in self._words]
-        self._long_words = [letters for letters in letters_of_words if len(letters) >= _least_chars(letters)]
+        self._long_words = [
+            letters for letters in letters_of_words if len(letters) >= _least_chars(letters)
+        ]
 
     def are_in(self, text: str) -> bool:
         """Whether a text has such a word, also within another one, or written in another way: 138-0000, dia betes."""

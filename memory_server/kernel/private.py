@@ -137,7 +137,9 @@ def calls_forget(message: Any) -> bool:
         calls += content
     tool_calls = message.get("tool_calls")
     if isinstance(tool_calls, list):  # OpenAI
-        calls += [tool_call.get("function") for tool_call in tool_calls if isinstance(tool_call, Mapping)]
+        calls += [
+            tool_call.get("function") for tool_call in tool_calls if isinstance(tool_call, Mapping)
+        ]
     return any(isinstance(call, Mapping) and _is_forget(call.get("name")) for call in calls)
 
 
@@ -160,7 +162,10 @@ class Pause:
         """How long it lasts and what ends it, as text for people in `zone` (None: the system's)."""
         if self.until_ms is None:
             return _("paused until `memory-server resume`")
-        return _("paused until {local:%Y-%m-%d %H:%M}, or until `memory-server resume`", local(self.until_ms, zone))
+        return _(
+            "paused until {local:%Y-%m-%d %H:%M}, or until `memory-server resume`",
+            local(self.until_ms, zone),
+        )
 
 
 class Pauses(Protocol):

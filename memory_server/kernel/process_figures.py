@@ -40,7 +40,9 @@ def gauge_process(meter: Meter) -> None:
     meter.gauge("process", "threads", threading.active_count)
 
 
-def gauge_files(meter: Meter, look: Callable[[], FolderSize], now: Callable[[], float] = time.monotonic) -> None:
+def gauge_files(
+    meter: Meter, look: Callable[[], FolderSize], now: Callable[[], float] = time.monotonic
+) -> None:
     """Let the meter show the number and the bytes of files, as `look` counts them now and then."""
     sizes = _Sizes(look, now)
     # The folder of the owner has those of the tenants in it.

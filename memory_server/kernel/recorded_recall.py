@@ -179,7 +179,11 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _texts(field_value: object) -> tuple[str, ...]:
-    return tuple(value for value in field_value if isinstance(value, str)) if isinstance(field_value, list) else ()
+    return (
+        tuple(value for value in field_value if isinstance(value, str))
+        if isinstance(field_value, list)
+        else ()
+    )
 
 
 def _number(fields: Mapping[str, Any], name: str) -> float | None:

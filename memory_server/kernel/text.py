@@ -66,7 +66,10 @@ def unreadable(conversations: Mapping[str, object]) -> str:
             names.append(f"{name} ({file})")
         else:
             names.append(name)
-    return _("These conversations could not be read: {named}; `memory-server doctor` says why.", ", ".join(names))
+    return _(
+        "These conversations could not be read: {named}; `memory-server doctor` says why.",
+        ", ".join(names),
+    )
 
 
 Grade = Literal["ok", "note", "warning", "error"]

@@ -69,7 +69,9 @@ DAY_MS = 86_400_000
 def zone_named(name: str) -> ZoneInfo:
     """The IANA time zone of this name. Raises InvalidInput: there is none."""
     if not is_zone(name):
-        raise InvalidInput("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", shown(name))
+        raise InvalidInput(
+            "`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", shown(name)
+        )
     return ZoneInfo(name)
 
 
@@ -80,7 +82,11 @@ def is_zone(name: str) -> bool:
         return False
     try:
         ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # KeyError: there is none; OSError: it is a folder of zones
+    except (
+        KeyError,
+        ValueError,
+        OSError,
+    ):  # KeyError: there is none; OSError: it is a folder of zones
         return False
     return True
 

@@ -17,11 +17,15 @@ else:
     from dataclasses import fields
     from operator import attrgetter
 
-    def dataclass(*, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False) -> Callable:
+    def dataclass(
+        *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
+    ) -> Callable:
         """A decorator that makes a dataclass. What the class defines itself stays."""
 
         def make(cls: type) -> type:
-            value_class = standard_dataclass(frozen=frozen, slots=slots, kw_only=kw_only, eq=False, repr=False)(cls)
+            value_class = standard_dataclass(
+                frozen=frozen, slots=slots, kw_only=kw_only, eq=False, repr=False
+            )(cls)
             if "__repr__" not in cls.__dict__:
                 value_class.__repr__ = _shown
             if eq:
@@ -31,7 +35,9 @@ else:
         return make
 
     def _shown(self: Any) -> str:
-        shown_fields = [f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr]
+        shown_fields = [
+            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr
+        ]
         return f"{type(self).__qualname__}({', '.join(shown_fields)})"
 
     def _compare_by_fields(value_class: type, *, hashable: bool) -> None:

@@ -46,7 +46,9 @@ _PIECES: Final = re.compile(
 _SENTENCE_ENDS: Final = frozenset(".;!?\u3002")
 _RUNNING_BEFORE: Final = re.compile(r"[\s(\"\u201c\u300c]")
 _RUNNING_AFTER: Final = re.compile(r"[.,;:!?)\"\u201d\u300d]{0,3}(?:\s|$)|[\u3001\u3002]")
-_WORD_FOLLOWS: Final = re.compile(rf"\s+[`'\"\u2018-\u201f]?(?P<word>\d|{_LETTER}+|[{_HAN}\u3041-\u30ff])")
+_WORD_FOLLOWS: Final = re.compile(
+    rf"\s+[`'\"\u2018-\u201f]?(?P<word>\d|{_LETTER}+|[{_HAN}\u3041-\u30ff])"
+)
 
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _COPULAS: Final = frozenset(("is", "are", "am"))
@@ -193,7 +195,9 @@ def difference(left_text: str, right_text: str) -> str:
 
 def same_words(left_text: str, right_text: str) -> bool:
     """Whether two texts say the same and none says more."""
-    return _words_of(left_text).words == _words_of(right_text).words and not _other_numbers(left_text, right_text)
+    return _words_of(left_text).words == _words_of(right_text).words and not _other_numbers(
+        left_text, right_text
+    )
 
 
 def _other_numbers(left_text: str, right_text: str) -> str:
@@ -224,7 +228,10 @@ def _only_adds(shorter: _Words, longer: _Words) -> bool:
     while long_index < len(longer.words):
         if longer.begins_sentence(long_index):
             sentence_start = short_index if shorter.begins_sentence(short_index) else None
-        if short_index < len(shorter.words) and shorter.words[short_index] == longer.words[long_index]:
+        if (
+            short_index < len(shorter.words)
+            and shorter.words[short_index] == longer.words[long_index]
+        ):
             short_index += 1
             long_index += 1
             continue
@@ -261,7 +268,9 @@ def _pictured(first: Sequence[str], second: Sequence[str]) -> str:
     if len(first_rest) * len(second_rest) > _MOST_COMPARED:
         return _against(first_rest[:1], second_rest[:1])
     steps = SequenceMatcher(None, first_rest, second_rest, autojunk=False).get_opcodes()
-    _step, left_start, left_end, right_start, right_end = next(step for step in steps if step[0] != "equal")
+    _step, left_start, left_end, right_start, right_end = next(
+        step for step in steps if step[0] != "equal"
+    )
     return _against(first_rest[left_start:left_end], second_rest[right_start:right_end])
 
 

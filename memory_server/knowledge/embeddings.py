@@ -72,7 +72,9 @@ class TextVectors:
         self._refused: set[ScopedText] = set()
         self._making: asyncio.Task[None] | None = None
 
-    async def vectors(self, scope: Scope, texts: Sequence[str], seconds: float, spent: Spent) -> dict[str, bytes]:
+    async def vectors(
+        self, scope: Scope, texts: Sequence[str], seconds: float, spent: Spent
+    ) -> dict[str, bytes]:
         """The vectors of texts, without those that the model does not take; `spent` hears of each call.
 
         Raises:
@@ -91,7 +93,9 @@ class TextVectors:
         """Make the vectors that memories of users lack."""
         return await self._make_lacking(lambda: self.store.without_vector(MISSING_AT_ONCE))
 
-    async def _make_lacking(self, lacking: Callable[[], Awaitable[list[ScopedText]]]) -> MadeVectors:
+    async def _make_lacking(
+        self, lacking: Callable[[], Awaitable[list[ScopedText]]]
+    ) -> MadeVectors:
         if self.embeddings is None:
             return MadeVectors(0, 0, "")
         texts = (await lacking())[:MISSING_AT_ONCE]
@@ -128,15 +132,21 @@ class TextVectors:
                 if any(_size(vectors_of_scope) for vectors_of_scope in vectors.values()):
                     # The model has less time than the whole: so its failures are counted, and it is left alone.
                     model_seconds = max(0.0, deadline - time.monotonic())
-                    own_vectors = await self.vectors(scope, [text], seconds=model_seconds, spent=lambda _: None)
+                    own_vectors = await self.vectors(
+                        scope, [text], seconds=model_seconds, spent=lambda _: None
+                    )
                     query_vector = own_vectors.get(text)
                     if query_vector is None:
                         raise ModelsFailed("the model does not take this text")
                     cosines = await asyncio.to_thread(_cosines, query_vector, vectors)
         except TimeoutError:
-            raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds) from None
+            raise ModelsFailed(
+                "the vectors did not come within {seconds:g} seconds", seconds
+            ) from None
         for other_scope, texts in among.items():
-            lacking = [lacking_text for lacking_text in texts if lacking_text not in vectors[other_scope]]
+            lacking = [
+                lacking_text for lacking_text in texts if lacking_text not in vectors[other_scope]
+            ]
             self.later(other_scope, lacking[-AT_ONCE:])
         if not any(cosines.values()):
             self._cache.clear()  # another process may have made them anew
@@ -217,7 +227,9 @@ class TextVectors:
             if seconds_left <= 0:
                 raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds)
             try:
-                response = await self.embeddings.vectors([text for _, text in part], min(seconds_left, CALL_SECONDS))
+                response = await self.embeddings.vectors(
+                    [text for _, text in part], min(seconds_left, CALL_SECONDS)
+                )
             except TextRefused:
                 half = len(part) // 2
                 if half:
@@ -254,13 +266,20 @@ def _size(vectors: Mapping[str, bytes]) -> int:
     return sum(map(len, vectors.values()))
 
 
-def _cosines(vector: bytes, vectors: Mapping[Scope, Mapping[str, bytes]]) -> dict[Scope, dict[str, float]]:
+def _cosines(
+    vector: bytes, vectors: Mapping[Scope, Mapping[str, bytes]]
+) -> dict[Scope, dict[str, float]]:
     """The cosines of the vectors that are as long as `vector`."""
-    comparable = {scope: _of_length(len(vector), vectors_of_scope) for scope, vectors_of_scope in vectors.items()}
+    comparable = {
+        scope: _of_length(len(vector), vectors_of_scope)
+        for scope, vectors_of_scope in vectors.items()
+    }
     compare = _cosines_by_numpy
     if "numpy" not in sys.modules and sum(map(len, comparable.values())) < WORTH_NUMPY:
         compare = _cosines_in_python
-    return {scope: compare(vector, vectors_of_scope) for scope, vectors_of_scope in comparable.items()}
+    return {
+        scope: compare(vector, vectors_of_scope) for scope, vectors_of_scope in comparable.items()
+    }
 
 
 def _of_length(length: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -269,7 +288,10 @@ def _of_length(length: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _cosines_in_python(vector: bytes, vectors: Mapping[str, bytes]) -> dict[str, float]:
     numbers = array("f", vector)
-    return {text: sum(map(mul, numbers, array("f", stored_vector))) for text, stored_vector in vectors.items()}
+    return {
+        text: sum(map(mul, numbers, array("f", stored_vector)))
+        for text, stored_vector in vectors.items()
+    }
 
 
 def _cosines_by_numpy(vector: bytes, vectors: Mapping[str, bytes]) -> dict[str, float]:

@@ -13,7 +13,12 @@ import orjson
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
+from memory_server.kernel.messages import (
+    MAX_CONTENT_CHARS,
+    MAX_NAME_CHARS,
+    NOTHING,
+    without_surrogates,
+)
 from memory_server.kernel.nesting import DEEPEST, deeper, size
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.values import dataclass
@@ -305,7 +310,8 @@ def seq_of(text: str) -> int:
     """
     if not is_change_id(text):
         raise InvalidInput(
-            "`{text}` is not a change of knowledge; give a changeId such as k42 that a tool returned.", text
+            "`{text}` is not a change of knowledge; give a changeId such as k42 that a tool returned.",
+            text,
         )
     return int(text[1:])
 
@@ -329,7 +335,9 @@ def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -
         title=without_surrogates(entry.title).strip(),
         body=without_surrogates(entry.body),
         tags=tuple(dict.fromkeys(filter(None, tags))),
-        examples=tuple(without_surrogates(example) for example in entry.examples if example.strip()),
+        examples=tuple(
+            without_surrogates(example) for example in entry.examples if example.strip()
+        ),
         source=None if entry.source is None else without_surrogates(entry.source),
     )
     for length in _lengths(entry, place, most_chars):
@@ -373,7 +381,9 @@ def _lengths(entry: Entry, place: str, most_chars: int) -> list[_Length]:
 def _check_metadata(metadata: dict[str, Any]) -> None:
     """Raises InvalidInput: the metadata are nested too deep, or cannot be stored."""
     if deeper(metadata):
-        raise InvalidInput("The metadata may be nested {deepest} levels deep; remove levels.", DEEPEST)
+        raise InvalidInput(
+            "The metadata may be nested {deepest} levels deep; remove levels.", DEEPEST
+        )
     try:
         orjson.dumps(metadata)
     except TypeError as error:  # such as an integer of more than 64 bits, or a lone surrogate

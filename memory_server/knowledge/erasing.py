@@ -95,5 +95,7 @@ async def erase(families: Families, erasure: Erasure) -> None:
 
 def _purging(names: Collection[str], view: ScopeView) -> tuple[Sequence[Change], None]:
     """The decision to remove the entries of a layer that have these names."""
-    changes = [Purge(entry.id) for entry in view.entries(EVERYTHING) if (entry.key or entry.ref) in names]
+    changes = [
+        Purge(entry.id) for entry in view.entries(EVERYTHING) if (entry.key or entry.ref) in names
+    ]
     return changes, None

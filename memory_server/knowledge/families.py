@@ -40,7 +40,10 @@ class Families:
     def refs(self) -> Refs:
         """The refs, made at first use."""
         return Refs(
-            self.ref_options.store or self.store, self.clock, options=self.ref_options, refuse=self.options.refuse
+            self.ref_options.store or self.store,
+            self.clock,
+            options=self.ref_options,
+            refuse=self.options.refuse,
         )
 
     @cached_property
@@ -59,7 +62,9 @@ class Families:
     @cached_property
     def layers(self) -> Layers:
         """The layers, made at first use."""
-        return Layers(self.store, self.clock, options=self.layer_options, refuse=self.options.refuse)
+        return Layers(
+            self.store, self.clock, options=self.layer_options, refuse=self.options.refuse
+        )
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
         """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""
@@ -81,7 +86,11 @@ class Families:
             if layers or entries is self.store:
                 name = "/".join(filter(None, (scope.space, scope.owner)))
                 figures_by_name[name] = await entries.read(scope, lambda view: view.figures())
-        return {name: figures for name, figures in figures_by_name.items() if figures.count or figures.archived}
+        return {
+            name: figures
+            for name, figures in figures_by_name.items()
+            if figures.count or figures.archived
+        }
 
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""

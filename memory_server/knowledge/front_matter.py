@@ -122,7 +122,9 @@ def _refuse_large(front: str) -> None:
     for character in front:
         level = max(0, level + _LEVEL_CHANGES.get(character, 0))
         if level > MAX_LEVELS:
-            raise NotFields("its front matter has more than {levels} levels of brackets", MAX_LEVELS)
+            raise NotFields(
+                "its front matter has more than {levels} levels of brackets", MAX_LEVELS
+            )
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -175,7 +177,11 @@ def _written(name: str, value: Any) -> str:
     if name.endswith("_at"):
         return f"{name}: {value}\n"
     dumped: str = yaml.safe_dump(
-        {name: value}, allow_unicode=True, width=float("inf"), sort_keys=False, default_flow_style=False
+        {name: value},
+        allow_unicode=True,
+        width=float("inf"),
+        sort_keys=False,
+        default_flow_style=False,
     )
     return dumped
 

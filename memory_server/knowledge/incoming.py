@@ -64,7 +64,9 @@ class IncomingEntries:
                 erased_here = await copied_store.read(scope, self._erased_among_present)
                 erased_entries += erased_here
                 if mode == "overwrite":
-                    erased_former_entries += await copied_store.read(scope, self._erased_among_former)
+                    erased_former_entries += await copied_store.read(
+                        scope, self._erased_among_former
+                    )
                     figures = await copied_store.read(scope, lambda view: view.figures())
                     count = figures.count - len(erased_here)
                     change = None
@@ -74,7 +76,11 @@ class IncomingEntries:
                     change = taken.change
                 left_out = (left_out_text(len(erased_here)),) if erased_here else ()
                 yield RestoredPlace(
-                    KEEPS, place_of(scope), counts=MergeCounts(added=count), left_out=left_out, change_id=change
+                    KEEPS,
+                    place_of(scope),
+                    counts=MergeCounts(added=count),
+                    left_out=left_out,
+                    change_id=change,
                 )
         finally:
             await copied_store.aclose()
@@ -92,7 +98,9 @@ class IncomingEntries:
             return [Purge(entry.id) for entry in self._erased_among_present(copied)], None
 
         later = purge if purges else None
-        await self.families.store.replace_by(copy, NOTES, operation=Operation("overwrite", by), later=later)
+        await self.families.store.replace_by(
+            copy, NOTES, operation=Operation("overwrite", by), later=later
+        )
 
     def _erased_among_present(self, view: ScopeView) -> list[Entry]:
         """The entries that were erased here for good."""
@@ -102,11 +110,17 @@ class IncomingEntries:
         """The entries as they were before changes, where that was erased here for good."""
         return erasing.erased_among(view.former_entries(), self.families.store.erased)
 
-    async def _merge(self, copied_store: EntryStore, scope: Scope, *, dry_run: bool, by: str) -> Taken:
-        entries = await copied_store.read(scope, lambda view: view.entries(Filter(archived=None), order="oldest"))
+    async def _merge(
+        self, copied_store: EntryStore, scope: Scope, *, dry_run: bool, by: str
+    ) -> Taken:
+        entries = await copied_store.read(
+            scope, lambda view: view.entries(Filter(archived=None), order="oldest")
+        )
         return await self._store(self.families.store, scope, entries, dry_run=dry_run, by=by)
 
-    async def _store(self, store: Entries, scope: Scope, entries: Sequence[Entry], *, dry_run: bool, by: str) -> Taken:
+    async def _store(
+        self, store: Entries, scope: Scope, entries: Sequence[Entry], *, dry_run: bool, by: str
+    ) -> Taken:
         """Store entries in a scope, as one change; of two of the same ref or key, the newer one wins."""
         if scope.space == "refs":
             entries = [self.families.refs.with_summary(entry) for entry in entries]
@@ -130,7 +144,9 @@ class IncomingEntries:
         committed = await store.commit(scope, decide, Operation("restore", by))
         return Taken(committed.result, committed.change_id)
 
-    async def take(self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import") -> RestoredPlace:
+    async def take(
+        self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import"
+    ) -> RestoredPlace:
         """Bring in entries for a place, as `restore` does, as one change; what cannot be of this place is left out."""
         space, _slash, owner = place.partition("/")
         scope = Scope(SPACES[space], owner)
@@ -141,11 +157,17 @@ class IncomingEntries:
         taken = Taken(MergeCounts())
         if addressed.entries:
             if owner in layers:
-                taken = await self._store(layers[owner], LAYER, addressed.entries, dry_run=dry_run, by=by)
+                taken = await self._store(
+                    layers[owner], LAYER, addressed.entries, dry_run=dry_run, by=by
+                )
             else:
-                taken = await self._store(self.families.store, scope, addressed.entries, dry_run=dry_run, by=by)
+                taken = await self._store(
+                    self.families.store, scope, addressed.entries, dry_run=dry_run, by=by
+                )
             self.families.notes.changed()
-        return RestoredPlace(KEEPS, place, counts=taken.counts, left_out=addressed.left_out, change_id=taken.change)
+        return RestoredPlace(
+            KEEPS, place, counts=taken.counts, left_out=addressed.left_out, change_id=taken.change
+        )
 
 
 def _addressed(scope: Scope, entries: Sequence[Entry], layers: dict[str, Entries]) -> _Addressed:

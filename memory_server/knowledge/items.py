@@ -16,8 +16,18 @@ from memory_server.knowledge.notes.pages import KINDS
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.sessions.ids import checked_id
 
-FAMILY_OF_SPACE: dict[str, Family] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
-SPACES: dict[str, Space] = {"notes": "notes", "sessions": "sessions", "layers": "layers", "refs": "refs"}
+FAMILY_OF_SPACE: dict[str, Family] = {
+    "notes": "notes",
+    "sessions": "sessions",
+    "layers": "layers",
+    "refs": "refs",
+}
+SPACES: dict[str, Space] = {
+    "notes": "notes",
+    "sessions": "sessions",
+    "layers": "layers",
+    "refs": "refs",
+}
 
 
 def place_of(scope: Scope) -> str:
@@ -66,7 +76,9 @@ def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
         key = usable_key(entry.key or "")
         return replace(entry, ref="", key=key, title=key)
     if not (_holds_such(scope, entry) and entry.ref):
-        raise InvalidInput("{place} holds no such entries here, or it has no `ref`", place_of(scope))
+        raise InvalidInput(
+            "{place} holds no such entries here, or it has no `ref`", place_of(scope)
+        )
     return entry
 
 
@@ -81,7 +93,9 @@ def _holds_such(scope: Scope, entry: Entry) -> bool:
     return False
 
 
-def past_of(scope: Scope, operation: Operation, texts: Mapping[object, str], most_steps: int | None) -> PastChange:
+def past_of(
+    scope: Scope, operation: Operation, texts: Mapping[object, str], most_steps: int | None
+) -> PastChange:
     """An operation as a change of the history, with at most so many of its steps. `texts`: how entries begin, by id."""
     entry_ids = operation.entries or operation.detail.get("keys") or (None,)
     shown_ids = entry_ids[:most_steps]
@@ -95,7 +109,9 @@ def past_of(scope: Scope, operation: Operation, texts: Mapping[object, str], mos
     )
 
 
-def _step_of(operation: Operation, entry_id: object | None, texts: Mapping[object, str]) -> HistoryStep:
+def _step_of(
+    operation: Operation, entry_id: object | None, texts: Mapping[object, str]
+) -> HistoryStep:
     text = texts.get(entry_id)
     if entry_id is None:
         return HistoryStep(operation.op, None, text)

@@ -110,7 +110,10 @@ class Layer:
             present = view.keyed("", "", key)
             if present is None:
                 due = _least_used(view, self.options.max_entries - 1, last_used)
-                return [replace(new, created_ms=now_ms, updated_ms=now_ms), *to_archive(due, now_ms)], True
+                return [
+                    replace(new, created_ms=now_ms, updated_ms=now_ms),
+                    *to_archive(due, now_ms),
+                ], True
             tags_after = present.tags if new_tags is None else new.tags
             if (present.body, present.tags) == (new.body, tags_after):
                 return [present], False  # its file stays as it is, which git sees
@@ -122,16 +125,27 @@ class Layer:
         return committed
 
     async def retrieve(
-        self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False, reinforce: bool = True
+        self,
+        query: str,
+        *,
+        tags: Sequence[str] = (),
+        limit: int = 10,
+        archive: bool = False,
+        reinforce: bool = True,
     ) -> Hits:
         """The entries that hold words of the query, best first, then those that hold it as a part of a word, and how
         many there are. They count as used now, unless `reinforce` is False. Raises InvalidInput: the query is empty."""
         query = without_surrogates(query).strip()
         if not query:
-            raise InvalidInput("The query is empty; give words, or list all entries with {tool}.", self._tool("list"))
+            raise InvalidInput(
+                "The query is empty; give words, or list all entries with {tool}.",
+                self._tool("list"),
+            )
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         words = Query(query, where, limit=limit, least_share=self.options.least_share)
-        matches = await self.folder.read(LAYER, lambda view: _with_parts(view.search(words), view, words))
+        matches = await self.folder.read(
+            LAYER, lambda view: _with_parts(view.search(words), view, words)
+        )
         if reinforce and not archive:
             await self._note_use([hit.entry.key or "" for hit in matches.hits])
         return replace(matches, hits=tuple(by_relevance(matches.hits)))
@@ -178,7 +192,9 @@ class Layer:
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
         MemoryNotFound: as in `get`."""
-        refuse_worker(caller, self.options.role, patterns=self.options.roles, action=_("deletes entries"))
+        refuse_worker(
+            caller, self.options.role, patterns=self.options.roles, action=_("deletes entries")
+        )
         key = usable_key(key)
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], Entry]:
@@ -191,19 +207,27 @@ class Layer:
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Bring back the entry of this key that was archived last; it counts as used now. Raises InvalidInput: the
         caller is a worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
-        refuse_worker(caller, self.options.role, patterns=self.options.roles, action=_("restores entries"))
+        refuse_worker(
+            caller, self.options.role, patterns=self.options.roles, action=_("restores entries")
+        )
         key = usable_key(key)
         now_ms = self._now_ms()
         last_used = await self._last_used()
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             if view.keyed("", "", key) is not None:
-                raise InvalidInput("An entry `{key}` is there already; delete or rename it first.", shown(key))
+                raise InvalidInput(
+                    "An entry `{key}` is there already; delete or rename it first.", shown(key)
+                )
             archived_entries = view.entries(Filter(archived=True), order="removed")
             entry = next((entry for entry in archived_entries if entry.key == key), None)
             if entry is None:
-                advice = _close(key, archived_entries) or _("{tool} shows all keys.", self._tool("list_archive"))
-                raise MemoryNotFound("There is no `{key}` in the archive; {said}", shown(key), advice)
+                advice = _close(key, archived_entries) or _(
+                    "{tool} shows all keys.", self._tool("list_archive")
+                )
+                raise MemoryNotFound(
+                    "There is no `{key}` in the archive; {said}", shown(key), advice
+                )
             due = _least_used(view, self.options.max_entries - 1, last_used)
             return [live(entry), *to_archive(due, now_ms)], None
 
@@ -238,7 +262,9 @@ class Layer:
             "unreadable": dict(unreadable) or None,
         }
 
-    async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
+    async def clean_up(
+        self, *, dry_run: bool = False, by: str = "cleanup"
+    ) -> list[tuple[Entry, Reason]]:
         """Archive the entries that were not used for `ttl_days`, and those above the limit, used longest ago first;
         with `dry_run` only return them."""
         entries, _total = await self.page()
@@ -293,7 +319,9 @@ class Layer:
         if any(archived.key == key for archived in view.entries(Filter(archived=True))):
             advice = _("it is in the archive, and {tool} brings it back.", self._tool("restore"))
         else:
-            advice = _close(key, view.entries(Filter())) or _("{tool} shows all keys.", self._tool("list"))
+            advice = _close(key, view.entries(Filter())) or _(
+                "{tool} shows all keys.", self._tool("list")
+            )
         raise MemoryNotFound("There is no entry `{key}`; {said}", shown(key), advice)
 
     def _tool(self, action: str) -> str:
@@ -317,12 +345,19 @@ class Layers:
         """A layer, opened at first use. Raises InvalidInput: no project, or no home folder, is known."""
         folders = self.options.folders
         if name not in folders and name == "project":
-            raise InvalidInput("No project is known here; start the server in one or set layers.project_dir.")
+            raise InvalidInput(
+                "No project is known here; start the server in one or set layers.project_dir."
+            )
         if name not in folders:
             raise InvalidInput("No home folder is known here; set HOME for the server.")
         if name not in self._made:
             self._made[name] = Layer(
-                name, folders[name](), uses=self.uses, clock=self.clock, options=self.options, refuse=self.refuse
+                name,
+                folders[name](),
+                uses=self.uses,
+                clock=self.clock,
+                options=self.options,
+                refuse=self.refuse,
             )
         return self._made[name]
 
@@ -336,12 +371,17 @@ class Layers:
         known, or a global entry has the key. MemoryNotFound: there is no such entry."""
         project = self["project"]
         everywhere = self["global"]
-        refuse_worker(None, project.options.role, patterns=project.options.roles, action=_("moves entries"))
+        refuse_worker(
+            None, project.options.role, patterns=project.options.roles, action=_("moves entries")
+        )
         entry = await project.get(key)
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             if view.keyed("", "", entry.key or "") is not None:
-                raise InvalidInput("A global entry `{key}` is in the way; delete or rename one of the two.", shown(key))
+                raise InvalidInput(
+                    "A global entry `{key}` is in the way; delete or rename one of the two.",
+                    shown(key),
+                )
             return [replace(entry, id=0, ref="", version=0)], None
 
         committed = await everywhere.folder.commit(LAYER, decide, Operation("promote", by))
@@ -363,7 +403,11 @@ def _with_parts(matches: Hits, view: ScopeView, query: Query) -> Hits:
     further_ids = [entry_id for entry_id in holding_ids if entry_id not in matched_ids]
     room = query.limit - len(matched_ids)
     entries = [view.get(id=entry_id) for entry_id in further_ids[:room]]
-    hits = [Hit(entry, query.least_share, matched=NOTHING, scope=LAYER) for entry in entries if entry is not None]
+    hits = [
+        Hit(entry, query.least_share, matched=NOTHING, scope=LAYER)
+        for entry in entries
+        if entry is not None
+    ]
     return replace(matches, hits=(*matches.hits, *hits), total=matches.total + len(further_ids))
 
 
@@ -373,9 +417,15 @@ def usable_key(key: str) -> str:
     if not key:
         raise InvalidInput("The key is empty; give a name such as `api-auth-decision`.")
     if len(key) > MAX_KEY_CHARS:
-        raise InvalidInput("The key has {number} characters; shorten it to at most {most}.", len(key), MAX_KEY_CHARS)
+        raise InvalidInput(
+            "The key has {number} characters; shorten it to at most {most}.",
+            len(key),
+            MAX_KEY_CHARS,
+        )
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in key):
-        raise InvalidInput("The key has a line break or another control character; write it on one line.")
+        raise InvalidInput(
+            "The key has a line break or another control character; write it on one line."
+        )
     return key
 
 
@@ -383,7 +433,9 @@ def _last_use_of(entry: Entry, last_used: Mapping[str, int]) -> int:
     return max(entry.updated_ms, last_used.get(entry.key or "", 0))
 
 
-def _least_used(view: ScopeView, most: int, last_used: Mapping[str, int]) -> list[tuple[Entry, Reason]]:
+def _least_used(
+    view: ScopeView, most: int, last_used: Mapping[str, int]
+) -> list[tuple[Entry, Reason]]:
     """The live entries above `most`, used longest ago first."""
     above = view.count(Filter()) - most
     if above <= 0:
@@ -399,4 +451,6 @@ def _close(key: str, entries: Sequence[Entry]) -> str:
     close_keys = difflib.get_close_matches(key, keys, n=3)
     if not close_keys:
         return ""
-    return _("did you mean {near}?", " or ".join(f"`{shown(close_key)}`" for close_key in close_keys))
+    return _(
+        "did you mean {near}?", " or ".join(f"`{shown(close_key)}`" for close_key in close_keys)
+    )

@@ -46,7 +46,14 @@ from memory_server.knowledge.items import FAMILY_OF_SPACE, item_of, past_of, pla
 from memory_server.knowledge.layers import Layer
 from memory_server.knowledge.notes.settling import NOTES
 from memory_server.knowledge.options import NAMESPACES
-from memory_server.knowledge.policies import as_later, expired, over_limit, taking_back, to_archive, to_purge
+from memory_server.knowledge.policies import (
+    as_later,
+    expired,
+    over_limit,
+    taking_back,
+    to_archive,
+    to_purge,
+)
 from memory_server.knowledge.ports import REPLACED, Entries, ScopeView
 
 log = logging.getLogger(__name__)
@@ -107,7 +114,9 @@ class KnowledgeLifecycle:
         """Archive the live entries of a scope whose items have these names; these entries."""
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
-            entries = [entry for entry in view.entries(Filter()) if item_of(scope, entry).id in names]
+            entries = [
+                entry for entry in view.entries(Filter()) if item_of(scope, entry).id in names
+            ]
             return to_archive([(entry, "deleted") for entry in entries], now_ms), entries
 
         committed = await store.commit(scope, decide, Operation("forget", by))
@@ -124,10 +133,13 @@ class KnowledgeLifecycle:
         layer = self._layer(scope)
         if operation.op != "forget":
             raise InvalidInput(
-                "{change} brought back files of a layer; run `memory-server forget` to forget them again.", change
+                "{change} brought back files of a layer; run `memory-server forget` to forget them again.",
+                change,
             )
         if operation.detail.get("folder") != str(layer.folder.place):
-            raise InvalidInput("{change} was made in another folder; run undo in that project.", change)
+            raise InvalidInput(
+                "{change} was made in another folder; run undo in that project.", change
+            )
         keys = operation.detail["keys"]
         restored = [await layer.restore(key, by=by) for key in keys]
         undo = Operation("undo", by, detail={"change": change, "keys": keys})
@@ -160,11 +172,16 @@ class KnowledgeLifecycle:
         seq = None if before is None else await self._seq_of(before)
         while len(changes) < limit:
             page = await self._store.operations(before=seq, limit=limit)
-            meant = [(scope, operation) for scope, operation in page if place in (None, place_of(scope))]
+            meant = [
+                (scope, operation) for scope, operation in page if place in (None, place_of(scope))
+            ]
             texts: Mapping[object, str] = {}
             if not changes:
                 texts = await self._beginnings(meant)
-            changes += [past_of(scope, operation, texts=texts, most_steps=most_steps) for scope, operation in meant]
+            changes += [
+                past_of(scope, operation, texts=texts, most_steps=most_steps)
+                for scope, operation in meant
+            ]
             if place is None or len(page) < limit:
                 break
             _scope, last_operation = page[-1]
@@ -211,7 +228,8 @@ class KnowledgeLifecycle:
         committed = await self._store.commit(scope, decide, undo)
         self._families.notes.changed()
         steps = [
-            HistoryStep(N_("knowledge"), entry.ref, beginning(entry.title or entry.body)) for entry in committed.entries
+            HistoryStep(N_("knowledge"), entry.ref, beginning(entry.title or entry.body))
+            for entry in committed.entries
         ]
         return Undone(committed.change_id or change, tuple(steps))
 
@@ -221,10 +239,13 @@ class KnowledgeLifecycle:
         records. Raises InvalidInput: the copy is not kept any more."""
         if not await self._store.has_copy(former_copy):
             raise InvalidInput(
-                "{change} is too long ago: what was there before it is not kept any more.", change_id(seq)
+                "{change} is too long ago: what was there before it is not kept any more.",
+                change_id(seq),
             )
 
-        def changes_after_it(present: ScopeView, former: ScopeView) -> tuple[Sequence[Change], None]:
+        def changes_after_it(
+            present: ScopeView, former: ScopeView
+        ) -> tuple[Sequence[Change], None]:
             return as_later(present, former, since=seq, now_ms=self._clock()), None
 
         undo_seq, _replaced_copy = await self._store.replace_by(
@@ -239,25 +260,36 @@ class KnowledgeLifecycle:
         newest = await self._store.operations(before=seq + 1, limit=1)
         seqs = [operation.seq for _scope, operation in newest]
         if seqs != [seq]:
-            raise InvalidInput("There is no change {change}; `memory-server history` lists all changes.", change)
+            raise InvalidInput(
+                "There is no change {change}; `memory-server history` lists all changes.", change
+            )
         return seq
 
     async def clean_up(
-        self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup", seen_from_ms: int | None = None
+        self,
+        place: str | None = None,
+        *,
+        dry_run: bool = False,
+        by: str = "cleanup",
+        seen_from_ms: int | None = None,
     ) -> AsyncIterator[Cleaned]:
         """As `Lifecycle.clean_up`, and delete for good what is kept no longer, as seen from `seen_from_ms`. The present
         is at most a day after the last operation, also for `seen_from_ms` None: so a clock that is years ahead, or a
         long leave, archives nothing before the next write."""
         layer_places = [f"layers/{layer.name}" for layer in self._families.layers.known]
         if place not in (None, *await self.places(), *layer_places):
-            raise InvalidInput("There is no place {place}; `memory-server where` shows what holds entries.", place)
+            raise InvalidInput(
+                "There is no place {place}; `memory-server where` shows what holds entries.", place
+            )
         now_ms = await self._present_ms()
         if seen_from_ms is None:
             seen_from_ms = now_ms
         kept_from_ms = seen_from_ms - self._options.keep_ms
         for scope in await self._store.scopes():
             if place in (None, place_of(scope)):
-                due = await self._clean_up(scope, now_ms, kept_from_ms=kept_from_ms, by=by, dry_run=dry_run)
+                due = await self._clean_up(
+                    scope, now_ms, kept_from_ms=kept_from_ms, by=by, dry_run=dry_run
+                )
                 yield _cleaned(place_of(scope), due)
         if self._families.layer_options.tidy or by == "cleanup":
             for layer in self._families.layers.known:
@@ -269,20 +301,26 @@ class KnowledgeLifecycle:
         await self._families.refs.summarize(by=by)
         if place is None:
             audit_ms = round(self._options.audit_days * DAY_MS)
-            await self._store.tidy(texts_before_ms=kept_from_ms, operations_before_ms=seen_from_ms - audit_ms)
+            await self._store.tidy(
+                texts_before_ms=kept_from_ms, operations_before_ms=seen_from_ms - audit_ms
+            )
 
     async def _present_ms(self) -> int:
         """The present, but at most a day after the last operation that was no clean-up."""
         operations = [operation for _scope, operation in await self._store.operations()]
         if not operations:
             return self._clock()
-        last = next((operation for operation in operations if operation.op != "cleanup"), operations[-1])
+        last = next(
+            (operation for operation in operations if operation.op != "cleanup"), operations[-1]
+        )
         return min(self._clock(), last.at_ms + DAY_MS)
 
     async def _clean_up(
         self, scope: Scope, now_ms: int, kept_from_ms: int, by: str, *, dry_run: bool
     ) -> list[tuple[Entry, Reason]]:
-        bounds = {Scope("refs", name): self._families.ref_options.bounds(name) for name in NAMESPACES}
+        bounds = {
+            Scope("refs", name): self._families.ref_options.bounds(name) for name in NAMESPACES
+        }
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             due = expired(view, now_ms)
@@ -306,9 +344,14 @@ class KnowledgeLifecycle:
 
     async def examinations(self) -> list[Examine]:
         """The examinations of the store, and of the files of each layer."""
-        return [self._store.examine, *(layer.folder.examine for layer in self._families.layers.known)]
+        return [
+            self._store.examine,
+            *(layer.folder.examine for layer in self._families.layers.known),
+        ]
 
-    async def copy_to(self, backup: BackupWriter, only: str | None, advance: Callable[[], None]) -> Copied:
+    async def copy_to(
+        self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
+    ) -> Copied:
         if only is not None:
             return Copied()
         try:
@@ -336,11 +379,21 @@ class KnowledgeLifecycle:
         errors = [finding.what for finding in findings if finding.grade == "error"]
         if errors:
             raise StorageError(
-                Sentence("The knowledge of the backup {name} cannot be used: {reason}", name, errors[0]), copy
+                Sentence(
+                    "The knowledge of the backup {name} cannot be used: {reason}", name, errors[0]
+                ),
+                copy,
             )
 
     async def restore(
-        self, backups: BackupStore, name: str, mode: Mode, *, dry_run: bool, only: str | None, by: str
+        self,
+        backups: BackupStore,
+        name: str,
+        mode: Mode,
+        *,
+        dry_run: bool,
+        only: str | None,
+        by: str,
     ) -> AsyncIterator[RestoredPlace]:
         """As `Lifecycle.restore`, from the copy of the store that is beside a backup."""
         copy = backups.knowledge_of(name)
@@ -355,11 +408,15 @@ class KnowledgeLifecycle:
         async for restored in self._incoming.bring(copy, mode, dry_run=dry_run, by=by):
             yield restored
 
-    async def take(self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import") -> RestoredPlace:
+    async def take(
+        self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import"
+    ) -> RestoredPlace:
         """As `IncomingEntries.take`."""
         return await self._incoming.take(place, entries, dry_run=dry_run, by=by)
 
-    async def live(self, family: Family | None = None, where: Filter = LIVE) -> list[tuple[str, Entry]]:
+    async def live(
+        self, family: Family | None = None, where: Filter = LIVE
+    ) -> list[tuple[str, Entry]]:
         """The live entries that meet `where`, each with its place, those made first coming first."""
         placed: list[tuple[str, Entry]] = []
         for scope, store in await self._families.places():

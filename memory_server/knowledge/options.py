@@ -95,7 +95,9 @@ class LayerSettings:
     environment counts."""
     role: Role = "owner"
     """Rights of this server: a worker deletes and restores nothing."""
-    roles: Annotated[Mapping[str, Role], Checked(_from_json, first=True)] = field(default_factory=PATTERNS.copy)
+    roles: Annotated[Mapping[str, Role], Checked(_from_json, first=True)] = field(
+        default_factory=PATTERNS.copy
+    )
     """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is not an
     authentication."""
 
@@ -141,7 +143,9 @@ class RefSettings:
     def bounds(self, namespace: Namespace) -> Bounds:
         """The bounds of a namespace."""
         if namespace == "short-term":
-            return Bounds(self.short_term_days, self.short_term_entries, self.short_term_content_chars)
+            return Bounds(
+                self.short_term_days, self.short_term_entries, self.short_term_content_chars
+            )
         return Bounds(self.long_term_days, self.long_term_entries, self.long_term_content_chars)
 
 

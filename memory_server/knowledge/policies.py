@@ -15,7 +15,16 @@ from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Entry, Filter, Former, Purge, Reason, archived, change_id, changed_by_json
+from memory_server.knowledge.entry import (
+    Entry,
+    Filter,
+    Former,
+    Purge,
+    Reason,
+    archived,
+    change_id,
+    changed_by_json,
+)
 from memory_server.knowledge.notes.pages import Kind
 from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
 from memory_server.knowledge.ports import ScopeView
@@ -64,7 +73,9 @@ def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PAT
     return server
 
 
-def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role], action: str) -> None:
+def refuse_worker(
+    caller: str | None, server: Role, patterns: Mapping[str, Role], action: str
+) -> None:
     """Refuse an action, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
     worker."""
     if role_of(caller, server, patterns) != "worker":
@@ -81,7 +92,9 @@ def expired(view: ScopeView, now_ms: int) -> list[tuple[Entry, Reason]]:
     return [(entry, "expired") for entry in expired_entries]
 
 
-def over_limit(view: ScopeView, most: int, coming: int = 0, now_ms: int | None = None) -> list[tuple[Entry, Reason]]:
+def over_limit(
+    view: ScopeView, most: int, coming: int = 0, now_ms: int | None = None
+) -> list[tuple[Entry, Reason]]:
     """The oldest live entries above `most`, when `coming` more are stored. `now_ms`: those that are over do not
     count."""
     where = Filter(unexpired_at_ms=now_ms)
@@ -115,7 +128,9 @@ def as_later(present: ScopeView, earlier: ScopeView, *, since: int, now_ms: int)
         if ours is not None and ours.archived_ms is None:
             removals.append(archived(ours, "deleted", now_ms))
     stored = []
-    for theirs in sorted(changed, key=lambda entry: entry.archived_ms is None):  # first what makes its key free
+    for theirs in sorted(
+        changed, key=lambda entry: entry.archived_ms is None
+    ):  # first what makes its key free
         ours = _counterpart(earlier, theirs, changed_refs)
         if ours is None:
             stored.append(replace(theirs, id=0))
@@ -154,7 +169,8 @@ def taking_back(view: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
         _refuse_changed_since(view, entry, former=former, seq=seq)
         if former.before == {}:
             raise InvalidInput(
-                "{change} is too long ago: what was there before it is not kept any more.", change_id(seq)
+                "{change} is too long ago: what was there before it is not kept any more.",
+                change_id(seq),
             )
         if former.before is None:
             changes.append(archived(entry, "undone", now_ms))
@@ -198,7 +214,9 @@ def arriving(view: ScopeView, theirs: Entry) -> Entry | Literal["unchanged", "ne
         ours = view.keyed(theirs.kind, theirs.project, theirs.key) or ours
     if ours is None:
         return replace(theirs, id=0)
-    comes_back = ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
+    comes_back = (
+        ours.archived_ms is not None and theirs.archived_ms is None and ours.reason != "merged"
+    )
     lacks_summary = bool(theirs.title) and not ours.title
     if ours.updated_ms < theirs.updated_ms or comes_back or lacks_summary:
         return replace(theirs, id=ours.id, ref=ours.ref)

@@ -50,7 +50,9 @@ class ScopeView(Protocol):
     def ids(self, where: Filter) -> list[int]: ...
     def count(self, where: Filter) -> int: ...
     def figures(self, where: Filter = EVERYTHING) -> Figures: ...
-    def counted(self, by: Literal["agent_id", "run_id", "project"], where: Filter) -> dict[str, int]:
+    def counted(
+        self, by: Literal["agent_id", "run_id", "project"], where: Filter
+    ) -> dict[str, int]:
         """How many entries each agent, run or project has; without those that have none."""
         ...
 
@@ -252,7 +254,9 @@ class EntryStore(Entries, ModelLedger, Protocol):
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
 
-    async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+    async def log_operation(
+        self, scope: Scope, operation: Operation, *, passing: bool = False
+    ) -> int:
         """Note an operation that changed no entry, such as a search or a refusal; its number, 0 where nothing may be
         written. `passing`: it waits for other writers for a second at most."""
         ...

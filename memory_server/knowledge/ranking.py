@@ -50,7 +50,10 @@ def why_of(hit: Hit, title: str = "") -> str:
     if not reasons and not hit.by_other_words:
         reasons.append(_("its text holds the query as it is"))
     other_words = _words_by_fields(hit.other_matched, names)
-    reasons += [_("{words} (given by the caller) in {where}", group.words, group.fields) for group in other_words]
+    reasons += [
+        _("{words} (given by the caller) in {where}", group.words, group.fields)
+        for group in other_words
+    ]
     return listed("; ", reasons)
 
 
@@ -62,7 +65,9 @@ class _MatchedWords:
     fields: str
 
 
-def _words_by_fields(matched: Mapping[str, Sequence[str]], names: Mapping[str, str]) -> list[_MatchedWords]:
+def _words_by_fields(
+    matched: Mapping[str, Sequence[str]], names: Mapping[str, str]
+) -> list[_MatchedWords]:
     """Matched words that are in the same fields, and what these fields are called."""
     fields_of_word: dict[str, list[str]] = {}
     for field, words in matched.items():
@@ -71,7 +76,10 @@ def _words_by_fields(matched: Mapping[str, Sequence[str]], names: Mapping[str, s
     words_of_fields: dict[tuple[str, ...], list[str]] = {}
     for word, fields in fields_of_word.items():
         words_of_fields.setdefault(tuple(fields), []).append(word)
-    return [_MatchedWords(", ".join(words), listed(" and ", fields)) for fields, words in words_of_fields.items()]
+    return [
+        _MatchedWords(", ".join(words), listed(" and ", fields))
+        for fields, words in words_of_fields.items()
+    ]
 
 
 def joined(words: Sequence[str]) -> list[str]:
@@ -129,7 +137,12 @@ RECENCY_PER_HOUR = 0.001
 
 
 def reference_parts(
-    share: Share, terms: int, now_ms: int, *, first_other: int | None = None, others_factor: float = 0.0
+    share: Share,
+    terms: int,
+    now_ms: int,
+    *,
+    first_other: int | None = None,
+    others_factor: float = 0.0,
 ) -> dict[str, float]:
     """The parts of a reference's score, for a query of `terms` terms; the score is their sum, at most 1. The bits of
     other words begin with `first_other`: n of them in a field count `others_factor` · n/(n + 1) of it."""

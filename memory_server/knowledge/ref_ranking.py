@@ -69,7 +69,11 @@ class RefScoring:
 
     def _parts(self, share: Share, others_factor: float) -> dict[str, float]:
         return reference_parts(
-            share, self.counted, self.now_ms, first_other=self.first_other, others_factor=others_factor
+            share,
+            self.counted,
+            self.now_ms,
+            first_other=self.first_other,
+            others_factor=others_factor,
         )
 
 
@@ -91,7 +95,9 @@ def _order(ref: ScoredRef) -> tuple[float, int, int]:
     return -ref.score, -ref.share.created_ms, -ref.share.id
 
 
-def words_held(share: Share, terms: Sequence[IndexTerm], first: int = 0) -> dict[str, tuple[str, ...]]:
+def words_held(
+    share: Share, terms: Sequence[IndexTerm], first: int = 0
+) -> dict[str, tuple[str, ...]]:
     """The words of these terms that each field holds; `first`: the bit of the first term."""
     bits_by_field = {"title": share.title, "tags": share.tags, "body": share.body}
     words_by_field: dict[str, tuple[str, ...]] = {}

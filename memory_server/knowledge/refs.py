@@ -17,7 +17,18 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Archive, Change, Entry, Filter, Hit, Hits, Operation, Query, Share, usable
+from memory_server.knowledge.entry import (
+    Archive,
+    Change,
+    Entry,
+    Filter,
+    Hit,
+    Hits,
+    Operation,
+    Query,
+    Share,
+    usable,
+)
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryStore, ScopeView
@@ -75,7 +86,8 @@ class Refs:
         bounds = self.options.bounds(_checked(namespace))
         if importance is not None and not 0 <= importance <= 1:
             raise InvalidInput(
-                "The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.", importance
+                "The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.",
+                importance,
             )
         self.refuse()  # where the memory is paused
         text = to_keep(without_surrogates(content))
@@ -127,7 +139,9 @@ class Refs:
         named = await self._named(query, namespaces)
         if len(named) == 1:
             name, entry = named[0]
-            named_hit = Hit(entry, 1.0, matched={}, scope=_scope(name), score=1.0, why=_("it has this id"))
+            named_hit = Hit(
+                entry, 1.0, matched={}, scope=_scope(name), score=1.0, why=_("it has this id")
+            )
             return Hits((named_hit,), 1)
 
         now_ms = self.clock()
@@ -139,7 +153,9 @@ class Refs:
             limit=100,
             other_words=other_words_of(other_words, ()).texts,
         )
-        scoring = RefScoring(words_query, max(1, len(counted)), now_ms=now_ms, least=self.options.min_score)
+        scoring = RefScoring(
+            words_query, max(1, len(counted)), now_ms=now_ms, least=self.options.min_score
+        )
         refs: list[ScoredRef] = []
         for name in namespaces:
             refs += await self._scored(scoring, _scope(name))
@@ -158,7 +174,9 @@ class Refs:
         scored = [scoring.scored(share, scope) for share in shares]
         return [ref for ref in scored if ref is not None]
 
-    async def _hit_of(self, ref: ScoredRef, scoring: RefScoring, counted: Sequence[IndexTerm]) -> Hit | None:
+    async def _hit_of(
+        self, ref: ScoredRef, scoring: RefScoring, counted: Sequence[IndexTerm]
+    ) -> Hit | None:
         """The hit of a ref; None: another process has removed it just now."""
         entry = await self.store.read(ref.scope, lambda view: view.get(id=ref.share.id))
         if entry is None:
@@ -184,9 +202,13 @@ class Refs:
         """
         named = await self._named(ref.strip(), NAMESPACES)
         if len(named) > 1:
-            raise InvalidInput("Several ids begin with {ref}; write more digits of the id.", ref.strip())
+            raise InvalidInput(
+                "Several ids begin with {ref}; write more digits of the id.", ref.strip()
+            )
         if not named:
-            raise MemoryNotFound("There is no reference {ref}; memorySearch finds references by words.", shown(ref))
+            raise MemoryNotFound(
+                "There is no reference {ref}; memorySearch finds references by words.", shown(ref)
+            )
         return named[0]
 
     async def count(self, namespace: Namespace) -> int:
@@ -197,14 +219,20 @@ class Refs:
     async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
         """Put a ref into the archive; the ref and the id of the change. Raises as `get`."""
         namespace, entry = await self.get(ref)
-        _, change_id = await self._archive(namespace, lambda _: [entry.id], operation="delete", by=by)
+        _, change_id = await self._archive(
+            namespace, lambda _: [entry.id], operation="delete", by=by
+        )
         return entry, change_id
 
     async def clear(self, namespace: Namespace, *, by: str = "api") -> tuple[int, str | None]:
         """Put all refs of a namespace into the archive; how many, and the id of the change."""
-        return await self._archive(_checked(namespace), lambda view: view.ids(Filter()), operation="clear", by=by)
+        return await self._archive(
+            _checked(namespace), lambda view: view.ids(Filter()), operation="clear", by=by
+        )
 
-    async def clean_up(self, namespace: Namespace, *, by: str = "cleanup") -> tuple[int, str | None]:
+    async def clean_up(
+        self, namespace: Namespace, *, by: str = "cleanup"
+    ) -> tuple[int, str | None]:
         """Put expired refs and those above the limit into the archive; how many, and the id of the change."""
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
@@ -216,7 +244,11 @@ class Refs:
         return len(committed.entries), committed.change_id
 
     async def _archive(
-        self, namespace: Namespace, chosen: Callable[[ScopeView], list[int]], operation: str, by: str
+        self,
+        namespace: Namespace,
+        chosen: Callable[[ScopeView], list[int]],
+        operation: str,
+        by: str,
     ) -> tuple[int, str | None]:
         """Archive the refs of these ids without reading their texts, which may be many and long."""
 
@@ -227,14 +259,18 @@ class Refs:
         committed = await self.store.commit(_scope(namespace), decide, Operation(operation, by))
         return committed.result, committed.change_id
 
-    async def _named(self, text: str, namespaces: Sequence[Namespace]) -> list[tuple[Namespace, Entry]]:
+    async def _named(
+        self, text: str, namespaces: Sequence[Namespace]
+    ) -> list[tuple[Namespace, Entry]]:
         """The refs whose id begins with `text`, if it can be a beginning; two are enough."""
         if not _ID.fullmatch(text):
             return []
         where = Filter(ref_prefix=text, unexpired_at_ms=self.clock())
         named: list[tuple[Namespace, Entry]] = []
         for namespace in namespaces:
-            entries = await self.store.read(_scope(namespace), lambda view: view.entries(where, limit=2))
+            entries = await self.store.read(
+                _scope(namespace), lambda view: view.entries(where, limit=2)
+            )
             named += [(namespace, self.with_summary(entry)) for entry in entries]
         return named
 
@@ -327,7 +363,9 @@ def _with_bits_of(own: Share, other: Share) -> Share:
 def _checked(namespace: Namespace) -> Namespace:
     """The namespace. Raises InvalidInput: there is no such one."""
     if namespace not in NAMESPACES:
-        raise InvalidInput("`{namespace}` is not a namespace; use short-term or long-term.", namespace)
+        raise InvalidInput(
+            "`{namespace}` is not a namespace; use short-term or long-term.", namespace
+        )
     return namespace
 
 

@@ -67,10 +67,16 @@ class Knowledge(Families):
                 for layer in self.layers.known:
                     of_others = layer.folder.project is not None
                     hits = await layer.unasked(question)
-                    recalled += [AutoRecalled(hit, one_line(layer.file_of(hit.entry)), of_others) for hit in hits]
+                    recalled += [
+                        AutoRecalled(hit, one_line(layer.file_of(hit.entry)), of_others)
+                        for hit in hits
+                    ]
         except (TimeoutError, StorageError) as error:
             # A repository must not keep away what is this user's own.
-            log.warning("entries of layers could not be recalled: %s", error or f"it took {LAYERS_SECONDS:g} s")
+            log.warning(
+                "entries of layers could not be recalled: %s",
+                error or f"it took {LAYERS_SECONDS:g} s",
+            )
         return recalled
 
     async def found(self, name: str) -> tuple[Scope, Entry]:
@@ -105,8 +111,11 @@ class Knowledge(Families):
                 return scope, entries[0]
         if len(matching) > 1:
             raise InvalidInput(
-                "Several entries have the name {name}; write more of the id, or use the tools of a layer.", name
+                "Several entries have the name {name}; write more of the id, or use the tools of a layer.",
+                name,
             )
         if not matching:
-            raise MemoryNotFound("There is no entry {name}; `memory-server knowledge list` shows all entries.", name)
+            raise MemoryNotFound(
+                "There is no entry {name}; `memory-server knowledge list` shows all entries.", name
+            )
         return matching[0]

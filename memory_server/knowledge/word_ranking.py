@@ -53,7 +53,9 @@ def ranking_of(own: Sequence[Match], other: Sequence[Match], least_share: float)
     other_points = _points(other)
     by_query = _strong(own_points, least_share)
     query_ids = set(by_query)
-    by_others = [entry_id for entry_id in _strong(other_points, least_share) if entry_id not in query_ids]
+    by_others = [
+        entry_id for entry_id in _strong(other_points, least_share) if entry_id not in query_ids
+    ]
 
     def total(entry_id: int) -> float:
         return own_points.get(entry_id, 0.0) + OTHER_WORDS_FACTOR * other_points.get(entry_id, 0.0)
@@ -77,7 +79,9 @@ def _points(matches: Sequence[Match]) -> dict[int, float]:
 
 def _strong(points: Mapping[int, float], least_share: float) -> list[int]:
     best = max(points.values(), default=0.0)
-    return [entry_id for entry_id, entry_points in points.items() if entry_points / best >= least_share]
+    return [
+        entry_id for entry_id, entry_points in points.items() if entry_points / best >= least_share
+    ]
 
 
 class _Total(NamedTuple):
@@ -90,7 +94,9 @@ class _Total(NamedTuple):
 def _ranked(by_query: Sequence[_Total], by_others: Sequence[_Total]) -> tuple[Ranked, ...]:
     """The entries with their relevance, which is their share of the most points. What only other words find has no more
     than the last that the query finds, and at most the factor if it finds none."""
-    scale = scale_of_others([total.points for total in by_query], [total.points for total in by_others])
+    scale = scale_of_others(
+        [total.points for total in by_query], [total.points for total in by_others]
+    )
     if by_query:
         most = by_query[0].points
     elif by_others:
@@ -98,7 +104,9 @@ def _ranked(by_query: Sequence[_Total], by_others: Sequence[_Total]) -> tuple[Ra
     else:
         return ()
     first = [Ranked(total.id, total.points / most) for total in by_query]
-    last = [Ranked(total.id, total.points * scale / most, by_other_words=True) for total in by_others]
+    last = [
+        Ranked(total.id, total.points * scale / most, by_other_words=True) for total in by_others
+    ]
     return *first, *last
 
 

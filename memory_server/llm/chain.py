@@ -55,7 +55,9 @@ class ProviderError(Exception):
     """An answer that is an error. `rest_seconds`: for how long the provider asks to be left alone. `received`: it got
     the texts, and a second request would hardly get another answer."""
 
-    def __init__(self, message: str, status: int = 0, rest_seconds: float = 0.0, *, received: bool = False) -> None:
+    def __init__(
+        self, message: str, status: int = 0, rest_seconds: float = 0.0, *, received: bool = False
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.rest_seconds = rest_seconds
@@ -111,7 +113,10 @@ class ProviderClient:
             raise ProviderError(_("{name} is passed over after failures", name))
         if await self._tokens_are_used_up():
             raise ProviderError(
-                _("the {tokens_per_day:,} tokens of llm.tokens_per_day are used up", self.tokens_per_day)
+                _(
+                    "the {tokens_per_day:,} tokens of llm.tokens_per_day are used up",
+                    self.tokens_per_day,
+                )
             )
         try:
             response = await self._try(question)
@@ -166,7 +171,9 @@ class ProviderClient:
             raise
         except TimeoutError as error:
             outcome = "timeout"
-            raise ProviderError(_("it took more than {seconds:g} seconds", question.seconds), received=True) from error
+            raise ProviderError(
+                _("it took more than {seconds:g} seconds", question.seconds), received=True
+            ) from error
         except ValueError as error:
             outcome = _("unusable answer")
             raise ProviderError(shown(str(error), 100), received=True) from error
@@ -241,7 +248,10 @@ class FallbackChain:
         except TimeoutError:
             received = True
             reasons.append(
-                _("no answer came within the {total_seconds:g} seconds of llm.total_seconds", self.total_seconds)
+                _(
+                    "no answer came within the {total_seconds:g} seconds of llm.total_seconds",
+                    self.total_seconds,
+                )
             )
         failure = ModelsFailed("; ".join(dict.fromkeys(reasons)))
         failure.received = received
@@ -275,7 +285,9 @@ class Embedder:
             raise ModelsFailed(str(refusal)) from refusal
 
 
-async def _post_in_accepted_form(forms: Sequence[Callable[[str], HttpRequest]], key: str, most_bytes: int) -> _Answer:
+async def _post_in_accepted_form(
+    forms: Sequence[Callable[[str], HttpRequest]], key: str, most_bytes: int
+) -> _Answer:
     """The answer to the request in the first form that the provider accepts: where a form gets status 400, the next one
     is tried. Raises ProviderError as `_post`."""
     *first_forms, last_form = forms
@@ -308,7 +320,9 @@ async def _post(request: HttpRequest, most_bytes: int) -> bytes:
                 # It reads HTTP_PROXY: a server on this machine must not be asked through another one.
                 trust_env=not is_here,
             ) as client,
-            client.stream("POST", request.url, headers=request.headers, json=request.body) as response,
+            client.stream(
+                "POST", request.url, headers=request.headers, json=request.body
+            ) as response,
         ):
             status = response.status_code
             if status != 200:

@@ -14,7 +14,10 @@ from memory_server.kernel.values import dataclass
 
 T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]
-BASES: Mapping[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
+BASES: Mapping[Kind, str] = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+}
 ANTHROPIC_VERSION = "2023-06-01"
 ANTHROPIC_TOKENS = 4_096
 """Anthropic wants a bound of tokens, and its oldest models take this one; newer models of OpenAI refuse one. The words
@@ -79,16 +82,32 @@ class _ChatAnswer:
 
 
 def chat_request(
-    provider: Provider, key: str, system: str, data: str, schema: Mapping[str, Any], *, structured: bool = True
+    provider: Provider,
+    key: str,
+    system: str,
+    data: str,
+    schema: Mapping[str, Any],
+    *,
+    structured: bool = True,
 ) -> HttpRequest:
     """Ask for an object of this schema. `structured` False: in words only, for a server that refuses the other form."""
     if provider.kind == "anthropic":
-        return _anthropic_request(provider, key, system=system, data=data, schema=schema, structured=structured)
-    return _openai_request(provider, key, system=system, data=data, schema=schema, structured=structured)
+        return _anthropic_request(
+            provider, key, system=system, data=data, schema=schema, structured=structured
+        )
+    return _openai_request(
+        provider, key, system=system, data=data, schema=schema, structured=structured
+    )
 
 
 def _anthropic_request(
-    provider: Provider, key: str, *, system: str, data: str, schema: Mapping[str, Any], structured: bool
+    provider: Provider,
+    key: str,
+    *,
+    system: str,
+    data: str,
+    schema: Mapping[str, Any],
+    structured: bool,
 ) -> HttpRequest:
     headers = {"anthropic-version": ANTHROPIC_VERSION}
     if key:
@@ -100,13 +119,21 @@ def _anthropic_request(
         "max_tokens": ANTHROPIC_TOKENS,
     }
     if structured:
-        body["tools"] = [{"name": "answer", "description": "The answer.", "input_schema": dict(schema)}]
+        body["tools"] = [
+            {"name": "answer", "description": "The answer.", "input_schema": dict(schema)}
+        ]
         body["tool_choice"] = {"type": "tool", "name": "answer"}
     return HttpRequest(provider.endpoint("messages"), headers, body)
 
 
 def _openai_request(
-    provider: Provider, key: str, *, system: str, data: str, schema: Mapping[str, Any], structured: bool
+    provider: Provider,
+    key: str,
+    *,
+    system: str,
+    data: str,
+    schema: Mapping[str, Any],
+    structured: bool,
 ) -> HttpRequest:
     body: dict[str, Any] = {
         "model": provider.model,
@@ -124,7 +151,9 @@ def _bearer_headers(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def chat_reply(provider: Provider, request: HttpRequest, content: bytes) -> ParsedReply[dict[str, Any]]:
+def chat_reply(
+    provider: Provider, request: HttpRequest, content: bytes
+) -> ParsedReply[dict[str, Any]]:
     """The object in an answer.
 
     Raises:
@@ -210,12 +239,21 @@ def embedding_reply(request: HttpRequest, content: bytes) -> ParsedReply[list[by
         vectors = [vector_by_index[index] for index in range(len(texts))]
         usage = body.get("usage") or {}
         reported_tokens = usage.get("prompt_tokens")
-    except (AttributeError, LookupError, TypeError, RecursionError, OverflowError, ValueError) as error:
+    except (
+        AttributeError,
+        LookupError,
+        TypeError,
+        RecursionError,
+        OverflowError,
+        ValueError,
+    ) as error:
         raise ValueError(_("its answer does not hold a vector for each text")) from error
     if len(set(map(len, vectors))) != 1:
         raise ValueError(_("its answer holds vectors of several lengths"))
     bytes_of_texts = sum(len(text.encode()) for text in texts)
-    return ParsedReply(vectors, input_tokens=_tokens(reported_tokens, bytes_of_texts), output_tokens=0)
+    return ParsedReply(
+        vectors, input_tokens=_tokens(reported_tokens, bytes_of_texts), output_tokens=0
+    )
 
 
 def unit(values: Sequence[float]) -> bytes:

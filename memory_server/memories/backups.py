@@ -33,13 +33,19 @@ class BackupMade:
 class Backups:
     """Makes backups of what `engines` keep, and keeps them on `store`. `clock` gives milliseconds since 1970."""
 
-    def __init__(self, engines: Sequence[Lifecycle], clock: Callable[[], int], store: BackupStore) -> None:
+    def __init__(
+        self, engines: Sequence[Lifecycle], clock: Callable[[], int], store: BackupStore
+    ) -> None:
         self._engines = engines
         self._clock = clock
         self._store = store
 
     async def make(
-        self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
+        self,
+        name: str | None = None,
+        *,
+        only: str | None = None,
+        advance: Callable[[], None] = lambda: None,
     ) -> BackupMade:
         """Back up everything, or `only` one conversation, and call `advance` after each place. Without a name, its name
         is the time: `20260503-120000`. Raises InvalidInput: the name cannot be used or is taken, or there is nothing to
@@ -95,10 +101,14 @@ class Backups:
         if not dry_run:
             release = await self._hold(name)
         try:
-            for engine in self._engines[1:]:  # the first one checks its part before it changes anything
+            for engine in self._engines[
+                1:
+            ]:  # the first one checks its part before it changes anything
                 await engine.check_backup(self._store, name, only)
             for engine in self._engines:
-                async for restored in engine.restore(self._store, name, mode, dry_run=dry_run, only=only, by=by):
+                async for restored in engine.restore(
+                    self._store, name, mode, dry_run=dry_run, only=only, by=by
+                ):
                     restored_places.append(restored)
                     if restored.keeps == "conversations":
                         advance()

@@ -47,11 +47,15 @@ def words_in(names: Sequence[str]) -> tuple[str, ...]:
         words += name.split()
     is_blank = not words or not all(map(seen_form, words))
     if names and is_blank:
-        raise InvalidInput("Give words of the text to forget, or its id: `memory-server forget dentist`.")
+        raise InvalidInput(
+            "Give words of the text to forget, or its id: `memory-server forget dentist`."
+        )
     return tuple(words)
 
 
-async def find(engines: Engines, names: Sequence[str], where: Sought) -> tuple[list[Item], tuple[str, ...]]:
+async def find(
+    engines: Engines, names: Sequence[str], where: Sought
+) -> tuple[list[Item], tuple[str, ...]]:
     """The items that `names` name by their ids, if each of them looks like an id and names one; or else those that hold
     all their words; or else those that they name. With the items come the words, if words found them. Without `names`
     the items are all that `where` takes in. Newest first. Raises InvalidInput: `names` are blank."""
@@ -82,14 +86,18 @@ async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[
     not forgotten, but the words can be taken away from them."""
     if not words:
         return []
-    return await _items(engines, replace(where, words=tuple(words), only_by_other_words=True, archived=False))
+    return await _items(
+        engines, replace(where, words=tuple(words), only_by_other_words=True, archived=False)
+    )
 
 
 def beside_text(items: Sequence[Item]) -> str:
     """The sentences about the items of `beside`; empty if there are none."""
     if not items:
         return ""
-    named_items = "; ".join(f"{item.id} ({', '.join(item.other_words)})" for item in items[:_MOST_NAMED])
+    named_items = "; ".join(
+        f"{item.id} ({', '.join(item.other_words)})" for item in items[:_MOST_NAMED]
+    )
     what_stays = n_(
         "{count} memory has some of these words only as other words by which it is found, and stays: {items}.",
         "{count} memories have some of these words only as other words by which they are found, and stay: {items}.",
@@ -166,7 +174,9 @@ async def erasure_of(
     )
 
 
-async def erase(engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog) -> None:
+async def erase(
+    engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog
+) -> None:
     """Erase for good; nothing brings it back, and doing it again finishes what a crash left. It ends by
     `tombstones.end`. Raises StorageError: it has to be done again."""
     await asyncio.to_thread(tombstones.begin, erasure)
@@ -187,7 +197,9 @@ def _erase_recalls(recalls: RecallLog, erasure: Erasure) -> None:
         recalls.rewrite(keep_line)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageUnwritable(Sentence("The record of recalls cannot be written: {reason}.", reason)) from error
+        raise StorageUnwritable(
+            Sentence("The record of recalls cannot be written: {reason}.", reason)
+        ) from error
 
 
 async def undo(engines: Engines, change: str, place: str | None = None, *, by: str) -> Undone:
@@ -212,4 +224,6 @@ async def undo(engines: Engines, change: str, place: str | None = None, *, by: s
         return Undone(undo_id, tuple(steps), tuple(map(str, refusals)))
     if refusals:
         raise refusals[0]
-    raise InvalidInput("There is no change {change}; `memory-server history` lists all changes.", change)
+    raise InvalidInput(
+        "There is no change {change}; `memory-server history` lists all changes.", change
+    )

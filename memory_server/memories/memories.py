@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import ShortTermMemory, conversation_id_of
-from memory_server.conversations.recall.prompt_lines import MAX_BYTES, Language, PromptLines, language_of, prompt_lines
+from memory_server.conversations.recall.prompt_lines import (
+    MAX_BYTES,
+    Language,
+    PromptLines,
+    language_of,
+    prompt_lines,
+)
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
@@ -60,7 +66,9 @@ class Memories:
         """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
         if not self.hidden or not {"/", os.sep} & set(text):
             return text
-        names_of_paths = {str(layer.folder.place): "the layer" for layer in self.knowledge.layers.known}
+        names_of_paths = {
+            str(layer.folder.place): "the layer" for layer in self.knowledge.layers.known
+        }
         names_of_paths.update(self.hidden)
         for path, name in names_of_paths.items():
             text = text.replace(f"{path}{os.sep}", "")
@@ -106,7 +114,13 @@ class Memories:
         readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` and `here` as for
         `prompt_lines`."""
         fitted = self.fitted_lines(
-            recall, memories, max_bytes=max_bytes, max_chars=max_chars, given=given, here=here, language=language
+            recall,
+            memories,
+            max_bytes=max_bytes,
+            max_chars=max_chars,
+            given=given,
+            here=here,
+            language=language,
         )
         return fitted.text
 
@@ -166,7 +180,9 @@ class Call:
         services = self.memories.services.in_zone(zone_named(timezone))
         conversations = self.memories.conversations.served_by(services)
         memories = replace(self.memories, services=services, conversations=conversations)
-        return replace(self, memories=memories, conversations=self.conversations.served_by(services))
+        return replace(
+            self, memories=memories, conversations=self.conversations.served_by(services)
+        )
 
     def in_zone_of(self, participants: Mapping[str, Any] | None) -> Call:
         """The same call in the time zone that its participants say: `{"user": {"timezone": "Asia/Shanghai"}}`. Raises
@@ -177,7 +193,9 @@ class Call:
             if isinstance(user, Mapping):
                 timezone = user.get("timezone")
         if timezone is not None and not isinstance(timezone, str):
-            raise InvalidInput("`participants.user.timezone` is a text; write for example `Asia/Shanghai`.")
+            raise InvalidInput(
+                "`participants.user.timezone` is a text; write for example `Asia/Shanghai`."
+            )
         return self.in_zone(timezone)
 
     @property

@@ -42,13 +42,20 @@ class Reader:
 
 
 def recalled_block(
-    memories: Memories, short_term: Found, activation: Activation, room: Room, reader: Reader = Reader()
+    memories: Memories,
+    short_term: Found,
+    activation: Activation,
+    room: Room,
+    reader: Reader = Reader(),
 ) -> RecalledBlock:
     """What came to mind, within `room`, which does not count the frame of the block. The keys of the texts and lines
     that are in the block are added to `reader.given`."""
     language = _language(memories, short_term, activation)
     is_chinese = language == "zh"
-    texts = [lore_text(shelved, shelved.memory.prompt, is_chinese=is_chinese) for shelved in activation.activated]
+    texts = [
+        lore_text(shelved, shelved.memory.prompt, is_chinese=is_chinese)
+        for shelved in activation.activated
+    ]
     if _needs_more(texts, room):
         short_term_chars = _unbounded_chars(memories, short_term, reader, language)
         ignoring_chars = sum(text.chars for text in texts if text.entry.rules.ignores_budget)
@@ -85,13 +92,19 @@ def _needs_more(texts: Sequence[LoreText[Shelved]], room: Room) -> bool:
     return room.lends and sum(text.chars for text in texts) > room.long_term
 
 
-def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader, language: Language) -> int:
+def _unbounded_chars(
+    memories: Memories, short_term: Found, reader: Reader, language: Language
+) -> int:
     """The characters of all short-term memories that came, if each stood whole."""
     given_keys = None
     if reader.given is not None:
         given_keys = set(reader.given)  # a copy, because `lines` adds to it
     lines = memories.fitted_lines(
-        short_term.recall, max_chars=_UNBOUNDED, given=given_keys, here=reader.folder, language=language
+        short_term.recall,
+        max_chars=_UNBOUNDED,
+        given=given_keys,
+        here=reader.folder,
+        language=language,
     )
     if not lines.text:
         return 0

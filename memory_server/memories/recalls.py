@@ -63,7 +63,14 @@ class Recalls:
     """Notes recalls in `log`, `after` so many seconds, and finds those of the last `days` (0: nothing is noted, and
     nothing is left). `may` says whether something may be noted now."""
 
-    def __init__(self, log: RecallLog, clock: Callable[[], int], days: float, may: Callable[[], bool], after: float):
+    def __init__(
+        self,
+        log: RecallLog,
+        clock: Callable[[], int],
+        days: float,
+        may: Callable[[], bool],
+        after: float,
+    ):
         self._log = log
         self._clock = clock
         self._days = days
@@ -115,8 +122,12 @@ class Recalls:
         try:
             lines = self._log.lines(conversation_id)
         except OSError as error:
-            raise StorageError(Sentence("The record of recalls cannot be read: {reason}.", str(error))) from error
-        from memory_server.kernel.recorded_recall import recorded_recall  # here: a hook only writes the record
+            raise StorageError(
+                Sentence("The record of recalls cannot be read: {reason}.", str(error))
+            ) from error
+        from memory_server.kernel.recorded_recall import (
+            recorded_recall,
+        )  # here: a hook only writes the record
 
         recalls: dict[object, RecordedRecall] = {}
         latest_keys: dict[object, object] = {}
@@ -146,7 +157,9 @@ class Recalls:
             return Finding("warning", "recalls", str(error))
         quiet_share = sum(recall.is_quiet for recall in recalls) / max(1, len(recalls))
         number = counted(len(recalls), "recall")
-        summary = _("{recalls} in {days:g} days, {share:.0%} found nothing", number, self._days, quiet_share)
+        summary = _(
+            "{recalls} in {days:g} days, {share:.0%} found nothing", number, self._days, quiet_share
+        )
         return Finding("ok", _("recalls"), summary)
 
     def _lasts(self, line: Line) -> bool:
@@ -181,7 +194,13 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         return None
     text = str(given.text)
     items = [*given.others, *_triggers_that_came(given)]
-    line: Line = {"id": secrets.token_hex(4), "at": at, "conversation": given.conversation_id, **asker, "came": items}
+    line: Line = {
+        "id": secrets.token_hex(4),
+        "at": at,
+        "conversation": given.conversation_id,
+        **asker,
+        "came": items,
+    }
     if given.activation is not None:
         line["failed"] = [shelved.memory.name for shelved, _failure in given.activation.failed]
         line["leftOut"] = _left_out(given)
@@ -189,7 +208,9 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         public_text = _public_text(messages)
         recalled = _recalled_items(given.recall, public_text)
         items += [item for item in recalled if item["id"] not in given.without_room]
-        without_room = [{**item, "lacked": "room"} for item in recalled if item["id"] in given.without_room]
+        without_room = [
+            {**item, "lacked": "room"} for item in recalled if item["id"] in given.without_room
+        ]
         ids = {item["id"] for item in (*items, *without_room)}
         line["near"] = without_room + _near_misses(given.recall, ids, public_text)
         line["needed"] = round(given.recall.needed, 2)
@@ -218,7 +239,9 @@ def _recalled_items(recall: Recall, public_text: str | None) -> list[Line]:
     for tier, memories in tiers.items():
         items += [{**_item(recalled, public_text), "tier": tier} for recalled in memories]
     answers = recall.answers.values()
-    items += [{"id": answer.id, "tier": N_("answer"), "chars": len(answer.text)} for answer in answers]
+    items += [
+        {"id": answer.id, "tier": N_("answer"), "chars": len(answer.text)} for answer in answers
+    ]
     return items
 
 
@@ -248,7 +271,9 @@ def _held_back_counts(recall: Recall) -> dict[str, int]:
 
 def _triggers_that_came(given: Given) -> list[Line]:
     if given.fitting is not None:
-        return [_trigger(lore.entry, len(lore.body), is_cut=lore.is_cut) for lore in given.fitting.texts]
+        return [
+            _trigger(lore.entry, len(lore.body), is_cut=lore.is_cut) for lore in given.fitting.texts
+        ]
     if given.activation is None:
         return []
     return [_trigger(shelved, len(shelved.memory.prompt)) for shelved in given.activation.activated]
@@ -268,10 +293,15 @@ def _left_out(given: Given) -> list[Line]:
     rows: list[Line] = []
     if given.fitting is not None:
         without_room = given.fitting.left_out
-        rows += [{"id": lore.entry.name, "chars": lore.chars, "reason": lore.reason} for lore in without_room]
+        rows += [
+            {"id": lore.entry.name, "chars": lore.chars, "reason": lore.reason}
+            for lore in without_room
+        ]
     if given.activation is not None:
         held_back = given.activation.held_back
-        rows += [{"id": memory.shelved.memory.name, "reason": memory.reason} for memory in held_back]
+        rows += [
+            {"id": memory.shelved.memory.name, "reason": memory.reason} for memory in held_back
+        ]
     return rows[:MOST_LEFT_OUT]
 
 
@@ -282,7 +312,11 @@ def _item(recalled: Recalled, public_text: str | None) -> Line:
     shared_words = receipt.words_shared
     if public_text is not None:
         shared_words = tuple(word for word in shared_words if word.word.casefold() in public_text)
-    item: Line = {"id": memory.id, "relevance": round(receipt.relevance, 2), "chars": len(memory.text)}
+    item: Line = {
+        "id": memory.id,
+        "relevance": round(receipt.relevance, 2),
+        "chars": len(memory.text),
+    }
     item["counted"] = round(recalled.counted, 2)
     item["words"] = {word.word: round(word.points, 2) for word in _heaviest(shared_words)}
     for name, words in (("given", receipt.words_given), ("kept", receipt.words_kept)):

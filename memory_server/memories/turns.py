@@ -159,12 +159,16 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
     return _("{number} did not run; {where} says why.", number, where)
 
 
-async def keep_firings(conversation: Conversation, recollection: TurnRecall, block: RecalledBlock) -> TurnRecall:
+async def keep_firings(
+    conversation: Conversation, recollection: TurnRecall, block: RecalledBlock
+) -> TurnRecall:
     """Count what was given for cooldowns and the like; the recall with what could not be written."""
     if not recollection.by:
         return recollection
     activation = recollection.activation
-    trouble = await conversation.long_term.keep_firings(activation, block.fitting.came, by=recollection.by)
+    trouble = await conversation.long_term.keep_firings(
+        activation, block.fitting.came, by=recollection.by
+    )
     if trouble is None:
         return recollection
     return replace(recollection, trouble=recollection.trouble or trouble)
@@ -243,7 +247,9 @@ async def turn_text(
 ) -> str:
     """Only the text of `turn_prompt`. Raises InvalidInput: there is no message, or `flashbacks` is below 0."""
     if flashbacks < 0:
-        raise InvalidInput("`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks)
+        raise InvalidInput(
+            "`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks
+        )
     prompt = await turn_prompt(
         call,
         conversation,
@@ -267,7 +273,9 @@ async def noted_block(
     text = "\n".join(message.content for message in last_messages)
     try:
         room = max(0, memories.auto_recall_chars - FRAME_CHARS)
-        lines, names = await memories.knowledge.unasked(text, room, memories.auto_recall_from, project)
+        lines, names = await memories.knowledge.unasked(
+            text, room, memories.auto_recall_from, project
+        )
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
         return "", []
@@ -318,11 +326,15 @@ async def beginning_block(
     items: list[Line] = []
     for part in parts:
         room_of_lines = max(0, room_of_part - len(f"{part.heading}\n") - len("\n"))
-        lines = memories.fitted_lines(memories=part.memories, max_chars=room_of_lines, given=given, here=here)
+        lines = memories.fitted_lines(
+            memories=part.memories, max_chars=room_of_lines, given=given, here=here
+        )
         if lines.text:
             texts.append(f"{part.heading}\n{lines.text}")
         shown = [memory for memory in part.memories if memory.id not in lines.without_room]
-        items += [{"id": memory.id, "tier": part.tier, "chars": len(memory.text)} for memory in shown]
+        items += [
+            {"id": memory.id, "tier": part.tier, "chars": len(memory.text)} for memory in shown
+        ]
     if not texts:
         return "", []
     return marked("\n".join(texts), language), items

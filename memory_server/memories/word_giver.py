@@ -128,14 +128,18 @@ class WordGiver:
             if asked.problem:
                 log.warning("%s", _("{name}: {reason}", asked.place, asked.problem))
             else:
-                log.info("words: %d of %d memories of %s", asked.kept.memories, asked.sent, asked.place)
+                log.info(
+                    "words: %d of %d memories of %s", asked.kept.memories, asked.sent, asked.place
+                )
 
     def refuse(self) -> None:
         """Raises InvalidInput: the settings do not want it, or name no model."""
         if self.models is None:
             raise InvalidInput("Nothing was sent: {reason}.", _(NO_MODEL))
         if not self.enabled:
-            raise InvalidInput("Nothing was sent; set `words_for_memories = true` under `[llm]` to allow it.")
+            raise InvalidInput(
+                "Nothing was sent; set `words_for_memories = true` under `[llm]` to allow it."
+            )
 
     def _reason_to_wait(self, affordable: WordRequest | None) -> str:
         """Why nothing is sent now; empty: it may be. `affordable`: the request that the tokens allow; None: they
@@ -163,15 +167,21 @@ class WordGiver:
             )
         except ModelsFailed as failure:
             if not failure.received:
-                return _Sending(Asked(conversation_id, problem=str(failure)), next_may_be_sent=False)
+                return _Sending(
+                    Asked(conversation_id, problem=str(failure)), next_may_be_sent=False
+                )
             problem = str(failure)
             tried_memories = [asked_once(memory, None) for memory in request.memories]
             try:
                 await self._keep(conversation_id, request.memories, tried_memories)
             except StorageError as error:
                 problem = str(error)
-            return _Sending(Asked(conversation_id, sent=sent, problem=problem), next_may_be_sent=True)
-        worded_memories = await asyncio.to_thread(self._worded, conversation_id, request.memories, answer.value)
+            return _Sending(
+                Asked(conversation_id, sent=sent, problem=problem), next_may_be_sent=True
+            )
+        worded_memories = await asyncio.to_thread(
+            self._worded, conversation_id, request.memories, answer.value
+        )
         tokens = answer.input_tokens + answer.output_tokens
         asked = Asked(conversation_id, answer.provider, sent, tokens=tokens)
         try:
@@ -181,7 +191,10 @@ class WordGiver:
         return _Sending(replace(asked, kept=words_kept), next_may_be_sent=True)
 
     def _worded(
-        self, conversation_id: str, memories: Sequence[ShortTermMemory], words: Mapping[str, tuple[str, ...]]
+        self,
+        conversation_id: str,
+        memories: Sequence[ShortTermMemory],
+        words: Mapping[str, tuple[str, ...]],
     ) -> list[ShortTermMemory]:
         """The memories with the words of an answer, by their ids. Blocking."""
         wording = self.services.parameters.wording.within(conversation_id)
@@ -194,7 +207,10 @@ class WordGiver:
         return worded_memories
 
     async def _keep(
-        self, conversation_id: str, sent: Sequence[ShortTermMemory], worded: Sequence[ShortTermMemory]
+        self,
+        conversation_id: str,
+        sent: Sequence[ShortTermMemory],
+        worded: Sequence[ShortTermMemory],
     ) -> WordsKept:
         """Keep the words of an answer. Raises StorageError: they could not be kept."""
 

@@ -49,9 +49,17 @@ class NoteDocument:
 def _note_documents() -> Iterator[NoteDocument]:
     """The page of each type of notes, and the figures about all entries."""
     for uri, kind in PAGES.items():
-        yield NoteDocument(uri, name=f"notes-{kind}", title=f"Notes: {HEADINGS[kind]}", mime_type=resources.MARKDOWN)
+        yield NoteDocument(
+            uri,
+            name=f"notes-{kind}",
+            title=f"Notes: {HEADINGS[kind]}",
+            mime_type=resources.MARKDOWN,
+        )
     yield NoteDocument(
-        OVERVIEW, name="knowledge-overview", title="How many entries there are", mime_type=resources.JSON
+        OVERVIEW,
+        name="knowledge-overview",
+        title="How many entries there are",
+        mime_type=resources.JSON,
     )
 
 
@@ -79,11 +87,16 @@ class Documents:
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
         listed: list[types.Resource] = []
         if self.of_conversations:
-            listed += [types.Resource(uri=row.uri, **_description(row)) for row in resources.RESOURCES.values()]
+            listed += [
+                types.Resource(uri=row.uri, **_description(row))
+                for row in resources.RESOURCES.values()
+            ]
         listed += [types.Resource(**asdict(document)) for document in self._note_documents.values()]
         return types.ListResourcesResult(resources=listed)
 
-    async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
+    async def list_templates(
+        self, request: Request, params: Page
+    ) -> types.ListResourceTemplatesResult:
         listed: list[types.ResourceTemplate] = []
         if self.of_conversations:
             listed = [
@@ -92,7 +105,9 @@ class Documents:
             ]
         return types.ListResourceTemplatesResult(resource_templates=listed)
 
-    async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read(
+        self, request: Request, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         """`resources/read`: a page of notes or a resource of conversations. Raises MCPError."""
         uri = str(params.uri)
         note_document = self._note_documents.get(uri)
@@ -103,7 +118,9 @@ class Documents:
             elif self.of_conversations:
                 mime_type, text = await resources.read(self._resolve(request).conversations, uri)
             else:
-                raise ResourceNotFound(f"There is no resource {shown(uri)}; resources/list names all.", shown(uri))
+                raise ResourceNotFound(
+                    f"There is no resource {shown(uri)}; resources/list names all.", shown(uri)
+                )
         contents = types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -111,14 +128,18 @@ class Documents:
         rows = prompts.prompts_with(self._tools).values()
         return types.ListPromptsResult(prompts=[_listed_prompt(row) for row in rows])
 
-    async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        self, request: Request, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
         with _errors_of_protocol(request):
             if params.name in prompts.PROMPTS:
                 self._check_offered(params.name)
             text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
         content = types.TextContent(type="text", text=text)
         message = types.PromptMessage(role="user", content=content)
-        return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
+        return types.GetPromptResult(
+            description=prompts.PROMPTS[params.name].description, messages=[message]
+        )
 
     def _check_offered(self, prompt: str) -> None:
         """Raises InvalidInput: a model with these tools cannot follow the prompt."""
@@ -130,12 +151,16 @@ class Documents:
             needed = "a toolset of conversations"
         raise InvalidInput(f"{prompt} needs {needed}, which this server does not offer.")
 
-    async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(
+        self, request: Request, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
         """`completion/complete`: ids of conversations, for every argument that takes one."""
         ids: list[str] = []
         if self.of_conversations and params.argument.name in ("id", "conversation_id"):
             with _errors_of_protocol(request):
-                ids = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
+                ids = await resources.complete_id(
+                    self._resolve(request).conversations, params.argument.value
+                )
         completion = types.Completion(
             values=ids[:MOST_COMPLETIONS], total=len(ids), has_more=len(ids) > MOST_COMPLETIONS
         )
@@ -158,21 +183,33 @@ def _errors_of_protocol(request: Request) -> Iterator[None]:
         raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
     except Exception as error:
         failed_request = request_id()
-        log.exception("a resource or prompt failed, request %s: %s", failed_request, failure_text(error))
-        usual_sentence = Sentence(
-            "The request failed inside the server; its log says why, under {request}.", failed_request
+        log.exception(
+            "a resource or prompt failed, request %s: %s", failed_request, failure_text(error)
         )
-        raise MCPError(types.INTERNAL_ERROR, str(failure_sentence(error, usual_sentence))) from error
+        usual_sentence = Sentence(
+            "The request failed inside the server; its log says why, under {request}.",
+            failed_request,
+        )
+        raise MCPError(
+            types.INTERNAL_ERROR, str(failure_sentence(error, usual_sentence))
+        ) from error
 
 
 def _description(row: resources.Document) -> dict[str, Any]:
-    return {"name": row.name, "title": row.title, "description": row.description, "mime_type": row.mime_type}
+    return {
+        "name": row.name,
+        "title": row.title,
+        "description": row.description,
+        "mime_type": row.mime_type,
+    }
 
 
 def _listed_prompt(row: prompts.Prompt) -> types.Prompt:
     """A row of the table as `prompts/list` gives it."""
     arguments = [types.PromptArgument(**argument._asdict()) for argument in row.arguments]
-    return types.Prompt(name=row.name, title=row.title, description=row.description, arguments=arguments)
+    return types.Prompt(
+        name=row.name, title=row.title, description=row.description, arguments=arguments
+    )
 
 
 async def _note_text(call: Call, uri: str) -> str:

@@ -82,14 +82,18 @@ async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
         raise InvalidInput(f"There is no prompt `{shown(name)}`; use one of {', '.join(PROMPTS)}.")
     argument_names = {argument.name for argument in prompt.arguments}
     for unknown in arguments.keys() - argument_names:
-        raise InvalidInput(f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(argument_names))}.")
+        raise InvalidInput(
+            f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(argument_names))}."
+        )
     values = {key: without_surrogates(value).strip() for key, value in arguments.items()}
     for argument in prompt.arguments:
         value = values.get(argument.name, "")
         if argument.required and not value:
             raise InvalidInput(f"`{argument.name}` is missing; {name} needs it.")
         if len(value) > MAX_ARGUMENT_CHARS:
-            raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
+            raise InvalidInput(
+                f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters."
+            )
     conversation_id = values.pop(_CONVERSATION.name, "") or None
     conversation = call.conversations.get(conversation_id)
     request = PromptRequest(call, conversation, call.memories.language([*values.values()]))
@@ -148,7 +152,9 @@ def _names(memories: Sequence[LongTermMemory]) -> str:
 
 KEEPING = "add_long_term_memory"
 _CONVERSATION = Argument(
-    "conversation_id", "Where the memories are kept; leave it out for the usual place", required=False
+    "conversation_id",
+    "Where the memories are kept; leave it out for the usual place",
+    required=False,
 )
 
 PROMPTS: Mapping[str, Prompt] = {

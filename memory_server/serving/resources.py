@@ -87,11 +87,14 @@ async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
     conversation_id = location.conversation_id
     if conversation_id is not None and conversation_id not in await conversations.ids():
         raise ResourceNotFound(
-            f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.", uri
+            f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.",
+            uri,
         )
     conversation = conversations.get(conversation_id)
     document = location.document
-    content = await document.read(DocumentRequest(conversations, conversation, location.path, location.query))
+    content = await document.read(
+        DocumentRequest(conversations, conversation, location.path, location.query)
+    )
     if not isinstance(content, str):
         content = as_json(content)
     return document.mime_type, content
@@ -128,14 +131,18 @@ class _Location:
 
 def _located(uri: str) -> _Location:
     """What `uri` names. Raises ResourceNotFound: it names no document."""
-    there_is_none = f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all."
+    there_is_none = (
+        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all."
+    )
     if len(uri) > MOST_URI_CHARS:
         raise ResourceNotFound(there_is_none, uri)
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
     except ValueError as error:
-        raise ResourceNotFound(f"{shown(uri)} is not a URI; resources/list names all resources.", uri) from error
+        raise ResourceNotFound(
+            f"{shown(uri)} is not a URI; resources/list names all resources.", uri
+        ) from error
     path = uri.partition("?")[0].partition("#")[0]
     if path in RESOURCES:
         return _Location(RESOURCES[path], None, path, query)
@@ -158,7 +165,9 @@ def _number(request: DocumentRequest, name: str, usual: int) -> int:
     return int(value)
 
 
-def _paged(request: DocumentRequest, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
+def _paged(
+    request: DocumentRequest, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]
+) -> dict[str, Any]:
     """A page of `all_rows` under `name`, and the URI of the next page if there is one."""
     offset = _number(request, "offset", 0)
     limit = max(1, _number(request, "limit", PAGE))
@@ -191,15 +200,26 @@ def _without_none(**fields: Any) -> dict[str, Any]:
 async def _overview(request: DocumentRequest) -> dict[str, Any]:
     ids = await request.conversations.ids()
     return {
-        "system": {"conversations_count": len(ids), "conversations": ids[:MOST_ON_PAGE], "version": __version__},
+        "system": {
+            "conversations_count": len(ids),
+            "conversations": ids[:MOST_ON_PAGE],
+            "version": __version__,
+        },
         "status": "healthy",
-        "features": {"short_term_memory": True, "long_term_memory": True, "chinese_nlp": True, "multimodal": False},
+        "features": {
+            "short_term_memory": True,
+            "long_term_memory": True,
+            "chinese_nlp": True,
+            "multimodal": False,
+        },
     }
 
 
 async def _conversation_list(request: DocumentRequest) -> dict[str, Any]:
     page = _paged(request, "conversations", await request.conversations.ids(), str)
-    page["conversations"] = [await _totals(request.conversations.get(name)) for name in page["conversations"]]
+    page["conversations"] = [
+        await _totals(request.conversations.get(name)) for name in page["conversations"]
+    ]
     return page
 
 
@@ -209,7 +229,9 @@ async def _totals(conversation: Conversation) -> dict[str, Any]:
     long_term = figures["long_term"]
     return {
         "conversation_id": conversation.id,
-        "short_term": _without_none(total=short_term["total"], avg_score=short_term.get("avg_score")),
+        "short_term": _without_none(
+            total=short_term["total"], avg_score=short_term.get("avg_score")
+        ),
         "long_term": {"total": long_term["total"], "updated_count": long_term["updated_count"]},
         "uri": STATISTICS.uri_of(conversation.id),
     }

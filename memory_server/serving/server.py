@@ -89,7 +89,9 @@ def instructions(offered: Collection[str] | None = None, *, hooks: bool = False)
             "add_long_term_memory."
         )
     if "forget" in tools:
-        sentences.append("When the user wants something forgotten, call forget; never store the request.")
+        sentences.append(
+            "When the user wants something forgotten, call forget; never store the request."
+        )
     sentences += [sentence for name, sentence in _NOTES_SENTENCES.items() if name in tools]
     if conversations:
         sentences.append(
@@ -182,12 +184,18 @@ def build_server(
     async def list_tools(request: Request, params: Page) -> types.ListToolsResult:
         return listed()
 
-    async def call_tool(request: Request, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        request: Request, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         tool = answered.get(params.name)
         try:
             if tool is None:
-                raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}.")
-            answer = await call(tool, call_of(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
+                raise ToolFailed(
+                    f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}."
+                )
+            answer = await call(
+                tool, call_of(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES
+            )
             await watched.look()
         except ToolFailed as failure:
             sentence = types.TextContent(type="text", text=str(failure))
@@ -210,8 +218,12 @@ def build_server(
         on_list_resources=documents.list_resources,
         on_list_resource_templates=documents.list_templates,
         on_read_resource=documents.read,
-        on_subscribe_resource=watched.subscribe if subscribe and documents.of_conversations else None,
-        on_unsubscribe_resource=watched.unsubscribe if subscribe and documents.of_conversations else None,
+        on_subscribe_resource=watched.subscribe
+        if subscribe and documents.of_conversations
+        else None,
+        on_unsubscribe_resource=watched.unsubscribe
+        if subscribe and documents.of_conversations
+        else None,
         on_subscriptions_listen=watched.listen if documents.of_conversations else None,
         on_list_prompts=documents.list_prompts,
         on_get_prompt=documents.get_prompt,

@@ -50,11 +50,15 @@ class Subscriptions:
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
 
-    async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe(
+        self, request: Request, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
         await self._begin(request, str(params.uri), request.session)
         return types.EmptyResult()
 
-    async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe(
+        self, request: Request, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
         self._end(str(params.uri), request.session)
         return types.EmptyResult()
 

@@ -67,7 +67,9 @@ def _started(path: str, invocation: Invocation) -> _RunningProcess:
         return _RunningProcess(connected(path, CONNECT_SECONDS), seconds)
     except (FileNotFoundError, ConnectionRefusedError):
         pass
-    lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = os.open(
+        path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
     try:
         _take_lock(lock)
         try:
@@ -129,10 +131,29 @@ def _start(listener: int, path: str, invocation: Invocation) -> None:
         "from memory_server.shared_process.invocation import installed_packages_first; installed_packages_first(); "
         "from memory_server.cli.windows import main; main()"
     )
-    environ = {name: value for name, value in invocation.environ.items() if name not in PER_SESSION_VARIABLES}
-    log = os.open(path.removesuffix(".sock") + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    environ = {
+        name: value
+        for name, value in invocation.environ.items()
+        if name not in PER_SESSION_VARIABLES
+    }
+    log = os.open(
+        path.removesuffix(".sock") + ".log",
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+        0o600,
+    )
     subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-c", code, root, path, str(listener), *invocation.flags],
+        [
+            sys.executable,
+            "-P",
+            "-X",
+            "utf8",
+            "-c",
+            code,
+            root,
+            path,
+            str(listener),
+            *invocation.flags,
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=log,
@@ -214,7 +235,9 @@ def terminal_of(environ: dict[str, str]) -> list[str]:
         width = _terminal_width()
         if width is not None:
             variables.setdefault("COLUMNS", str(width))
-    variables["TERMINALS"] = "".join(str(descriptor) for descriptor in (1, 2) if os.isatty(descriptor))
+    variables["TERMINALS"] = "".join(
+        str(descriptor) for descriptor in (1, 2) if os.isatty(descriptor)
+    )
     return [f"{name}={value}" for name, value in variables.items()]
 
 
@@ -228,7 +251,9 @@ def _terminal_width() -> int | None:
     return None
 
 
-def _answered(path: str, invocation: Invocation, fields: Sequence[str], *, seconds: float) -> Answer:
+def _answered(
+    path: str, invocation: Invocation, fields: Sequence[str], *, seconds: float
+) -> Answer:
     """The answer of the process at `path`. `seconds`: how long it may take to listen, which is longer when it
     starts."""
     standard_input = b""
@@ -245,7 +270,9 @@ def _answered(path: str, invocation: Invocation, fields: Sequence[str], *, secon
         except (OSError, CannotShare):
             if invocation.command.changes != "memories":
                 raise
-            _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
+            _say(
+                "the shared process ended, so this may or may not have been stored; look before you repeat it"
+            )
             return Answer(1, b"", b"")
 
 

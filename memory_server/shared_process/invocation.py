@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from memory_server.command_table import SettingFlag
 
-PER_SESSION_SETTINGS = (*[flag.setting for flag in SETTING_FLAGS.values() if flag.process == "window"], "hooks")
+PER_SESSION_SETTINGS = (
+    *[flag.setting for flag in SETTING_FLAGS.values() if flag.process == "window"],
+    "hooks",
+)
 """Settings that windows of one process may have different."""
 PER_SESSION_VARIABLES = tuple([f"MEMORY_SERVER_{name.upper()}" for name in PER_SESSION_SETTINGS])
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
@@ -83,7 +86,11 @@ class Invocation:
             self._set_command(word)
         elif word in self.command.value_options:
             return index + 2
-        elif self.command.shared == "window" or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
+        elif (
+            self.command.shared == "window"
+            or word in ("-h", "--help", "--no-daemon")
+            or word.startswith("--te")
+        ):
             raise CannotShare
         return index + 1
 
@@ -125,12 +132,26 @@ class Invocation:
         if _turns_off(settings):
             raise CannotShare
         root = program_root()
-        parts = [PROTOCOL, __version__, root, _code_stamp(root), sys.executable, file, stamp, *sorted(self.flags)]
+        parts = [
+            PROTOCOL,
+            __version__,
+            root,
+            _code_stamp(root),
+            sys.executable,
+            file,
+            stamp,
+            *sorted(self.flags),
+        ]
         key_variables = self._keys_of_models(settings)
         for name, value in sorted(self.environ.items()):
             if name in PER_SESSION_VARIABLES:
                 continue
-            if name.startswith(_PREFIXES) or name.endswith(_ENDINGS) or name in _NAMES or name in key_variables:
+            if (
+                name.startswith(_PREFIXES)
+                or name.endswith(_ENDINGS)
+                or name in _NAMES
+                or name in key_variables
+            ):
                 parts.append(f"{name}={value}")
         return "\n".join(parts)
 

@@ -94,7 +94,9 @@ class SharedServer:
         self._answers = answers
         self._listener = listener
         self._path = path
-        self._socket_time_ns = path.stat().st_mtime_ns  # not the number of the file, which a new one may get again
+        self._socket_time_ns = (
+            path.stat().st_mtime_ns
+        )  # not the number of the file, which a new one may get again
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
         """The role of each client by the task that serves it; "": its request has not come yet."""
@@ -106,7 +108,9 @@ class SharedServer:
 
     async def run(self) -> None:
         on_signals(self._stop.set)
-        threading.Thread(target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True).start()
+        threading.Thread(
+            target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True
+        ).start()
         self._listener.setblocking(False)
         with suppress(OSError):  # somebody may have tidied the folder
             self._path.chmod(ANSWERS)
@@ -194,7 +198,9 @@ class SharedServer:
             return  # it has given up, and does its work itself
         self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
         FOR.set(HOOKS if request.role == "hook" else connection)
-        streams = CapturedIO(request.input, terminal=dict(variable.split("=", 1) for variable in request.window))
+        streams = CapturedIO(
+            request.input, terminal=dict(variable.split("=", 1) for variable in request.window)
+        )
         CAPTURED_IO.set(streams)
         status: int | None
         if request.role == "hook":
@@ -236,7 +242,9 @@ class SharedServer:
         return 0
 
 
-def once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Callable[[], None]) -> Callable[[], None]:
+def once(
+    loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Callable[[], None]
+) -> Callable[[], None]:
     """A reader of the connection that makes the call the first time that there is something to read."""
 
     def call_once() -> None:
@@ -246,7 +254,9 @@ def once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Calla
     return call_once
 
 
-async def _unless_taken_back(connection: socket.socket, work: Coroutine[Any, Any, int]) -> int | None:
+async def _unless_taken_back(
+    connection: socket.socket, work: Coroutine[Any, Any, int]
+) -> int | None:
     """The status of the work for a hook; None: the hook took it back before it was done."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)

@@ -29,7 +29,9 @@ class WindowStream:
     """Standard input and output of the command at the other end of `connection`. `end` is called when the session must
     end: the command was told to, or it is gone."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: Callable[[], None]) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: Callable[[], None]
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._end = end

@@ -60,7 +60,11 @@ class Home:
     calls; they and backups are imported when they are used, because short commands do not need them."""
 
     def __init__(
-        self, place: Path, clock: Callable[[], int], parameters: StoreParameters | None, meter: Meter | None
+        self,
+        place: Path,
+        clock: Callable[[], int],
+        parameters: StoreParameters | None,
+        meter: Meter | None,
     ) -> None:
         self.place = place
         self.clock = clock
@@ -83,14 +87,18 @@ class Home:
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:
         """Bring the form of what is kept up to date; the numbers of the steps. Raises InvalidInput: files need none."""
-        raise InvalidInput("Only a database has tables; name one as `store`, such as postgresql://user@host/database.")
+        raise InvalidInput(
+            "Only a database has tables; name one as `store`, such as postgresql://user@host/database."
+        )
 
     def refuse_newer(self, conversation_id: str) -> None:
         """Raises StorageUnwritable: a newer memory-server has written a conversation."""
         from memory_server.storage.partition import journal
 
         folder = find_folder(self.place, conversation_id)
-        journal.refuse_newer(folder, journal.read_header(folder / folders.PRIVATE / "journal.jsonl"))
+        journal.refuse_newer(
+            folder, journal.read_header(folder / folders.PRIVATE / "journal.jsonl")
+        )
 
     def place_of(self, conversation_id: str) -> str:
         """Where a conversation is kept, for people."""
@@ -196,7 +204,9 @@ class Home:
         from memory_server.storage.erased_files import holding
 
         with folders.unwritable(self._tenants):
-            tenants = [folder for folder in subfolders(self._tenants) if holding(folder, erasure).texts]
+            tenants = [
+                folder for folder in subfolders(self._tenants) if holding(folder, erasure).texts
+            ]
         return [_short_name(folder) for folder in tenants]
 
     def erase_waiting(self, erasure: Erasure) -> None:
@@ -311,7 +321,9 @@ class Home:
         from memory_server.storage.json_store.examination import examine_folder
 
         now_ms = self.clock()
-        return list(examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms()))
+        return list(
+            examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms())
+        )
 
     def examinations(self) -> list[BlockingExamine]:
         """A call for each conversation, which gives the findings about it."""
@@ -322,7 +334,10 @@ class Home:
         except PermissionError:
             return []  # `examine` reports it
         now_ms = self.clock()
-        return [partial(examine_conversation, self.place, folder, now_ms) for folder in conversation_folders]
+        return [
+            partial(examine_conversation, self.place, folder, now_ms)
+            for folder in conversation_folders
+        ]
 
     def repairs(
         self, conversation_id: str | None = None, *, dry_run: bool = False

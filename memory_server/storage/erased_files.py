@@ -32,7 +32,14 @@ _OF_DATABASE = ("-wal", "-shm", "-journal")
 looked through in the database. Another has its locks, which closing it would end."""
 
 
-_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, searching.NotSearched)
+_DAMAGED = (
+    gzip.BadGzipFile,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    searching.NotSearched,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,9 @@ class ErasedFiles:
     def _add(self, hashes: Iterable[str]) -> None:
         _key, known_hashes = self.known()
         new_hashes = sorted(set(hashes) - known_hashes)
-        folders.append_durably(self._hashes, b"".join(f'"{new_hash}"\n'.encode() for new_hash in new_hashes))
+        folders.append_durably(
+            self._hashes, b"".join(f'"{new_hash}"\n'.encode() for new_hash in new_hashes)
+        )
 
     def known(self) -> tuple[bytes, frozenset[str]]:
         with folders.unwritable(self._hashes.parent):
@@ -106,7 +115,9 @@ class ErasedFiles:
             key, hashes = self.known()
             self._read_hashes = _ReadHashes(state, key, hashes)
         erased = self._read_hashes
-        return any(not erased.hashes.isdisjoint(hashes_of(erased.key, text)) for text in texts if text)
+        return any(
+            not erased.hashes.isdisjoint(hashes_of(erased.key, text)) for text in texts if text
+        )
 
 
 def begun_of(data: bytes) -> Erasure:
@@ -124,7 +135,9 @@ def begun_of(data: bytes) -> Erasure:
 
 def hash_of(key: bytes, text: str) -> str:
     """The hash by which a text is recognized; characters that nobody sees do not count."""
-    from nlp.index_terms import seen_form  # here, as below: a hook seldom needs it, and waits for what is imported
+    from nlp.index_terms import (
+        seen_form,
+    )  # here, as below: a hook seldom needs it, and waits for what is imported
 
     return _hash(key, seen_form(text))
 

@@ -20,7 +20,12 @@ from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.values import dataclass
-from memory_server.storage.small_files import locked, remove_small_file, replace_small_file, unwritable
+from memory_server.storage.small_files import (
+    locked,
+    remove_small_file,
+    replace_small_file,
+    unwritable,
+)
 
 MOST_TURNS = 10_000
 """The most turns that wait: some weeks of them, and more than anybody says in a flight."""
@@ -48,7 +53,8 @@ class LinkFile:
             return None
         except (OSError, ValueError, KeyError) as error:
             raise InvalidInput(
-                "{path} cannot be used; run `memory-server link` or `memory-server unlink` again.", self._path
+                "{path} cannot be used; run `memory-server link` or `memory-server unlink` again.",
+                self._path,
             ) from error
 
     def write(self, link: Link) -> None:
@@ -72,7 +78,10 @@ def token_in(path: str) -> str:
         reason = getattr(error, "strerror", None) or _("it is not text")
         raise InvalidInput("The token in {path} cannot be read: {reason}.", path, reason) from error
     if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise InvalidInput("{path} must hold one token, as `memory-server tokens add` prints it, and no more.", path)
+        raise InvalidInput(
+            "{path} must hold one token, as `memory-server tokens add` prints it, and no more.",
+            path,
+        )
     return token
 
 
@@ -172,7 +181,9 @@ class Outbox:
                     folders.remove_file(path)
             reasons = self._reasons()
             if reasons:
-                self._keep_reasons({name: reason for name, reason in reasons.items() if not holds(reason)})
+                self._keep_reasons(
+                    {name: reason for name, reason in reasons.items() if not holds(reason)}
+                )
 
     def refused(self) -> list[RefusedTurn]:
         """The turns that were set aside, oldest first."""
@@ -240,7 +251,10 @@ def _turn_or_text(data: bytes) -> Any:
 def _sizes_in(folder: Path) -> dict[int, int]:
     """The bytes of the files of turns in a folder, by their numbers."""
     sizes: dict[int, int] = {}
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as directory:
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        os.scandir(folder) as directory,
+    ):
         for item in directory:
             stem, _, ending = item.name.partition(".")
             if stem.isdigit() and ending == "json":
@@ -268,4 +282,7 @@ def _can_be_sent(turn: Mapping[str, Any]) -> bool:
         return False
     if not isinstance(headers, dict) or "body" not in turn:
         return False
-    return all(isinstance(value, str) and value.isascii() and value.isprintable() for value in headers.values())
+    return all(
+        isinstance(value, str) and value.isascii() and value.isprintable()
+        for value in headers.values()
+    )

@@ -91,7 +91,9 @@ class OpenOnes(dict[str, O]):
             changes, result = decide(await read())
             if changes:
                 raise StorageUnwritable(
-                    Sentence("This server is read-only and changed nothing; start it without --read-only.")
+                    Sentence(
+                        "This server is read-only and changed nothing; start it without --read-only."
+                    )
                 )
             return result, None
         abandoned = False

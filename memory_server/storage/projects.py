@@ -15,7 +15,10 @@ from pathlib import Path
 from languages import Sentence
 from memory_server.kernel.files import FileRefused
 
-_LINKS = (getattr(stat, "IO_REPARSE_TAG_SYMLINK", -1), getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1))
+_LINKS = (
+    getattr(stat, "IO_REPARSE_TAG_SYMLINK", -1),
+    getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1),
+)
 """The marks of Windows for what leads elsewhere. Other tags are of files that are in a cloud."""
 
 

@@ -29,11 +29,18 @@ class RecallFiles:
         for line in lines:
             path = self._path(line["conversation"])
             size = folders.append(path, json_text.dumps(line) + b"\n")
-            if size > MOST_LINES * _LEAST_LINE_BYTES and folders.read_file(path).count(b"\n") > MOST_LINES:
+            if (
+                size > MOST_LINES * _LEAST_LINE_BYTES
+                and folders.read_file(path).count(b"\n") > MOST_LINES
+            ):
                 self._rewrite(path, lambda present: present[-LINES_AFTER_A_CUT:])
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
-        paths = [self._path(conversation_id)] if conversation_id is not None else sorted(self._folder.glob("*.jsonl"))
+        paths = (
+            [self._path(conversation_id)]
+            if conversation_id is not None
+            else sorted(self._folder.glob("*.jsonl"))
+        )
         lines = []
         for path in paths:
             lines += _read(path)

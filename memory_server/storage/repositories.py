@@ -33,10 +33,14 @@ _OURS = "memory-server.project"
 _ORIGIN = "remote.origin.url"
 _WORKTREE = "core.worktree"
 _SECTION = Once(
-    lambda: re.compile(r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]')
+    lambda: re.compile(
+        r'\s{0,99}\[\s{0,99}([\w.-]{1,99})(?:\s{1,99}"((?:[^"\\\n]|\\.){0,999})")?\s{0,99}\]'
+    )
 )
 _SETTING = Once(lambda: re.compile(r"\s{0,99}([A-Za-z][\w-]{0,99})\s{0,99}=\s{0,99}(.{0,2000})"))
-_SCP = Once(lambda: re.compile(r"(?:[^@/:\s]{1,200}@)?([^@/:\s]{1,255}):(?!//)(.{1,2000})", re.DOTALL))
+_SCP = Once(
+    lambda: re.compile(r"(?:[^@/:\s]{1,200}@)?([^@/:\s]{1,255}):(?!//)(.{1,2000})", re.DOTALL)
+)
 """`git@host:path`, the other form of a URL of ssh."""
 _PATH = Once(lambda: re.compile(r"[/\\]|[A-Za-z]:[/\\]"))
 _PORTS = {"ssh": 22, "http": 80, "https": 443, "git": 9418}
@@ -45,7 +49,17 @@ _IGNORE_CASE = ("github.com", "gitlab.com")
 _GITHUB_THROUGH_HTTPS_PORT = "ssh.github.com"
 """The host where GitHub takes SSH on port 443, for networks that close port 22 (docs.github.com, "Using SSH over the
 HTTPS port")."""
-_OF_A_NETWORK = ("arpa", "corp", "home", "internal", "intranet", "lan", "local", "localhost", "private")
+_OF_A_NETWORK = (
+    "arpa",
+    "corp",
+    "home",
+    "internal",
+    "intranet",
+    "lan",
+    "local",
+    "localhost",
+    "private",
+)
 """The last parts of names that mean another host in another network (RFC 6762, appendix G; RFC 6761; RFC 8375)."""
 
 

@@ -82,13 +82,17 @@ def _sync_names(folder: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass  # without a folder there was nothing to remove
     except OSError as error:
-        log.warning("%s cannot be synced: %s; a power loss may take the last change back", folder, error)
+        log.warning(
+            "%s cannot be synced: %s; a power loss may take the last change back", folder, error
+        )
 
 
 def unwritable(path: Path, error: OSError, so: str) -> StorageUnwritable:
     """The error that `path` cannot be written; its sentence ends with `so`, which says what follows."""
     reason = error.strerror or str(error)
-    return StorageUnwritable(Sentence("{path} cannot be written: {reason}; {so}.", path, reason, so), path)
+    return StorageUnwritable(
+        Sentence("{path} cannot be written: {reason}; {so}.", path, reason, so), path
+    )
 
 
 class FolderLedger:
@@ -141,7 +145,11 @@ class AnsweredEvents:
         try:
             with locked(self._path) as file:
                 answered = _times_of(_object_of(file.read()))
-                lately = {name: at_ms for name, at_ms in answered.items() if abs(now_ms - at_ms) < HOLDS_MS}
+                lately = {
+                    name: at_ms
+                    for name, at_ms in answered.items()
+                    if abs(now_ms - at_ms) < HOLDS_MS
+                }
                 file.truncate(0)
                 file.write(json_text.dumps({event: now_ms} | lately))
                 return event not in lately
@@ -172,7 +180,9 @@ class GivenLines:
             since_ms = -1
         return {key for key, at_ms in times_by_key.items() if at_ms >= since_ms}
 
-    def note(self, session: Session | None, keys: Collection[str], now_ms: int, *, afresh: bool = False) -> None:
+    def note(
+        self, session: Session | None, keys: Collection[str], now_ms: int, *, afresh: bool = False
+    ) -> None:
         """`session` was given these lines; `afresh`: nothing of before is in its context any more."""
         if session is None or not (keys or afresh):
             return
@@ -217,7 +227,11 @@ def _last_items(items: Mapping[str, V], most: int) -> dict[str, V]:
 def _lines(data: bytes) -> dict[str, dict[str, int]]:
     """The times of the lines of each session."""
     sessions = _object_of(data)
-    return {session_id: _times_of(lines) for session_id, lines in sessions.items() if isinstance(lines, dict)}
+    return {
+        session_id: _times_of(lines)
+        for session_id, lines in sessions.items()
+        if isinstance(lines, dict)
+    }
 
 
 def _times_of(values: Mapping[str, Any]) -> dict[str, int]:

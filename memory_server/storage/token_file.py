@@ -57,7 +57,9 @@ class StoredToken:
 
     @property
     def expired(self) -> bool:
-        return self.expires is not None and datetime.fromisoformat(self.expires) <= datetime.now(UTC)
+        return self.expires is not None and datetime.fromisoformat(self.expires) <= datetime.now(
+            UTC
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +137,16 @@ class TokenFile:
             if file.st_mode & _WRITABLE:
                 return _("Others may write {path}; run `chmod 600` on it.", self.path)
             if not {file.st_uid, self.path.lstat().st_uid} <= own:
-                return _("{path} belongs to another user; run `chown` on it, or choose another file.", self.path)
+                return _(
+                    "{path} belongs to another user; run `chown` on it, or choose another file.",
+                    self.path,
+                )
         folder = self.path.parent.stat()
         others_may_replace = folder.st_mode & _WRITABLE and not folder.st_mode & stat.S_ISVTX
         if folder.st_uid not in own or others_may_replace:
             return _(
-                "Others may replace {path}; run `chmod go-w` on its folder, which must be yours or root's.", self.path
+                "Others may replace {path}; run `chmod go-w` on its folder, which must be yours or root's.",
+                self.path,
             )
         return None
 
@@ -179,7 +185,9 @@ class TokenFile:
         name = named(name, "name")
         if days is not None and not 0 < days <= MOST_DAYS:  # NaN is not between them either
             raise InvalidInput(
-                "A token cannot last {days:g} days; give more than 0 and at most {days2:,}.", days, MOST_DAYS
+                "A token cannot last {days:g} days; give more than 0 and at most {days2:,}.",
+                days,
+                MOST_DAYS,
             )
         now = datetime.now(UTC).replace(microsecond=0)
         token = PREFIX + secrets.token_urlsafe(32)
@@ -197,8 +205,12 @@ class TokenFile:
         with self._alone():
             self._refuse_of_others()
             if self.path.exists() and any(token.name == name for token in self.tokens()):
-                raise InvalidInput("There is a token `{name}`; remove it first, or give another name.", name)
-            folders.append_durably(self.path, json.dumps(asdict(stored), ensure_ascii=False).encode() + b"\n")
+                raise InvalidInput(
+                    "There is a token `{name}`; remove it first, or give another name.", name
+                )
+            folders.append_durably(
+                self.path, json.dumps(asdict(stored), ensure_ascii=False).encode() + b"\n"
+            )
         return token
 
     def remove(self, name: str) -> None:
@@ -208,14 +220,19 @@ class TokenFile:
             lines = self._lines()
             remaining = [line.data for line in lines if not line.has_name(name)]
             if len(remaining) == len(lines):
-                raise InvalidInput("There is no token `{name}`; `memory-server tokens list` shows them.", name)
+                raise InvalidInput(
+                    "There is no token `{name}`; `memory-server tokens list` shows them.", name
+                )
             try:
                 folders.replace_file(self.path, b"".join(remaining))
             except OSError as error:
                 if error.errno not in (ENOSPC, EDQUOT):
                     raise
                 # On a full disk blanks over the line need no room.
-                blanked = [b"\n".rjust(len(line.data)) if line.has_name(name) else line.data for line in lines]
+                blanked = [
+                    b"\n".rjust(len(line.data)) if line.has_name(name) else line.data
+                    for line in lines
+                ]
                 folders.overwrite_durably(self.path, b"".join(blanked))
 
     @contextmanager
@@ -230,7 +247,9 @@ class TokenFile:
             finally:
                 lock.release()
         except OSError as error:
-            raise StorageUnwritable(f"{self.path}: {folders.advice_on(error)}.", self.path) from error
+            raise StorageUnwritable(
+                f"{self.path}: {folders.advice_on(error)}.", self.path
+            ) from error
 
     def _lock(self) -> folders.FileLock:
         lock_path = self.path.with_name(f"{self.path.name}.lock")
@@ -239,7 +258,10 @@ class TokenFile:
         while lock is None:
             if time.monotonic() > deadline:
                 raise LockTimeout(
-                    Sentence("Another process holds {place} for too long; nothing was changed, try again.", self.path),
+                    Sentence(
+                        "Another process holds {place} for too long; nothing was changed, try again.",
+                        self.path,
+                    ),
                     self.path,
                 )
             time.sleep(_PAUSE_SECONDS)
@@ -261,4 +283,6 @@ def _token(values: Any) -> StoredToken:
     _ = token.expired  # a date that cannot be read
     if timezone is not None:
         zone_named(timezone)
-    return replace(token, sha256=str(token.sha256), scopes=tuple(map(str, token.scopes)), timezone=timezone)
+    return replace(
+        token, sha256=str(token.sha256), scopes=tuple(map(str, token.scopes)), timezone=timezone
+    )

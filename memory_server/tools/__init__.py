@@ -57,7 +57,9 @@ PURPOSES: Mapping[str, str] = {
     "insight": N_("why a memory comes or not, searches by words and dates, and statistics"),
     "admin": N_("statistics and health of this server"),
     "turn": N_("recall before an answer, remember after it, and forget, each in one call"),
-    "notes": N_("notes of a project, found by words; its tools `recall` and `remember` differ from those for turns"),
+    "notes": N_(
+        "notes of a project, found by words; its tools `recall` and `remember` differ from those for turns"
+    ),
     "sessions": N_("facts about the users of an assistant, separate for each user"),
     "layers": N_("Markdown files of a project and of all projects, which other agents read too"),
     "refs": N_("long outputs that are kept out of the context, and found again by a reference"),
@@ -82,7 +84,11 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() fo
 
 
 def offered(
-    toolsets: str | None = None, tools: str | None = None, exclude_tools: str | None = None, *, read_only: bool = False
+    toolsets: str | None = None,
+    tools: str | None = None,
+    exclude_tools: str | None = None,
+    *,
+    read_only: bool = False,
 ) -> Mapping[str, Tool]:
     """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
     Raises InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left."""
@@ -143,7 +149,9 @@ def tool_named(name: str) -> Tool:
     lists = _("`memory-server tools` lists all.")
     close = difflib.get_close_matches(name, [*TOOLS, *TOOLSETS], n=1)
     if close:
-        raise InvalidInput("There is no tool `{tool}`; did you mean `{near}`? {lists}", name, close[0], lists)
+        raise InvalidInput(
+            "There is no tool `{tool}`; did you mean `{near}`? {lists}", name, close[0], lists
+        )
     raise InvalidInput("There is no tool `{tool}`; {lists}", name, lists)
 
 
@@ -165,7 +173,11 @@ def _named(text: str | None, existing: Iterable[str], noun: str) -> list[str]:
 
 
 DEFAULT_TOOLS = offered()
-ANSWERED_TOOLS = {**DEFAULT_TOOLS, **offered("short-term,long-term"), "undo_change": TOOLS["undo_change"]}
+ANSWERED_TOOLS = {
+    **DEFAULT_TOOLS,
+    **offered("short-term,long-term"),
+    "undo_change": TOOLS["undo_change"],
+}
 """Tools that a server with the default tools answers: also the twelve of the Node original, which programs call without
 looking at the list, and what takes back a `forget`."""
 

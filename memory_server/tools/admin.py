@@ -55,7 +55,11 @@ class MetricsResult(Result):
         ]
         for family, figures in self.counters.items():
             lines.append(
-                _("{about}: {what}", family, ", ".join(f"{name} {number}" for name, number in figures.items()))
+                _(
+                    "{about}: {what}",
+                    family,
+                    ", ".join(f"{name} {number}" for name, number in figures.items()),
+                )
             )
         return "\n".join(lines)
 
@@ -86,7 +90,9 @@ def _most_called_first(figures: tuple[str, Calls]) -> tuple[int, str]:
 
 class Check(Result):
     about: str = Field(description="folder, disk, clock, triggers, …")
-    grade: Grade = Field(description="ok; note: good to know; warning: worth a change; error: it does not work")
+    grade: Grade = Field(
+        description="ok; note: good to know; warning: worth a change; error: it does not work"
+    )
     what: str = Field(description="What was found, and what to do about it")
 
 
@@ -96,7 +102,10 @@ class HealthResult(Result):
 
     def __str__(self) -> str:
         verdict = _("Healthy.") if self.healthy else _("Not healthy.")
-        lines = [f"{check.grade:<8}" + _("{about}: {what}", check.about, check.what) for check in self.checks]
+        lines = [
+            f"{check.grade:<8}" + _("{about}: {what}", check.about, check.what)
+            for check in self.checks
+        ]
         return "\n".join([verdict, *lines])
 
 
@@ -107,6 +116,8 @@ class HealthResult(Result):
 )
 async def health_check(call: Call) -> HealthResult:
     findings = await call.memories.examine()
-    for_callers = [replace(finding, what=call.memories.for_callers(finding.what)) for finding in findings]
+    for_callers = [
+        replace(finding, what=call.memories.for_callers(finding.what)) for finding in findings
+    ]
     is_healthy = all(finding.grade != "error" for finding in findings)
     return HealthResult(healthy=is_healthy, checks=Check.each(for_callers))

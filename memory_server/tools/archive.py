@@ -21,7 +21,13 @@ from memory_server.memories.forgetting import is_together, undo
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
-from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
+from memory_server.tools.base.shapes import (
+    MAX_PATTERN_CHARS,
+    PATTERN,
+    ConversationId,
+    Text,
+    moment_ms,
+)
 from memory_server.tools.base.tool import tool
 
 MAX_PAGE = 200
@@ -38,7 +44,10 @@ REASONS = {
 
 
 Reason = Annotated[
-    str, Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand`, `restored_over` or `retired`")
+    str,
+    Field(
+        description="`too_old`, `faded`, `deleted`, `undone`, `hand`, `restored_over` or `retired`"
+    ),
 ]
 RemovedAt = Annotated[str, From("at_ms", iso), Field(description="When it was removed")]
 RemovedBy = Annotated[str, From("by"), Field(description="The tool or command that removed it")]
@@ -66,7 +75,12 @@ def kept_text(always_kept: int) -> str:
 
 
 def forgotten_text(
-    leaving: Sequence[Gone | Leaving], *, remaining: int, due: int, dry_run: bool, why_kept: str = ""
+    leaving: Sequence[Gone | Leaving],
+    *,
+    remaining: int,
+    due: int,
+    dry_run: bool,
+    why_kept: str = "",
 ) -> str:
     """What a clean-up of a conversation forgot, or with `dry_run` would forget. `due` of the `remaining` memories are
     for later runs."""
@@ -74,22 +88,41 @@ def forgotten_text(
     later = _("; {due_later} more in later runs", due) if due else ""
     why = " " + why_kept if why_kept else ""
     if dry_run:
-        sentence = _("Would forget {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
+        sentence = _(
+            "Would forget {number}{later}; remaining: {remaining_count}.{why}",
+            count,
+            later,
+            remaining,
+            why,
+        )
     else:
-        sentence = _("Forgot {number}{later}; remaining: {remaining_count}.{why}", count, later, remaining, why)
+        sentence = _(
+            "Forgot {number}{later}; remaining: {remaining_count}.{why}",
+            count,
+            later,
+            remaining,
+            why,
+        )
     return "\n".join([sentence, *_leaving_lines(leaving)])
 
 
 def archived_text(leaving: Sequence[Leaving], *, dry_run: bool) -> str:
     """What a clean-up of knowledge put into the archive, or with `dry_run` would put there."""
     entries = counted(len(leaving), "entry")
-    sentence = _("Would archive {entries}.", entries) if dry_run else _("Archived {entries}.", entries)
+    sentence = (
+        _("Would archive {entries}.", entries) if dry_run else _("Archived {entries}.", entries)
+    )
     return "\n".join([sentence, *_leaving_lines(leaving)])
 
 
 def _leaving_lines(leaving: Sequence[Gone | Leaving]) -> list[str]:
     return [
-        _("- {id} ({reasons}): {text}", one_line(memory.id), _reason_text(memory.reason), _one_line_of(memory.text))
+        _(
+            "- {id} ({reasons}): {text}",
+            one_line(memory.id),
+            _reason_text(memory.reason),
+            _one_line_of(memory.text),
+        )
         for memory in leaving
     ]
 
@@ -103,11 +136,16 @@ def _one_line_of(text: str) -> str:
 
 
 class PreviewResult(Result):
-    wouldForgetCount: Annotated[int, From("forgotten", len, "How many the next clean-up would forget")]
-    wouldForget: Annotated[
-        list[Gone], From("forgotten", Gone.each, "What the next clean-up would forget, in that order")
+    wouldForgetCount: Annotated[
+        int, From("forgotten", len, "How many the next clean-up would forget")
     ]
-    dueLater: Annotated[int, From("due", words="How many more have faded but exceed what one run forgets")]
+    wouldForget: Annotated[
+        list[Gone],
+        From("forgotten", Gone.each, "What the next clean-up would forget, in that order"),
+    ]
+    dueLater: Annotated[
+        int, From("due", words="How many more have faded but exceed what one run forgets")
+    ]
     remainingCount: Annotated[int, From("remaining", words="How many would remain")]
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
@@ -116,7 +154,11 @@ class PreviewResult(Result):
         keeps_everything = 0 < self.remainingCount <= self.keepAtLeast
         why_kept = kept_text(self.keepAtLeast) if keeps_everything else ""
         return forgotten_text(
-            self.wouldForget, remaining=self.remainingCount, due=self.dueLater, dry_run=True, why_kept=why_kept
+            self.wouldForget,
+            remaining=self.remainingCount,
+            due=self.dueLater,
+            dry_run=True,
+            why_kept=why_kept,
         )
 
 
@@ -127,7 +169,9 @@ class PreviewResult(Result):
 )
 async def forget_preview(call: Call, conversation_id: ConversationId = None) -> PreviewResult:
     removed = await call.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
-    return PreviewResult.of(removed, keepAtLeast=call.memories.services.parameters.retention.always_kept)
+    return PreviewResult.of(
+        removed, keepAtLeast=call.memories.services.parameters.retention.always_kept
+    )
 
 
 class Back(Gone):
@@ -137,9 +181,12 @@ class Back(Gone):
 
 class RestoreResult(Result):
     restoredCount: Annotated[int, From("entries", len, "How many came back, or would")]
-    restored: Annotated[list[Back], From("entries", Back.each, "What came back, or would, with score and pin")]
+    restored: Annotated[
+        list[Back], From("entries", Back.each, "What came back, or would, with score and pin")
+    ]
     inTheWay: Annotated[
-        list[Back], From(form=Back.each, words="Left in the archive, because their id or name is in use again")
+        list[Back],
+        From(form=Back.each, words="Left in the archive, because their id or name is in use again"),
     ]
     dryRun: bool = Field(description="Whether this only says what would come back")
     changeId: ChangeId = None
@@ -156,7 +203,8 @@ class RestoreResult(Result):
             for back in self.restored
         ]
         lines += [
-            _("- {id} stays in the archive: that id or name is in use", one_line(back.id)) for back in self.inTheWay
+            _("- {id} stays in the archive: that id or name is in use", one_line(back.id))
+            for back in self.inTheWay
         ]
         hint = ""
         if any(back.reason in ("too_old", "faded") for back in self.restored):
@@ -239,10 +287,15 @@ class UndoResult(Result):
 
     def __str__(self) -> str:
         steps = (f"- {step}" for step in self.changes)
-        return "\n".join([_("Undid {change}; change {id}.", self.undone, self.changeId), *steps, *self.refused])
+        return "\n".join(
+            [_("Undid {change}; change {id}.", self.undone, self.changeId), *steps, *self.refused]
+        )
 
 
-@tool(title="Undo", description="Take back one change by the changeId that a tool returned; what happened since stays.")
+@tool(
+    title="Undo",
+    description="Take back one change by the changeId that a tool returned; what happened since stays.",
+)
 async def undo_change(
     call: Call,
     changeId: Annotated[Text, "As the tool that made the change returned it"],
@@ -270,7 +323,9 @@ class HistoryEntry(Result):
     at: Annotated[str, From("at_ms", iso, "When")]
     by: str = Field(description="Which tool or command; `hand` is a person with an editor")
     steps: Annotated[list[StepRow], From(form=StepRow.each, words="What happened, in order")]
-    moreSteps: Annotated[int | None, From("more_steps", _unless_none, words="Steps beside these")] = None
+    moreSteps: Annotated[
+        int | None, From("more_steps", _unless_none, words="Steps beside these")
+    ] = None
 
     def shown_steps(self) -> list[str]:
         steps = [str(step) for step in self.steps]
@@ -290,11 +345,15 @@ class HistoryEntry(Result):
 
 class HistoryResult(Result):
     changes: list[HistoryEntry] = Field(description="Newest first")
-    next: str | None = Field(None, description="Give this as `before` for the next page; left out at the end")
+    next: str | None = Field(
+        None, description="Give this as `before` for the next page; left out at the end"
+    )
 
     def __str__(self) -> str:
         if not self.changes:
-            return _("Nothing was changed in this conversation, or only so long ago that the history is not kept.")
+            return _(
+                "Nothing was changed in this conversation, or only so long ago that the history is not kept."
+            )
         lines = [str(change) for change in self.changes]
         if self.next:
             lines.append(_("More before {next}.", self.next))
@@ -321,7 +380,9 @@ async def get_history(
     [engine] = [engine for engine in call.memories.engines if engine.keeps == "conversations"]
     place = call.conversations.get(conversation_id).id
     # One more than is shown: then it is known whether there is a next page.
-    past_changes = await engine.history(place, before=before, limit=limit + 1, most_steps=_MOST_STEPS)
+    past_changes = await engine.history(
+        place, before=before, limit=limit + 1, most_steps=_MOST_STEPS
+    )
     changes = HistoryEntry.each(past_changes[:limit])
     following = None
     if len(past_changes) > limit:

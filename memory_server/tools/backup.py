@@ -30,8 +30,12 @@ class BackUpResult(Result):
     conversations: ConversationCount
     shortTerm: ShortTermCount
     longTerm: LongTermCount
-    entries: int | None = Field(None, description="Notes and other entries of knowledge, beside the conversations")
-    leftOut: list[str] = Field(description="A sentence for each conversation that could not be read")
+    entries: int | None = Field(
+        None, description="Notes and other entries of knowledge, beside the conversations"
+    )
+    leftOut: list[str] = Field(
+        description="A sentence for each conversation that could not be read"
+    )
 
     def __str__(self) -> str:
         entries = ""
@@ -57,7 +61,9 @@ class BackUpResult(Result):
 
 def backup_result(backup: BackupMade) -> BackUpResult:
     """What a backup holds, and what had to be left out."""
-    return BackUpResult.of(backup.backup, entries=backup.entries or None, leftOut=list(backup.left_out))
+    return BackUpResult.of(
+        backup.backup, entries=backup.entries or None, leftOut=list(backup.left_out)
+    )
 
 
 @tool(
@@ -83,7 +89,8 @@ def _unless_none(count: int) -> int | None:
 
 
 LeftOut = Annotated[
-    list[str] | None, From(form=_unless_empty, words="Each memory that is more than may be stored, and why")
+    list[str] | None,
+    From(form=_unless_empty, words="Each memory that is more than may be stored, and why"),
 ]
 
 
@@ -91,7 +98,9 @@ def tally_text(counts: MergeCounts) -> str:
     """`3 new, 1 replaced`: what a restore or an import did with memories."""
     added = _("{count} new", counts.added)
     if counts.forgotten:
-        added = _("{count} new, {forgotten} of them forgotten before", counts.added, counts.forgotten)
+        added = _(
+            "{count} new, {forgotten} of them forgotten before", counts.added, counts.forgotten
+        )
     all_parts = (
         (counts.added, added),
         (counts.replaced, _("{count} replaced", counts.replaced)),
@@ -108,15 +117,30 @@ def tally_text(counts: MergeCounts) -> str:
 class RestoredRow(Result):
     conversation_id: Annotated[str, From("place", words="Where the memories are kept")]
     added: Annotated[int, From("counts.added", words="Memories that were not there")]
-    replaced: Annotated[int, From("counts.replaced", words="Memories that were there in another form")]
-    removed: Annotated[int, From("counts.removed", words="Memories that the backup does not hold; with overwrite only")]
-    unchanged: Annotated[int, From("counts.unchanged", words="Memories that were there as in the backup")]
+    replaced: Annotated[
+        int, From("counts.replaced", words="Memories that were there in another form")
+    ]
+    removed: Annotated[
+        int,
+        From("counts.removed", words="Memories that the backup does not hold; with overwrite only"),
+    ]
+    unchanged: Annotated[
+        int, From("counts.unchanged", words="Memories that were there as in the backup")
+    ]
     keptNewer: Annotated[
-        int, From("counts.kept_newer", words="Memories left as they are, because they are newer than in the backup")
+        int,
+        From(
+            "counts.kept_newer",
+            words="Memories left as they are, because they are newer than in the backup",
+        ),
     ]
     forgottenBefore: Annotated[
         int | None,
-        From("counts.forgotten", _unless_none, "Of `added`, those that were forgotten or deleted here before"),
+        From(
+            "counts.forgotten",
+            _unless_none,
+            "Of `added`, those that were forgotten or deleted here before",
+        ),
     ] = None
     leftOut: LeftOut = None
     changeId: ChangeId = None
@@ -144,17 +168,30 @@ class RestoredEntries(Result):
 class RestoreResult(Result):
     conversations: list[RestoredRow] = Field(description="Those of the backup, in its order")
     dryRun: bool = Field(description="Whether this only says what would change")
-    entries: int | None = Field(None, description="Notes and other entries of knowledge that came, or would")
-    knowledge: list[RestoredEntries] | None = Field(None, description="The same for each place of them")
+    entries: int | None = Field(
+        None, description="Notes and other entries of knowledge that came, or would"
+    )
+    knowledge: list[RestoredEntries] | None = Field(
+        None, description="The same for each place of them"
+    )
 
     def __str__(self) -> str:
         lines = [_("Nothing was changed; a restore would:") if self.dryRun else _("Restored:")]
         for row in self.conversations:
-            lines.append(_("{place}: {entries}.{undo_hint}", row.conversation_id, row.tally(), undo_hint(row.changeId)))
+            lines.append(
+                _(
+                    "{place}: {entries}.{undo_hint}",
+                    row.conversation_id,
+                    row.tally(),
+                    undo_hint(row.changeId),
+                )
+            )
             lines += [_("Left out: {reason}.", reason) for reason in row.leftOut or ()]
         for place in self.knowledge or ():
             count = counted(place.entries, "entry")
-            lines.append(_("{place}: {entries}.{undo_hint}", place.place, count, undo_hint(place.changeId)))
+            lines.append(
+                _("{place}: {entries}.{undo_hint}", place.place, count, undo_hint(place.changeId))
+            )
             lines += [_("Left out: {reason}.", reason) for reason in place.leftOut or ()]
         return "\n".join(lines)
 
@@ -185,10 +222,13 @@ async def restore_memories(
     call: Call,
     name: Annotated[Text, "Name of the backup"],
     mode: Annotated[
-        Literal["merge", "overwrite"], "merge adds, and keeps the newer; overwrite also removes what the backup has not"
+        Literal["merge", "overwrite"],
+        "merge adds, and keeps the newer; overwrite also removes what the backup has not",
     ] = "merge",
     dry_run: Annotated[bool, "Only say what would change"] = False,
-    conversation_id: Annotated[Text | None, "Only this conversation; by default all in the backup"] = None,
+    conversation_id: Annotated[
+        Text | None, "Only this conversation; by default all in the backup"
+    ] = None,
 ) -> RestoreResult:
     if not dry_run:
         call.memories.services.refuse_where_full()
@@ -229,7 +269,11 @@ class ListResult(Result):
         return "\n".join(map(str, self.backups))
 
 
-@tool(title="List backups", description="The backups, newest first, with what they hold.", read_only=True)
+@tool(
+    title="List backups",
+    description="The backups, newest first, with what they hold.",
+    read_only=True,
+)
 async def list_backups(call: Call) -> ListResult:
     return ListResult(backups=BackupRow.each(await call.memories.backups.listed()))
 
@@ -242,6 +286,8 @@ class DeleteBackupResult(Result):
 
 
 @tool(title="Delete a backup", description="Delete one backup for good.", destructive=True)
-async def delete_backup(call: Call, name: Annotated[Text, "Name of the backup"]) -> DeleteBackupResult:
+async def delete_backup(
+    call: Call, name: Annotated[Text, "Name of the backup"]
+) -> DeleteBackupResult:
     await call.memories.backups.delete(name)
     return DeleteBackupResult(remainingBackups=len(await call.memories.backups.listed()))

@@ -39,12 +39,21 @@ class BookRow(Result):
         parts = [
             counted(self.entries, "entry"),
             _("{chars:,} characters", self.chars),
-            _("{constants:,} of them constant ({chars:,} characters)", self.constants, self.constantChars),
+            _(
+                "{constants:,} of them constant ({chars:,} characters)",
+                self.constants,
+                self.constantChars,
+            ),
             state_text(self.entries, self.off),
         ]
         if self.source:
             parts.append(_("from {source}", self.source))
-        return _("{name} in {conversation}: {parts}", one_line(self.name), self.conversation_id, joined(", ", parts))
+        return _(
+            "{name} in {conversation}: {parts}",
+            one_line(self.name),
+            self.conversation_id,
+            joined(", ", parts),
+        )
 
 
 def state_text(entries: int, off: int) -> str:
@@ -57,7 +66,9 @@ def state_text(entries: int, off: int) -> str:
 
 
 class BooksResult(Result):
-    books: list[BookRow] = Field(description="Those of the conversation, then those of the shared one")
+    books: list[BookRow] = Field(
+        description="Those of the conversation, then those of the shared one"
+    )
 
     def __str__(self) -> str:
         if not self.books:
@@ -71,8 +82,12 @@ class BooksResult(Result):
     paging=Paging("books"),
     read_only=True,
 )
-async def list_books(call: Call, conversation_id: ConversationId = None, offset: Offset = None) -> BooksResult:
-    return BooksResult(books=BookRow.each(await call.conversations.get(conversation_id).books.listed()))
+async def list_books(
+    call: Call, conversation_id: ConversationId = None, offset: Offset = None
+) -> BooksResult:
+    return BooksResult(
+        books=BookRow.each(await call.conversations.get(conversation_id).books.listed())
+    )
 
 
 class EntryRow(Result):
@@ -129,7 +144,9 @@ async def show_book(
 ) -> BookResult:
     books = call.conversations.get(conversation_id).books
     book = BookRow.of(await books.book(name))
-    return BookResult(book=book, entries=[entry_row(memory) for memory in await books.entries(name)])
+    return BookResult(
+        book=book, entries=[entry_row(memory) for memory in await books.entries(name)]
+    )
 
 
 class SwitchResult(Result):
@@ -186,7 +203,9 @@ class RemoveResult(Result):
     description="Put all entries of a lorebook into the archive; undo_change brings them back.",
     destructive=True,
 )
-async def remove_book(call: Call, name: BookName, conversation_id: ConversationId = None) -> RemoveResult:
+async def remove_book(
+    call: Call, name: BookName, conversation_id: ConversationId = None
+) -> RemoveResult:
     books = call.conversations.get(conversation_id).books
     removed = await books.remove(name, by="remove_book")
     return RemoveResult.of(removed)

@@ -172,7 +172,9 @@ def _removed_sentence(explained: ExplainedMemory, zone: tzinfo | None) -> str:
         archived.by,
         _(REASONS[archived.reason]),
         explained.receipt.relevance,
-        way_for_both("restore_memories_from_archive", f"memory-server undo --memory {explained.memory.id}"),
+        way_for_both(
+            "restore_memories_from_archive", f"memory-server undo --memory {explained.memory.id}"
+        ),
     )
 
 
@@ -191,11 +193,21 @@ class FoundMemory(Result):
     timestamp: Annotated[str, From("memory.made_ms", iso, "When it was made")]
     score: float | None = Field(None, description="Of a short-term memory")
     relevance: Annotated[
-        float, From(form=hundredths, words="To the words looked for; of a short-term memory with decay and score")
+        float,
+        From(
+            form=hundredths,
+            words="To the words looked for; of a short-term memory with decay and score",
+        ),
     ]
-    keywords: list[str] | None = Field(None, description="The heaviest words of a short-term memory")
-    tags: Annotated[list[str] | None, From("memory", _tags_or_none, words="Left out where it has none")] = None
-    matched: list[str] = Field(description="The words looked for that it holds, as its text has them")
+    keywords: list[str] | None = Field(
+        None, description="The heaviest words of a short-term memory"
+    )
+    tags: Annotated[
+        list[str] | None, From("memory", _tags_or_none, words="Left out where it has none")
+    ] = None
+    matched: list[str] = Field(
+        description="The words looked for that it holds, as its text has them"
+    )
     keptWords: list[str] | None = Field(None, description="Those of them that its text lacks")
     removed: Removal | None = Field(None, description="Of a memory in the archive")
 
@@ -203,7 +215,9 @@ class FoundMemory(Result):
         score = "" if self.score is None else _(", score {score:g}", self.score)
         removal_text = ""
         if self.removed:
-            removal_text = _(", {why} {day}", _(REASONS[self.removed.reason]), when(self.removed.removedAt)[:10])
+            removal_text = _(
+                ", {why} {day}", _(REASONS[self.removed.reason]), when(self.removed.removedAt)[:10]
+            )
         content = self.text if self.memory_type == "short_term" else f"{self.name} - {self.prompt}"
         return _(
             "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
@@ -235,7 +249,9 @@ class FoundMemory(Result):
 class FilterResult(Result):
     total_found: int = Field(description="How many meet all that was asked")
     results: list[FoundMemory] = Field(description="This page")
-    next: int | None = Field(None, description="Give this as `offset` for the next page; left out at the end")
+    next: int | None = Field(
+        None, description="Give this as `offset` for the next page; left out at the end"
+    )
 
     def query_words(self) -> Sequence[str]:
         words: dict[str, None] = {}  # as an ordered set
@@ -248,11 +264,17 @@ class FilterResult(Result):
         removed = [memory for memory in self.results if memory.removed]
         if removed:
             example = removed[0]
-            command = shell_command(example.conversation_id, "undo", "--memory", example.id or example.name or "")
-            lines.append(_("{how} brings one back.", way_for_both("restore_memories_from_archive", command)))
+            command = shell_command(
+                example.conversation_id, "undo", "--memory", example.id or example.name or ""
+            )
+            lines.append(
+                _("{how} brings one back.", way_for_both("restore_memories_from_archive", command))
+            )
         more = _(" More from offset {next}.", self.next) if self.next is not None else ""
         total = counted(self.total_found, "memory")
-        return listed(lines, _("{memories} found, {results} shown.{more}", total, len(self.results), more))
+        return listed(
+            lines, _("{memories} found, {results} shown.{more}", total, len(self.results), more)
+        )
 
 
 @tool(
@@ -269,20 +291,34 @@ async def search_memories(
     call: Call,
     conversation_id: ConversationId = None,
     query: Annotated[Text, Field(max_length=MAX_TEXT_CHARS), "Text; its words are looked for"] = "",
-    keywords: Annotated[list[Text], Field(max_length=50), "Words to look for as they are; one is enough"] = [],
+    keywords: Annotated[
+        list[Text], Field(max_length=50), "Words to look for as they are; one is enough"
+    ] = [],
     otherWords: OtherWordsArgument = [],
-    date_from: Annotated[Text | None, "ISO date or time; in the server's time zone where it has none"] = None,
+    date_from: Annotated[
+        Text | None, "ISO date or time; in the server's time zone where it has none"
+    ] = None,
     date_to: Annotated[Text | None, "The same, included"] = None,
-    min_score: Annotated[float | None, "Points; long-term memories have none and do not come"] = None,
+    min_score: Annotated[
+        float | None, "Points; long-term memories have none and do not come"
+    ] = None,
     max_score: Annotated[float | None, "The same, at most"] = None,
-    tags: Annotated[list[Text], Field(max_length=50), "All are needed: #words of the text, or tags of the record"] = [],
+    tags: Annotated[
+        list[Text],
+        Field(max_length=50),
+        "All are needed: #words of the text, or tags of the record",
+    ] = [],
     memory_type: Annotated[Kind, "Which kind"] = "both",
-    sort_by: Annotated[SortBy | None, "Usually relevance where there is something to look for, else timestamp"] = None,
+    sort_by: Annotated[
+        SortBy | None, "Usually relevance where there is something to look for, else timestamp"
+    ] = None,
     order: Annotated[Literal["asc", "desc"], "Ascending or descending"] = "desc",
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE), "Memories on a page"] = 20,
     offset: Annotated[int, Field(ge=0), "Memories passed over"] = 0,
     scope: Scope = None,
-    archived: Annotated[bool, "Look among what was forgotten or deleted and can still come back"] = False,
+    archived: Annotated[
+        bool, "Look among what was forgotten or deleted and can still come back"
+    ] = False,
 ) -> FilterResult:
     zone = call.memories.services.zone
     memory_filter = MemoryFilter(
@@ -317,11 +353,21 @@ def _found_memory(match: Filtered) -> FoundMemory:
     memory = match.memory
     fields: dict[str, Any] = dict.fromkeys(("id", "text", "score", "name", "prompt", "trigger"))
     if isinstance(memory, ShortTermMemory):
-        fields |= {"memory_type": "short_term", "id": memory.id, "text": memory.text, "score": memory.score}
+        fields |= {
+            "memory_type": "short_term",
+            "id": memory.id,
+            "text": memory.text,
+            "score": memory.score,
+        }
         fields["keywords"] = shown_words(memory, SHOWN_KEYWORDS)
         spelt = spelling_of(memory)
     else:
-        fields |= {"memory_type": "long_term", "name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
+        fields |= {
+            "memory_type": "long_term",
+            "name": memory.name,
+            "prompt": memory.prompt,
+            "trigger": memory.trigger,
+        }
         fields["keywords"] = None
         spelt = spelling(f"{memory.name}\n{memory.prompt}")
     fields["matched"] = _spelt_words(match.shared, spelt)
@@ -362,9 +408,13 @@ async def analyze_memory_patterns(
         short_term = Pattern.of(short_term_patterns)
     long_term = None
     if memory_type != "short_term":
-        unscored = dict.fromkeys(("average_score", "score_distribution", "never_recalled", "pinned"))
+        unscored = dict.fromkeys(
+            ("average_score", "score_distribution", "never_recalled", "pinned")
+        )
         long_term = Pattern.of(long_term_patterns, **unscored)
-    return PatternResult(conversation_id=conversation.id, short_term=short_term, long_term=long_term)
+    return PatternResult(
+        conversation_id=conversation.id, short_term=short_term, long_term=long_term
+    )
 
 
 _FIGURES = (

@@ -17,7 +17,15 @@ from memory_server.tools.archive import Removal
 from memory_server.tools.base.result import From, Result, hundredths
 
 Verdict = Literal[
-    "came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
+    "came",
+    "muted",
+    "too_recent",
+    "in_context",
+    "same_moment",
+    "outranked",
+    "below_threshold",
+    "archived",
+    "elsewhere",
 ]
 
 
@@ -33,11 +41,15 @@ class KeywordCount(Result):
 
 class Pattern(Result):
     total: int = Field(description="How many memories")
-    average_score: Annotated[float | None, From(form=hundredths, words="Mean score of the short-term memories")] = None
+    average_score: Annotated[
+        float | None, From(form=hundredths, words="Mean score of the short-term memories")
+    ] = None
     score_distribution: Annotated[
         dict[str, int] | None, From("scores", dict, "negative, low < 10, medium < 30, high")
     ] = None
-    top_keywords: Annotated[list[KeywordCount], From("words", KeywordCount.each, "The heaviest words")]
+    top_keywords: Annotated[
+        list[KeywordCount], From("words", KeywordCount.each, "The heaviest words")
+    ]
     tags: Annotated[dict[str, int], From(form=dict, words="The most frequent tags")]
     time_distribution: Annotated[
         dict[str, int], From("ages", dict, "last_hour, last_day, last_week, last_month, older")
@@ -51,7 +63,13 @@ class Pattern(Result):
     def __str__(self) -> str:
         if not self.total:
             return _("no memories.")
-        lines = [_("{memories}; {counts}.", counted(self.total, "memory"), _counts(self.time_distribution))]
+        lines = [
+            _(
+                "{memories}; {counts}.",
+                counted(self.total, "memory"),
+                _counts(self.time_distribution),
+            )
+        ]
         if self.average_score is not None and self.score_distribution is not None:
             lines.append(
                 _(
@@ -117,13 +135,17 @@ class SharedWord(Result):
             words="On both weights: less than 1 for what many memories hold, or says little",
         ),
     ]
-    beside: Annotated[bool, From(words="The messages do not have it, and it was looked for too")] = False
-    given: Annotated[bool | None, From(form=_true_or_none, words="The caller gave it; the messages do not have it")] = (
-        None
-    )
-    kept: Annotated[bool | None, From(form=_true_or_none, words="Kept with the memory; its text does not have it")] = (
-        None
-    )
+    beside: Annotated[
+        bool, From(words="The messages do not have it, and it was looked for too")
+    ] = False
+    given: Annotated[
+        bool | None,
+        From(form=_true_or_none, words="The caller gave it; the messages do not have it"),
+    ] = None
+    kept: Annotated[
+        bool | None,
+        From(form=_true_or_none, words="Kept with the memory; its text does not have it"),
+    ] = None
 
     @property
     def is_said(self) -> bool:
@@ -157,7 +179,9 @@ class Other(Result):
 class ChanceOf(Result):
     weight: Annotated[float, From(form=hundredths, words="Its weight in the draw")]
     totalWeight: Annotated[float, From(form=hundredths, words="Of all memories in the draw")]
-    probability: Annotated[float, From(form=_three_figures, words="That one search brings it as a flashback")]
+    probability: Annotated[
+        float, From(form=_three_figures, words="That one search brings it as a flashback")
+    ]
 
 
 class ExplainResult(Result):
@@ -168,7 +192,8 @@ class ExplainResult(Result):
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
     relevance: Annotated[
-        float, From("receipt.relevance", hundredths, "match + around + span + cue - decay + score + lent")
+        float,
+        From("receipt.relevance", hundredths, "match + around + span + cue - decay + score + lent"),
     ]
     threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
     counted: float | None = Field(
@@ -179,23 +204,38 @@ class ExplainResult(Result):
     match: Annotated[
         float,
         From(
-            "receipt.match", hundredths, words="Sum of the points of the shared words: factor × (inMessages + inMemory)"
+            "receipt.match",
+            hundredths,
+            words="Sum of the points of the shared words: factor × (inMessages + inMemory)",
         ),
     ]
-    around: Annotated[float, From("receipt.around", hundredths, "Gained from what was said around it")]
-    span: Annotated[float, From("receipt.span", hundredths, "Gained because it is of a time that the messages name")]
+    around: Annotated[
+        float, From("receipt.around", hundredths, "Gained from what was said around it")
+    ]
+    span: Annotated[
+        float,
+        From("receipt.span", hundredths, "Gained because it is of a time that the messages name"),
+    ]
     cue: Annotated[
-        float, From("receipt.cue", hundredths, "Gained because it has what is asked: a number, time or name")
+        float,
+        From(
+            "receipt.cue", hundredths, "Gained because it has what is asked: a number, time or name"
+        ),
     ]
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
     score: Annotated[float, From("receipt.score")]
     lent: Annotated[float, From("receipt.lent", hundredths, "As much more as `older` was recalled")]
-    older: Annotated[str | None, From("receipt.older", _text_or_none, "An older memory that shares the same words")] = (
-        None
-    )
+    older: Annotated[
+        str | None,
+        From("receipt.older", _text_or_none, "An older memory that shares the same words"),
+    ] = None
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
-    matchedWords: list[SharedWord] = Field(description="The words it shares with the messages, as its text has them")
-    meaning: Annotated[str | None, From("receipt.nearness", meaning_text, "Its ranks by meaning and by words")] = None
+    matchedWords: list[SharedWord] = Field(
+        description="The words it shares with the messages, as its text has them"
+    )
+    meaning: Annotated[
+        str | None, From("receipt.nearness", meaning_text, "Its ranks by meaning and by words")
+    ] = None
     by: list[Other] = Field(description="The memories that came in its place, or of its moment")
     flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
     archived: Removal | None = Field(None, description="Of a memory that was removed")
@@ -209,7 +249,12 @@ class ExplainResult(Result):
         words_beside = [word for word in self.matchedWords if word.beside]
         if words_beside:
             beside = _texts_of(words_beside)
-            sentences.append(_("Looked for too, because the question asks how something stands: {words}.", beside))
+            sentences.append(
+                _(
+                    "Looked for too, because the question asks how something stands: {words}.",
+                    beside,
+                )
+            )
         if self.older is not None:
             sentence = _(
                 "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
@@ -226,7 +271,11 @@ class ExplainResult(Result):
         words = ", ".join(word.text() for word in self.matchedWords if word.is_said)
         needed: Any = ""
         if self.threshold is not None and self.counted is not None:
-            needed = _("; {counted:.2f} points count, {threshold:.2f} are needed", self.counted, self.threshold)
+            needed = _(
+                "; {counted:.2f} points count, {threshold:.2f} are needed",
+                self.counted,
+                self.threshold,
+            )
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
         return _(

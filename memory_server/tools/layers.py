@@ -61,7 +61,11 @@ class EntriesResult(RefDone):
     count: int = Field(description="How many there are, shown or not")
 
     def __str__(self) -> str:
-        return listed(self.entries, _("{shown} of {all}.", len(self.entries), counted(self.count, "entry")), "\n\n")
+        return listed(
+            self.entries,
+            _("{shown} of {all}.", len(self.entries), counted(self.count, "entry")),
+            "\n\n",
+        )
 
 
 class DeletedResult(RefDone):
@@ -82,7 +86,9 @@ class LayerSummary(Result):
     ttl_days: float
     oldest_entry: str | None = None
     newest_entry: str | None = None
-    unreadable: dict[str, str] | None = Field(None, description="Files that cannot be read, with the reason")
+    unreadable: dict[str, str] | None = Field(
+        None, description="Files that cannot be read, with the reason"
+    )
 
 
 class SummaryResult(RefDone):
@@ -176,12 +182,20 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         return EntriesResult(entries=list(map(_shown, entries)), count=total)
 
     async def delete(call: Call, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
-        deleted = await layer(call).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
-        return DeletedResult(key=deleted.key or "", message=_("Deleted `{key}` of {place}.", deleted.key, place))
+        deleted = await layer(call).delete(
+            key, caller=caller_agent_id, by=tool_name("delete", name)
+        )
+        return DeletedResult(
+            key=deleted.key or "", message=_("Deleted `{key}` of {place}.", deleted.key, place)
+        )
 
     async def restore(call: Call, key: Key, caller_agent_id: Caller = None) -> EntryResult:
-        restored = await layer(call).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
-        return EntryResult(entry=_shown(restored), message=_("`{key}` of {place} is back.", restored.key, place))
+        restored = await layer(call).restore(
+            key, caller=caller_agent_id, by=tool_name("restore", name)
+        )
+        return EntryResult(
+            entry=_shown(restored), message=_("`{key}` of {place} is back.", restored.key, place)
+        )
 
     def summed(*, archive: bool) -> Function:
         async def summary(call: Call, caller_agent_id: Caller = None) -> SummaryResult:
@@ -267,7 +281,9 @@ def _without_paths(call: Call, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a summary that name files, for a caller who may not know where these are."""
     unreadable = fields["unreadable"]
     if unreadable:
-        unreadable = {name: call.memories.for_callers(reason) for name, reason in unreadable.items()}
+        unreadable = {
+            name: call.memories.for_callers(reason) for name, reason in unreadable.items()
+        }
     return {"storage_dir": None, "archive_dir": None, "unreadable": unreadable}
 
 

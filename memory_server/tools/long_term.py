@@ -20,7 +20,14 @@ from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import From, Result, undo_hint
-from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
+from memory_server.tools.base.shapes import (
+    ConversationId,
+    CurrentMessages,
+    Messages,
+    Offset,
+    Participants,
+    Text,
+)
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from memory_server.tools.long_term_results import SearchResult, search_result
 from sandbox import Problem
@@ -51,7 +58,9 @@ def _warning_texts(problems: Iterable[Problem]) -> list[str]:
 def _warning_text(problem: Problem) -> str:
     if not problem.line:
         return foreign(problem.message)
-    return _("{reason} (line {line}, column {column})", problem.message, problem.line, problem.column)
+    return _(
+        "{reason} (line {line}, column {column})", problem.message, problem.line, problem.column
+    )
 
 
 _GroupName = Annotated[Text, Field(min_length=1, max_length=MOST_RULE_CHARS)]
@@ -80,7 +89,9 @@ Sticky = Annotated[
     FOR_PROGRAMS,
     "Messages of a chat for which it stays, with that at which it came",
 ]
-Probability = Annotated[float | None, Field(ge=0, le=100), FOR_PROGRAMS, "Per cent of the cases in which it comes"]
+Probability = Annotated[
+    float | None, Field(ge=0, le=100), FOR_PROGRAMS, "Per cent of the cases in which it comes"
+]
 
 
 Warnings = Annotated[list[str], From("warnings", _warning_texts)]
@@ -105,7 +116,9 @@ class SetResult(Result):
     def __str__(self) -> str:
         done = _("Replaced") if self.replaced else _("Stored")
         count = counted(self.totalMemories, "long-term memory")
-        return _with_warnings(_("{done}; {number} in this conversation.", done, count), self.warnings)
+        return _with_warnings(
+            _("{done}; {number} in this conversation.", done, count), self.warnings
+        )
 
 
 def _with_warnings(sentence: str, warnings: Iterable[str]) -> str:
@@ -127,7 +140,9 @@ def _with_warnings(sentence: str, warnings: Iterable[str]) -> str:
 async def add_long_term_memory(
     call: Call,
     name: Text,
-    prompt: Annotated[Text, Field(max_length=MAX_PROMPT_CHARS), "What to keep in mind when the trigger fires"],
+    prompt: Annotated[
+        Text, Field(max_length=MAX_PROMPT_CHARS), "What to keep in mind when the trigger fires"
+    ],
     trigger: Annotated[Text, _TRIGGER],
     conversation_id: ConversationId = None,
     createdContext: Annotated[Text | None, "Where this comes from"] = None,
@@ -146,7 +161,12 @@ async def add_long_term_memory(
         created_context=createdContext,
         recent=recentMessages or (),
         rules=GivenRules(
-            order=order, group=group, cooldown=cooldown, once=once, sticky=sticky, probability=probability
+            order=order,
+            group=group,
+            cooldown=cooldown,
+            once=once,
+            sticky=sticky,
+            probability=probability,
         ),
         by="add_long_term_memory",
     )
@@ -180,7 +200,12 @@ async def update_long_term_memory(
         updated_context=updatedContext,
         recent=recentMessages or (),
         rules=GivenRules(
-            order=order, group=group, cooldown=cooldown, once=once, sticky=sticky, probability=probability
+            order=order,
+            group=group,
+            cooldown=cooldown,
+            once=once,
+            sticky=sticky,
+            probability=probability,
         ),
         by="update_long_term_memory",
     )
@@ -199,8 +224,14 @@ class DeleteResult(Result):
         )
 
 
-@tool(title="Delete a long-term memory", description="Delete a long-term memory by its name.", destructive=True)
-async def delete_long_term_memory(call: Call, name: Text, conversation_id: ConversationId = None) -> DeleteResult:
+@tool(
+    title="Delete a long-term memory",
+    description="Delete a long-term memory by its name.",
+    destructive=True,
+)
+async def delete_long_term_memory(
+    call: Call, name: Text, conversation_id: ConversationId = None
+) -> DeleteResult:
     long_term = call.conversations.get(conversation_id).long_term
     return DeleteResult.of(await long_term.delete(name, by="delete_long_term_memory"))
 
@@ -218,9 +249,12 @@ def _rules_in_words(rules: FiringRules) -> str | None:
 
 
 Rules = Annotated[
-    dict[str, Any] | None, From("rules", _rules_or_none, "Rules that are not as usual: order, group, cooldown, …")
+    dict[str, Any] | None,
+    From("rules", _rules_or_none, "Rules that are not as usual: order, group, cooldown, …"),
 ]
-RulesInWords = Annotated[str | None, From("rules", _rules_in_words, "Rules that are not as usual, in words")]
+RulesInWords = Annotated[
+    str | None, From("rules", _rules_in_words, "Rules that are not as usual, in words")
+]
 BookName = Annotated[str | None, From("book", _book_name, "The lorebook that it is from")]
 
 
@@ -252,7 +286,9 @@ class ListResult(Result):
         if not self.total:
             return _("No long-term memories in this conversation.")
         if not self.memories:
-            return _("No more of them: {memories} in this conversation.", counted(self.total, "memory"))
+            return _(
+                "No more of them: {memories} in this conversation.", counted(self.total, "memory")
+            )
         return "\n".join(map(str, self.memories))
 
 
@@ -272,7 +308,11 @@ async def list_long_term_memories(
 
 
 def _trouble(record: TriggerRecord) -> str | None:
-    counts = ((record.timeouts, _("time-out")), (record.out_of_memory, _("out of memory")), (record.killed, _("crash")))
+    counts = (
+        (record.timeouts, _("time-out")),
+        (record.out_of_memory, _("out of memory")),
+        (record.killed, _("crash")),
+    )
     parts = [noun + f" x {count}" for count, noun in counts if count]
     return joined(", ", parts) or None
 
@@ -338,6 +378,8 @@ class ContextResult(Result):
     description="Trigger, dates and context of creation of one long-term memory.",
     read_only=True,
 )
-async def get_memory_context(call: Call, name: Text, conversation_id: ConversationId = None) -> ContextResult:
+async def get_memory_context(
+    call: Call, name: Text, conversation_id: ConversationId = None
+) -> ContextResult:
     memory = await call.conversations.get(conversation_id).long_term.get(name)
     return ContextResult.of(memory, updatedContext=memory.updated_context or "")

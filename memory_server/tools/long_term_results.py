@@ -43,14 +43,18 @@ class SearchResult(Result):
     activatedCount: int = Field(description="Triggers that fired, those of other pages among them")
     totalMemories: int
     note: str | None = Field(None, description="Which conversations could not be read")
-    leftOut: list[LeftOut] | None = Field(None, description="What fired and does not come, by its rules")
+    leftOut: list[LeftOut] | None = Field(
+        None, description="What fired and does not come, by its rules"
+    )
 
     def __str__(self) -> str:
         lines = [
-            _("Fired - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt)) for memory in self.activated
+            _("Fired - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt))
+            for memory in self.activated
         ]
         lines += [
-            _("By chance - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt)) for memory in self.random
+            _("By chance - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt))
+            for memory in self.random
         ]
         lines += [
             _(
@@ -58,12 +62,15 @@ class SearchResult(Result):
                 one_line(failed.name),
                 failed.kind,
                 one_line(failed.message),
-                _(" (line {line}, column {column})", failed.line, failed.column) if failed.line else "",
+                _(" (line {line}, column {column})", failed.line, failed.column)
+                if failed.line
+                else "",
             )
             for failed in self.failed
         ]
         lines += [
-            _("Left out - {name}: {reason}", one_line(row.name), reason_text(row.reason)) for row in self.leftOut or ()
+            _("Left out - {name}: {reason}", one_line(row.name), reason_text(row.reason))
+            for row in self.leftOut or ()
         ]
         if self.note:
             lines.append(self.note)
@@ -86,7 +93,9 @@ class Brief(Result):
     conversation_id: Annotated[str, From("entry.conversation_id")]
     placement: Annotated[
         dict[str, Any] | None,
-        From("entry.memory.book", _placement, "Where the client of its lorebook would put the text"),
+        From(
+            "entry.memory.book", _placement, "Where the client of its lorebook would put the text"
+        ),
     ] = None
     cut: Annotated[bool | None, From("is_cut", _true_or_none, "Only its beginning had room")] = None
 
@@ -94,12 +103,18 @@ class Brief(Result):
 class LeftOut(Result):
     name: str
     chars: int | None = Field(None, description="Characters of its text, where these matter")
-    reason: str = Field(description="room, same_text, group, chance, cooldown, delay, once, character or recursion")
+    reason: str = Field(
+        description="room, same_text, group, chance, cooldown, delay, once, character or recursion"
+    )
 
 
 class TurnResult(Result):
-    activated: list[Brief] = Field(description="Names, order and length of what stands in `prompt`, in that order")
-    leftOut: list[LeftOut] = Field(default_factory=list, description="What fired and is not in `prompt`, and why")
+    activated: list[Brief] = Field(
+        description="Names, order and length of what stands in `prompt`, in that order"
+    )
+    leftOut: list[LeftOut] = Field(
+        default_factory=list, description="What fired and is not in `prompt`, and why"
+    )
     random: list[Activated]
     failed: list[FailedTrigger]
     activatedCount: int = Field(description="Triggers that fired")
@@ -110,8 +125,14 @@ class TurnResult(Result):
 def left_out(activation: Activation, fitting: Fitting[Shelved] | None = None) -> list[LeftOut]:
     """What fired and did not come: for want of room, or by its rules."""
     without_room = fitting.left_out if fitting is not None else ()
-    rows = [LeftOut(name=entry.entry.name, chars=entry.chars, reason=entry.reason) for entry in without_room]
-    rows += [LeftOut(name=held_back.shelved.memory.name, reason=held_back.reason) for held_back in activation.held_back]
+    rows = [
+        LeftOut(name=entry.entry.name, chars=entry.chars, reason=entry.reason)
+        for entry in without_room
+    ]
+    rows += [
+        LeftOut(name=held_back.shelved.memory.name, reason=held_back.reason)
+        for held_back in activation.held_back
+    ]
     return rows
 
 

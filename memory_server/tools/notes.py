@@ -25,14 +25,25 @@ _TYPES = N_("tech: true anywhere; project-tech: how this project does it; domain
 class RememberResult(Result):
     memory_id: Annotated[str, From("entry.ref")]
     action: Annotated[
-        Literal["created", "updated"], From("result.action", words="updated: the note of this topic was replaced")
+        Literal["created", "updated"],
+        From("result.action", words="updated: the note of this topic was replaced"),
     ]
-    similar_count: Annotated[int, From("result.similar", words="Other notes that say nearly the same")]
+    similar_count: Annotated[
+        int, From("result.similar", words="Other notes that say nearly the same")
+    ]
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        similar = _(" {notes} more like it.", counted(self.similar_count, "note")) if self.similar_count else ""
-        done = _("Created {id}.", self.memory_id) if self.action == "created" else _("Updated {id}.", self.memory_id)
+        similar = (
+            _(" {notes} more like it.", counted(self.similar_count, "note"))
+            if self.similar_count
+            else ""
+        )
+        done = (
+            _("Created {id}.", self.memory_id)
+            if self.action == "created"
+            else _("Updated {id}.", self.memory_id)
+        )
         return done + similar + undo_hint(self.changeId)
 
 
@@ -48,14 +59,23 @@ class RememberResult(Result):
 async def remember(
     call: Call,
     type: Annotated[Type, _TYPES],
-    topic: Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"],
+    topic: Annotated[
+        Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"
+    ],
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Markdown"],
     tags: Annotated[list[Text], "Words to narrow a search by"] = [],
     examples: Annotated[list[Text], "Pieces of code"] = [],
     source: Annotated[Text | None, "Where it is from"] = None,
 ) -> RememberResult:
     stored = await call.memories.knowledge.notes.remember(
-        type, topic, content, tags=tags, examples=examples, source=source, project=call.project, by="remember"
+        type,
+        topic,
+        content,
+        tags=tags,
+        examples=examples,
+        source=source,
+        project=call.project,
+        by="remember",
     )
     return RememberResult.of(stored)
 
@@ -111,8 +131,12 @@ class RecallResult(Result):
 
     def __str__(self) -> str:
         left_off = self.left_off or {}
-        more = "".join([_("; {number} {what}", number, _(reason)) for reason, number in left_off.items()])
-        shown = _("{lines} of {notes}{more}.", len(self.memories), counted(self.total_count, "note"), more)
+        more = "".join(
+            [_("; {number} {what}", number, _(reason)) for reason, number in left_off.items()]
+        )
+        shown = _(
+            "{lines} of {notes}{more}.", len(self.memories), counted(self.total_count, "note"), more
+        )
         return listed(self.memories, _with_note(shown, self.note), "\n\n")
 
 
@@ -145,10 +169,18 @@ async def recall(
 ) -> RecallResult:
     notes = call.memories.knowledge.notes
     matches = await notes.recall(
-        query, type, tags=tags, limit=limit, offset=offset or 0, project=call.project, other_words=otherWords
+        query,
+        type,
+        tags=tags,
+        limit=limit,
+        offset=offset or 0,
+        project=call.project,
+        other_words=otherWords,
     )
     project_names = await _project_names(call)
-    shown_notes = [Note.of(hit, project=project_names.get(hit.entry.project)) for hit in matches.hits]
+    shown_notes = [
+        Note.of(hit, project=project_names.get(hit.entry.project)) for hit in matches.hits
+    ]
     waiting = await notes.waiting(call.project)
     return RecallResult.of(matches, memories=shown_notes, note=waiting)
 
@@ -207,7 +239,9 @@ async def list_notes(
     offset: Offset = None,
 ) -> NoteList:
     notes = call.memories.knowledge.notes
-    entries, total = await notes.listed(type, tags=tags, limit=limit, offset=offset or 0, project=call.project)
+    entries, total = await notes.listed(
+        type, tags=tags, limit=limit, offset=offset or 0, project=call.project
+    )
     project_names = await _project_names(call)
     rows = [NoteRow.of(entry, project=project_names.get(entry.project)) for entry in entries]
     waiting = await notes.waiting(call.project)
@@ -220,7 +254,11 @@ class NoteChanged(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        done = _("Deleted {id}.", self.memory_id) if self.action == "deleted" else _("Updated {id}.", self.memory_id)
+        done = (
+            _("Deleted {id}.", self.memory_id)
+            if self.action == "deleted"
+            else _("Updated {id}.", self.memory_id)
+        )
         return done + undo_hint(self.changeId)
 
 
@@ -243,11 +281,17 @@ async def edit_note(
     append: Annotated[Piece, "Lines to add at the end"] = "",
 ) -> NoteChanged:
     notes = call.memories.knowledge.notes
-    edited = await notes.edit(memory_id, find=find, replacement=replace, append=append, by="edit_note")
+    edited = await notes.edit(
+        memory_id, find=find, replacement=replace, append=append, by="edit_note"
+    )
     return NoteChanged(memory_id=memory_id, action="updated", changeId=edited.change_id)
 
 
-@tool(title="Delete a note", description="Delete one note; the change can be undone.", destructive=True)
+@tool(
+    title="Delete a note",
+    description="Delete one note; the change can be undone.",
+    destructive=True,
+)
 async def delete_note(call: Call, memory_id: Id) -> NoteChanged:
     change_id = await call.memories.knowledge.notes.delete(memory_id, by="delete_note")
     return NoteChanged(memory_id=memory_id, action="deleted", changeId=change_id)

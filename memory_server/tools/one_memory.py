@@ -54,7 +54,9 @@ async def pin_memory(call: Call, id: MemoryId, conversation_id: ConversationId =
     description="Let the clean-up forget a pinned memory when it has faded.",
     idempotent=True,
 )
-async def unpin_memory(call: Call, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
+async def unpin_memory(
+    call: Call, id: MemoryId, conversation_id: ConversationId = None
+) -> PinResult:
     short_term = call.conversations.get(conversation_id).short_term
     return PinResult.of(await short_term.pin(id, pinned=False, by="unpin_memory"))
 
@@ -62,7 +64,12 @@ async def unpin_memory(call: Call, id: MemoryId, conversation_id: ConversationId
 class MuteResult(Result):
     id: Annotated[str, From("memory.id", words="Id of the memory")]
     muted: Annotated[
-        list[str], From("memory.muted", list, "Where it does not come: `everywhere`, `conversation:ID`, `folder:PATH`")
+        list[str],
+        From(
+            "memory.muted",
+            list,
+            "Where it does not come: `everywhere`, `conversation:ID`, `folder:PATH`",
+        ),
     ]
     changeId: ChangeId = None
 
@@ -124,7 +131,12 @@ class EditResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        sentence = _("{id} says now: {text}.{undo_hint}", self.id, one_line(self.text), undo_hint(self.changeId))
+        sentence = _(
+            "{id} says now: {text}.{undo_hint}",
+            self.id,
+            one_line(self.text),
+            undo_hint(self.changeId),
+        )
         return " ".join(filter(None, (sentence, found_by_text(self.otherWords or ()), self.note)))
 
 
@@ -134,10 +146,15 @@ def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[st
     texts = [message.content for message in memory.messages] or [memory.text]
     count = sum(text.count(find) for text in texts)
     if count == 0:
-        raise InvalidInput("No message of the memory {id} has these words; give some as they are written.", memory.id)
+        raise InvalidInput(
+            "No message of the memory {id} has these words; give some as they are written.",
+            memory.id,
+        )
     if count > 1:
         raise InvalidInput(
-            "The memory {id} has these words {number} times; give more of the text around them.", memory.id, count
+            "The memory {id} has these words {number} times; give more of the text around them.",
+            memory.id,
+            count,
         )
     return [text.replace(find, replacement) for text in texts]
 
@@ -153,21 +170,31 @@ async def edit_memory(
     call: Call,
     id: MemoryId,
     find: Annotated[
-        Text | None, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Words that one of its messages has once"
+        Text | None,
+        Field(min_length=1, max_length=MAX_CONTENT_CHARS),
+        "Words that one of its messages has once",
     ] = None,
     replace: Annotated[
-        Text | None, Field(max_length=MAX_CONTENT_CHARS), "What comes in their place; an empty text takes them out"
+        Text | None,
+        Field(max_length=MAX_CONTENT_CHARS),
+        "What comes in their place; an empty text takes them out",
     ] = None,
-    otherWords: Annotated[Words | None, "All other words by which it is found; an empty list takes them away"] = None,
+    otherWords: Annotated[
+        Words | None, "All other words by which it is found; an empty list takes them away"
+    ] = None,
     conversation_id: ConversationId = None,
 ) -> EditResult:
     has_half_a_replacement = (find is None) != (replace is None)
     if has_half_a_replacement or (find is None and otherWords is None):
-        raise InvalidInput("Give both find and replace, or otherWords, or all three; then it is known what to change.")
+        raise InvalidInput(
+            "Give both find and replace, or otherWords, or all three; then it is known what to change."
+        )
     short_term = call.conversations.get(conversation_id).short_term
     memory = await short_term.memory(id)
     texts = None
     if find is not None and replace is not None:
         texts = _texts_with(memory, find, replace)
-    edited = await short_term.edit(id, texts, other_words=otherWords, before=memory.text, by="edit_memory")
+    edited = await short_term.edit(
+        id, texts, other_words=otherWords, before=memory.text, by="edit_memory"
+    )
     return EditResult.of(edited, note=private_words_note(edited.private_words))

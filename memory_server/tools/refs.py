@@ -22,7 +22,9 @@ from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, be
 from memory_server.tools.base.tool import tool
 
 MAX_LIMIT = 100
-Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
+Id = Annotated[
+    Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"
+]
 Name = Annotated[Namespace | None, "Only this one"]
 T = TypeVar("T")
 
@@ -54,12 +56,17 @@ class AddResult(RefDone):
     summary: Annotated[str, From("entry.title", words="The beginning of the text")]
     contentLength: Annotated[int, From("entry.body", len, "Characters that are stored")]
     contentTruncated: Annotated[
-        int | None, From("result", _chars_or_none, "Characters at the end that were too many to be stored")
+        int | None,
+        From("result", _chars_or_none, "Characters at the end that were too many to be stored"),
     ] = None
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        cut = _(", {count:,} more were too many", self.contentTruncated) if self.contentTruncated else ""
+        cut = (
+            _(", {count:,} more were too many", self.contentTruncated)
+            if self.contentTruncated
+            else ""
+        )
         stored = n_(
             "Stored as {id} ({count:,} character{cut}).",
             "Stored as {id} ({count:,} characters{cut}).",
@@ -82,14 +89,22 @@ class AddResult(RefDone):
 async def memoryAdd(
     call: Call,
     content: Annotated[Text, Field(min_length=1)],
-    namespace: Annotated[Namespace, "short-term: for two weeks; long-term: for good"] = "short-term",
+    namespace: Annotated[
+        Namespace, "short-term: for two weeks; long-term: for good"
+    ] = "short-term",
     tags: list[Text] = [],
     source: Annotated[Text | None, Field(max_length=MAX_KEY_CHARS), "Where it is from"] = None,
     importance: Annotated[float | None, Field(ge=0, le=1), "0 to 1"] = None,
     metadata: Annotated[dict[str, Any] | None, "Facts about it, for programs"] = None,
 ) -> AddResult:
     added = await call.memories.knowledge.refs.add(
-        content, namespace, tags=tags, source=source, importance=importance, metadata=metadata, by="memoryAdd"
+        content,
+        namespace,
+        tags=tags,
+        source=source,
+        importance=importance,
+        metadata=metadata,
+        by="memoryAdd",
     )
     return AddResult.of(added, success=True)
 
@@ -139,7 +154,9 @@ async def memorySearch(
     otherWords: OtherWordsOfSearch = [],
     namespace: Name = None,
     tags: Annotated[list[Text], "With any of these"] = [],
-    limit: Annotated[int | None, between(1, MAX_LIMIT, "references"), "At most; 5 by default"] = None,
+    limit: Annotated[
+        int | None, between(1, MAX_LIMIT, "references"), "At most; 5 by default"
+    ] = None,
     includeContent: Annotated[bool | None, "With the beginning of each text"] = None,
     why: Annotated[bool, "With the words that matched, and the parts of the score"] = False,
 ) -> DataResult[SearchData]:
@@ -148,7 +165,9 @@ async def memorySearch(
     has_preview = refs.options.include_content if includeContent is None else includeContent
     preview_chars = refs.options.preview_chars if has_preview else 0
     rows = [_reference(hit, preview_chars=preview_chars, why=why) for hit in matches.hits]
-    return DataResult(data=SearchData(found=bool(rows), results=rows, total=matches.total, query=query))
+    return DataResult(
+        data=SearchData(found=bool(rows), results=rows, total=matches.total, query=query)
+    )
 
 
 def _reference(hit: Hit, *, preview_chars: int, why: bool) -> Reference:
@@ -161,11 +180,17 @@ class CountsResult(RefDone):
 
     def __str__(self) -> str:
         return _(
-            "{short:,} short-term and {long:,} long-term references.", self.data["shortTerm"], self.data["longTerm"]
+            "{short:,} short-term and {long:,} long-term references.",
+            self.data["shortTerm"],
+            self.data["longTerm"],
         )
 
 
-@tool(title="Count stored texts", description="How many texts are stored, by namespace.", read_only=True)
+@tool(
+    title="Count stored texts",
+    description="How many texts are stored, by namespace.",
+    read_only=True,
+)
 async def memoryStats(call: Call) -> CountsResult:
     refs = call.memories.knowledge.refs
     short_term = await refs.count("short-term")
@@ -187,7 +212,11 @@ class DeleteResult(RefDone):
         return _("Deleted {id}.", self.data.id) + undo_hint(self.changeId)
 
 
-@tool(title="Delete a stored text", description="Delete one text; the change can be undone.", destructive=True)
+@tool(
+    title="Delete a stored text",
+    description="Delete one text; the change can be undone.",
+    destructive=True,
+)
 async def memoryDelete(call: Call, id: Id) -> DeleteResult:
     entry, change_id = await call.memories.knowledge.refs.delete(id, by="memoryDelete")
     return DeleteResult(data=DeleteData(id=entry.ref), changeId=change_id)
@@ -214,7 +243,9 @@ async def _cleared(
         if change_id:
             change_ids.append(change_id)
     data = ClearData(
-        cleared=count, remaining=remaining, message=_("Cleared {references}.", counted(count, "reference"))
+        cleared=count,
+        remaining=remaining,
+        message=_("Cleared {references}.", counted(count, "reference")),
     )
     return ChangedResult(data=data, changeIds=change_ids)
 
@@ -251,7 +282,9 @@ async def memoryCleanup(call: Call) -> ChangedResult[ClearData]:
     for namespace in NAMESPACES:
         # One run archives a limited number of texts; the run that finds nothing more has no change.
         while True:
-            count, change_id = await call.memories.knowledge.refs.clean_up(namespace, by="memoryCleanup")
+            count, change_id = await call.memories.knowledge.refs.clean_up(
+                namespace, by="memoryCleanup"
+            )
             if change_id is None:
                 break
             cleaned += count

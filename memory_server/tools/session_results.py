@@ -29,7 +29,8 @@ class SessionIdsShown(Result):
     run_id: str | None = None
     metadata: Metadata = None
     sources: Annotated[
-        dict[str, str], From(form=dict, words="Where each id is from: argument, header, session or setting")
+        dict[str, str],
+        From(form=dict, words="Where each id is from: argument, header, session or setting"),
     ]
 
     def __str__(self) -> str:
@@ -90,7 +91,9 @@ class AddResult(ChangedMemory):
     memories: list[Memory] = Field(description="With what happened to each")
 
     def __str__(self) -> str:
-        return listed(self.memories, _("{memories}.{tail}", counted(len(self.memories), "memory"), self.tail))
+        return listed(
+            self.memories, _("{memories}.{tail}", counted(len(self.memories), "memory"), self.tail)
+        )
 
 
 class SearchResult(SessionDone):
@@ -117,7 +120,9 @@ class PageResult(SessionDone):
 
 
 def _page(memories: list[Memory], total: int, more: str) -> str:
-    return listed(memories, _("{shown} of {all}.{more}", len(memories), counted(total, "memory"), more))
+    return listed(
+        memories, _("{shown} of {all}.{more}", len(memories), counted(total, "memory"), more)
+    )
 
 
 class OneResult(ChangedMemory):
@@ -147,7 +152,9 @@ class HistoryRow(Result):
     by: str
     status: Literal["done", "failed"]
     error: str | None = None
-    session: Annotated[dict[str, Any], From("caller", dict, "Who called, with the source of each id")]
+    session: Annotated[
+        dict[str, Any], From("caller", dict, "Who called, with the source of each id")
+    ]
     took_ms: Annotated[float | None, From(form=hundredths)] = None
 
     def __str__(self) -> str:
@@ -161,7 +168,9 @@ class HistoryResult(SessionDone):
     next: int | None = Field(None, description="Give this as `before` for older ones")
 
     def __str__(self) -> str:
-        return listed(self.operations, _("{operations}.", counted(len(self.operations), "operation")))
+        return listed(
+            self.operations, _("{operations}.", counted(len(self.operations), "operation"))
+        )
 
 
 class OperationFigures(Result):
@@ -185,9 +194,15 @@ class StatsResult(SessionDone):
     vectors: int = Field(description="Memories that are found by meaning")
     oldest: Annotated[str | None, From("figures.oldest_ms", iso)] = None
     newest: Annotated[str | None, From("figures.newest_ms", iso)] = None
-    operations: Annotated[dict[str, OperationFigures], From(form=_by_operation, words="Of the newest 10,000")]
-    models: Annotated[dict[str, float], From(form=dict, words="Calls, tokens and cost of models, of the same")]
-    sources: Annotated[dict[str, dict[str, int]], From(form=dict, words="Sources of each id, of the same")]
+    operations: Annotated[
+        dict[str, OperationFigures], From(form=_by_operation, words="Of the newest 10,000")
+    ]
+    models: Annotated[
+        dict[str, float], From(form=dict, words="Calls, tokens and cost of models, of the same")
+    ]
+    sources: Annotated[
+        dict[str, dict[str, int]], From(form=dict, words="Sources of each id, of the same")
+    ]
 
     def __str__(self) -> str:
         operations = [f"{name} {figures.count}" for name, figures in self.operations.items()]

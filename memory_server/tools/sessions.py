@@ -92,11 +92,15 @@ class _Ids:
     run_id: str | None
 
 
-async def _sessions(call: Call, ids: _Ids, tool_name: str, *, changes: bool = False) -> tuple[Sessions, SessionIds]:
+async def _sessions(
+    call: Call, ids: _Ids, tool_name: str, *, changes: bool = False
+) -> tuple[Sessions, SessionIds]:
     """The sessions, and who is meant; where that cannot be, the refusal is noted. Raises InvalidInput."""
     sessions = call.memories.knowledge.sessions
     try:
-        caller = sessions.caller(named(ids.user_id, ids.agent_id, ids.run_id), call.wire, changes=changes)
+        caller = sessions.caller(
+            named(ids.user_id, ids.agent_id, ids.run_id), call.wire, changes=changes
+        )
     except InvalidInput as error:
         await _note(call, tool_name, asdict(ids), sentence=str(error))
         raise
@@ -108,7 +112,9 @@ async def _sessions(call: Call, ids: _Ids, tool_name: str, *, changes: bool = Fa
     return sessions, caller
 
 
-async def _note_arguments(call: Call, refused: Tool, arguments: Mapping[str, Any], sentence: str) -> None:
+async def _note_arguments(
+    call: Call, refused: Tool, arguments: Mapping[str, Any], sentence: str
+) -> None:
     await _note(call, refused.name, arguments, sentence=sentence)
 
 
@@ -153,7 +159,11 @@ def _memory(entry: Entry, caller: SessionIds, **values: Any) -> Memory:
     idempotent=True,
 )
 async def memory_init_session(
-    call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None, metadata: Metadata = None
+    call: Call,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    metadata: Metadata = None,
 ) -> InitResult:
     ids = named(user_id, agent_id, run_id, metadata)
     caller = call.memories.knowledge.sessions.begin(ids, call.wire)
@@ -177,8 +187,12 @@ async def memory_add(
     custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
     mode: ModeArgument = "inference",
 ) -> AddResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_add", changes=True)
-    outcome = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
+    sessions, caller = await _sessions(
+        call, _Ids(user_id, agent_id, run_id), "memory_add", changes=True
+    )
+    outcome = await sessions.add(
+        caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add"
+    )
     return AddResult(memories=_changed(outcome, caller), **_how(outcome, caller))
 
 
@@ -217,10 +231,18 @@ async def memory_search(
 ) -> SearchResult:
     sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_search")
     matches = await sessions.search(
-        caller, query, limit=limit, search_type=search_type, other_words=otherWords, by="memory_search"
+        caller,
+        query,
+        limit=limit,
+        search_type=search_type,
+        other_words=otherWords,
+        by="memory_search",
     )
     hidden_fields = {} if include_metadata else {"metadata": None}
-    rows = [_memory(hit.entry, caller, score=round(hit.score, 4), why=hit.why, **hidden_fields) for hit in matches.hits]
+    rows = [
+        _memory(hit.entry, caller, score=round(hit.score, 4), why=hit.why, **hidden_fields)
+        for hit in matches.hits
+    ]
     return SearchResult(
         memories=rows,
         total=matches.total,
@@ -231,7 +253,12 @@ async def memory_search(
     )
 
 
-@tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
+@tool(
+    title="List memories",
+    description="All memories of this user, newest first.",
+    read_only=True,
+    recalls=True,
+)
 async def memory_get_all(
     call: Call,
     user_id: User = None,
@@ -277,23 +304,39 @@ async def memory_update(
     mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
     metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
 ) -> OneResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_update", changes=True)
-    outcome = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
+    sessions, caller = await _sessions(
+        call, _Ids(user_id, agent_id, run_id), "memory_update", changes=True
+    )
+    outcome = await sessions.update(
+        caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update"
+    )
     return OneResult(memory=_changed(outcome, caller)[0], **_how(outcome, caller))
 
 
-@tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
+@tool(
+    title="Delete a memory",
+    description="Delete one memory; the change can be undone.",
+    destructive=True,
+)
 async def memory_delete(
-    call: Call, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+    call: Call,
+    memory_id: MemoryId,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
 ) -> OneResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_delete", changes=True)
+    sessions, caller = await _sessions(
+        call, _Ids(user_id, agent_id, run_id), "memory_delete", changes=True
+    )
     outcome = await sessions.delete(caller, memory_id, by="memory_delete")
     return deleted_result(outcome, caller)
 
 
 def deleted_result(outcome: Outcome, caller: SessionIds) -> OneResult:
     """The memory that was deleted."""
-    return OneResult(memory=_changed(outcome, caller)[0], session=_session(caller), changeId=outcome.change_id)
+    return OneResult(
+        memory=_changed(outcome, caller)[0], session=_session(caller), changeId=outcome.change_id
+    )
 
 
 @tool(
@@ -309,7 +352,9 @@ async def memory_delete_all(
     agent_id: Agent = None,
     run_id: Run = None,
 ) -> DeletedResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_delete_all", changes=True)
+    sessions, caller = await _sessions(
+        call, _Ids(user_id, agent_id, run_id), "memory_delete_all", changes=True
+    )
     count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
 
@@ -329,7 +374,9 @@ async def memory_get_history(
     agent_id: Agent = None,
     run_id: Run = None,
     limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
-    before: Annotated[int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"] = None,
+    before: Annotated[
+        int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"
+    ] = None,
 ) -> HistoryResult:
     sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_history")
     operations = await sessions.history(caller, limit=limit, before=before)
@@ -338,8 +385,14 @@ async def memory_get_history(
     return HistoryResult(operations=rows, next=following, session=_session(caller))
 
 
-@tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
-async def memory_get_stats(call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None) -> StatsResult:
+@tool(
+    title="Figures of memories",
+    description="Counts, sizes and times of the memories of this user.",
+    read_only=True,
+)
+async def memory_get_stats(
+    call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+) -> StatsResult:
     sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_stats")
     statistics = await sessions.statistics(caller)
     return StatsResult.of(statistics, success=True, session=_session(caller))

@@ -98,7 +98,11 @@ async def add_short_term_memory(
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
     """A sentence on what was done; not `stored`: the same was stored before."""
-    done = _("Remembered as {memory}", memory_id) if stored else _("Stored before, as {memory}", memory_id)
+    done = (
+        _("Remembered as {memory}", memory_id)
+        if stored
+        else _("Stored before, as {memory}", memory_id)
+    )
     return _("{done}; {number} in this conversation.", done, counted(total, "memory"))
 
 
@@ -122,7 +126,9 @@ async def search_short_term_memories(
     roleWeights: RoleWeights | None = None,
     scope: Annotated[Text | None, "`all`, or a group of conversations"] = None,
     reinforce: Annotated[bool, "false: no trace"] = True,
-    maxBytes: Annotated[int | None, between(200, 100_000, "bytes"), "Answer in lines for a prompt, this long"] = None,
+    maxBytes: Annotated[
+        int | None, between(200, 100_000, "bytes"), "Answer in lines for a prompt, this long"
+    ] = None,
 ) -> SearchResult:
     conversation = call.conversations.get(conversation_id)
     found = await conversation.short_term.search(
@@ -167,7 +173,9 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     )
 
 
-def search_result(call: Call, conversation_id: str, found: Found, *, line_bytes: int | None = None) -> SearchResult:
+def search_result(
+    call: Call, conversation_id: str, found: Found, *, line_bytes: int | None = None
+) -> SearchResult:
     """What a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
     recall = found.recall
     recalled = (*recall.top, *recall.next, *recall.flashback)
@@ -183,7 +191,10 @@ def search_result(call: Call, conversation_id: str, found: Found, *, line_bytes:
     if found.changes.keys() <= {conversation_id}:
         change_id = found.change_id
     else:
-        changes = [ReinforcedIn(conversation_id=name, changeId=change) for name, change in found.changes.items()]
+        changes = [
+            ReinforcedIn(conversation_id=name, changeId=change)
+            for name, change in found.changes.items()
+        ]
     notes = _notes(found, conversation_id, call.memories.services.parameters.recall)
     result = SearchResult(
         topRelevant=items(recall.top, "top"),
@@ -201,15 +212,23 @@ def search_result(call: Call, conversation_id: str, found: Found, *, line_bytes:
 
 
 def _items(
-    recalled: Iterable[Recalled], tier: str, *, conversation_id: str, folder: str | None, language: str
+    recalled: Iterable[Recalled],
+    tier: str,
+    *,
+    conversation_id: str,
+    folder: str | None,
+    language: str,
 ) -> list[Item]:
     """The memories of a tier as results of a search in `conversation_id` from `folder`, with reasons in `language`."""
     return [
-        _item(memory, tier, conversation_id=conversation_id, folder=folder, language=language) for memory in recalled
+        _item(memory, tier, conversation_id=conversation_id, folder=folder, language=language)
+        for memory in recalled
     ]
 
 
-def _item(recalled: Recalled, tier: str, *, conversation_id: str, folder: str | None, language: str) -> Item:
+def _item(
+    recalled: Recalled, tier: str, *, conversation_id: str, folder: str | None, language: str
+) -> Item:
     memory = recalled.memory
     receipt = recalled.receipt
     points = {word.word: word.points for word in receipt.words_shared}
@@ -222,7 +241,13 @@ def _item(recalled: Recalled, tier: str, *, conversation_id: str, folder: str | 
     )
     with speaking(language):
         why = reason(
-            tier, words, heaviest, receipt.around, zh=language == "zh", overview=receipt.overview, others=others
+            tier,
+            words,
+            heaviest,
+            receipt.around,
+            zh=language == "zh",
+            overview=receipt.overview,
+            others=others,
         )
     return Item.of(
         recalled,
@@ -295,7 +320,10 @@ def _troubles(found: Found, own: str) -> list[str]:
     elif found.unreinforced:
         names = ", ".join(found.unreinforced)
         notes.append(
-            _("Not all memories were reinforced, because these conversations could not be written: {names}.", names)
+            _(
+                "Not all memories were reinforced, because these conversations could not be written: {names}.",
+                names,
+            )
         )
     if found.unread:
         notes.append(unreadable(found.unread))
@@ -326,7 +354,11 @@ def _reasons_for_nothing(recall: Recall, parameters: RecallParameters) -> list[s
         notes.append(_("{held_back}: these messages, or this session, have it already.", held_back))
     recent = recall.held_back.recent
     if not recent:
-        but = _(" Those that share something are marked as weak.") if recall.top or recall.next else ""
+        but = (
+            _(" Those that share something are marked as weak.")
+            if recall.top or recall.next
+            else ""
+        )
         return [*notes, _("No memory shares enough words with these messages.{but}", but)]
     held_back = n_(
         "{count} memory of this conversation is held back",
@@ -378,7 +410,9 @@ async def get_memory_stats(call: Call, conversation_id: ConversationId = None) -
     idempotent=True,
 )
 async def cleanup_memories(call: Call, conversation_id: ConversationId = None) -> CleanupResult:
-    cleaned = await call.conversations.get(conversation_id).short_term.clean_up(by="cleanup_memories")
+    cleaned = await call.conversations.get(conversation_id).short_term.clean_up(
+        by="cleanup_memories"
+    )
     return CleanupResult.of(cleaned)
 
 

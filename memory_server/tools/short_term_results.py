@@ -30,16 +30,22 @@ class Item(Result):
     id: Annotated[str, From("memory.id")]
     text: Annotated[str, From("memory.text")]
     conversation_id: Annotated[str, From("memory.conversation_id")]
-    keptIn: str | None = Field(None, description="The conversation that holds it, where that is another one")
+    keptIn: str | None = Field(
+        None, description="The conversation that holds it, where that is another one"
+    )
     folder: str | None = Field(None, description="Where it was said, where that is another folder")
     timestamp: Annotated[str, From("memory.time_ms", iso)]
     score: Annotated[float, From("memory.score")]
     relevance: Annotated[float, From("receipt.relevance", hundredths)]
     keywords: Annotated[list[str], From("memory", _keywords)]
     why: str
-    matched: list[str] = Field(description="The words it shares, as its text has them, heaviest first")
+    matched: list[str] = Field(
+        description="The words it shares, as its text has them, heaviest first"
+    )
     reason: str = Field(description="Why it came, for a person, in the language of the memories")
-    weak: Annotated[bool | None, From("weak", _true_or_none, words="Shares little: check that it fits")] = None
+    weak: Annotated[
+        bool | None, From("weak", _true_or_none, words="Shares little: check that it fits")
+    ] = None
 
     def tier_text(self, tier: str) -> str:
         """The memory for people, with the name of its tier, such as `Top`."""
@@ -58,9 +64,15 @@ class Item(Result):
 
 class HeldBackCounts(Result):
     tooRecent: Annotated[
-        int, From("recent", words="Of this chat, younger than 20 minutes (usually), not known to be of another session")
+        int,
+        From(
+            "recent",
+            words="Of this chat, younger than 20 minutes (usually), not known to be of another session",
+        ),
     ]
-    sameMoment: Annotated[int, From("adjacent", words="Too near in time (usually 10 minutes) to one that is given")]
+    sameMoment: Annotated[
+        int, From("adjacent", words="Too near in time (usually 10 minutes) to one that is given")
+    ]
 
 
 class ReinforcedIn(Result):
@@ -76,8 +88,12 @@ class SearchResult(Result):
     totalSearched: int
     note: str | None = None
     changeId: str | None = None
-    changes: list[ReinforcedIn] | None = Field(None, description="Each change where other conversations were changed")
-    lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
+    changes: list[ReinforcedIn] | None = Field(
+        None, description="Each change where other conversations were changed"
+    )
+    lines: str | None = Field(
+        None, description="The memories as prompt lines, where maxBytes asked for them"
+    )
 
     _query_words: tuple[str, ...] = PrivateAttr(())
 
@@ -120,11 +136,18 @@ class StatsResult(Result):
     notice: Annotated[str | None, From("damaged", _notice_or_none)] = None
 
     def __str__(self) -> str:
-        cleaned = _("last clean-up {when}", when(self.lastCleanup)) if self.lastCleanup else _("never cleaned up")
+        cleaned = (
+            _("last clean-up {when}", when(self.lastCleanup))
+            if self.lastCleanup
+            else _("never cleaned up")
+        )
         notice = f" {self.notice}" if self.notice else ""
         if self.oldestMemory is None or self.newestMemory is None:
             return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
-        counts = joined(", ", (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()))
+        counts = joined(
+            ", ",
+            (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()),
+        )
         oldest = when(self.oldestMemory)
         newest = when(self.newestMemory)
         return _(
@@ -144,7 +167,9 @@ class StatsResult(Result):
 
 def notice(damaged: int) -> str:
     """A sentence on damaged files and lines."""
-    damaged_files = n_("{count} damaged file or line is", "{count} damaged files or lines are", damaged)
+    damaged_files = n_(
+        "{count} damaged file or line is", "{count} damaged files or lines are", damaged
+    )
     return _("{what} set aside; `memory-server doctor` says which.", damaged_files)
 
 
@@ -156,7 +181,9 @@ class DeleteResult(Result):
 
     def __str__(self) -> str:
         verb = _("Would delete") if self.dryRun else _("Deleted")
-        return _removed_text(verb, self.deletedCount, remaining=self.remainingCount, change_id=self.changeId)
+        return _removed_text(
+            verb, self.deletedCount, remaining=self.remainingCount, change_id=self.changeId
+        )
 
 
 class CleanupResult(Result):
@@ -165,9 +192,17 @@ class CleanupResult(Result):
     changeId: str | None = None
 
     def __str__(self) -> str:
-        return _removed_text(_("Forgot"), self.removedCount, remaining=self.remainingCount, change_id=self.changeId)
+        return _removed_text(
+            _("Forgot"), self.removedCount, remaining=self.remainingCount, change_id=self.changeId
+        )
 
 
 def _removed_text(verb: str, count: int, *, remaining: int, change_id: str | None) -> str:
     number = counted(count, "memory")
-    return _("{verb} {number}; remaining: {remaining_count}.{undo_hint}", verb, number, remaining, undo_hint(change_id))
+    return _(
+        "{verb} {number}; remaining: {remaining_count}.{undo_hint}",
+        verb,
+        number,
+        remaining,
+        undo_hint(change_id),
+    )

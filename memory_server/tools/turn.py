@@ -45,10 +45,18 @@ _MOST_ALSO = 20
 
 
 class RecallResult(Result):
-    prompt: str = Field(description="What came to mind, ready for the prompt; empty where nothing did")
-    shortTerm: short_term_results.SearchResult = Field(description="As search_short_term_memories gives it")
-    longTerm: long_term_results.TurnResult = Field(description="Which triggers fired; their texts are in `prompt`")
-    note: str | None = Field(None, description="Why triggers could not run, or what the archive would have")
+    prompt: str = Field(
+        description="What came to mind, ready for the prompt; empty where nothing did"
+    )
+    shortTerm: short_term_results.SearchResult = Field(
+        description="As search_short_term_memories gives it"
+    )
+    longTerm: long_term_results.TurnResult = Field(
+        description="Which triggers fired; their texts are in `prompt`"
+    )
+    note: str | None = Field(
+        None, description="Why triggers could not run, or what the archive would have"
+    )
 
     whole_field = "prompt"
 
@@ -58,7 +66,9 @@ class RecallResult(Result):
     def __str__(self) -> str:
         nothing = self.shortTerm.note or _("Nothing came to mind.")
         without_room = [memory.name for memory in self.longTerm.leftOut if memory.reason == ROOM]
-        return "\n".join(filter(None, (self.prompt or nothing, no_room_text(without_room), self.note)))
+        return "\n".join(
+            filter(None, (self.prompt or nothing, no_room_text(without_room), self.note))
+        )
 
 
 @tool(
@@ -78,10 +88,16 @@ async def recall_turn(
     participants: Participants = None,
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
     session: SessionName = None,
-    also: Annotated[list[Text], Field(max_length=_MOST_ALSO), FOR_PROGRAMS, "Conversations searched too"] = [],
-    flashbacks: Annotated[int, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"] = 0,
+    also: Annotated[
+        list[Text], Field(max_length=_MOST_ALSO), FOR_PROGRAMS, "Conversations searched too"
+    ] = [],
+    flashbacks: Annotated[
+        int, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"
+    ] = 0,
     reinforce: Annotated[bool, FOR_PROGRAMS, "false: no trace"] = True,
-    messageCount: Annotated[int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"] = None,
+    messageCount: Annotated[
+        int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"
+    ] = None,
 ) -> RecallResult:
     call = call.in_session(session).in_zone_of(participants)
     conversation = call.conversations.get(conversation_id)
@@ -168,10 +184,14 @@ class RememberResult(Result):
 )
 async def remember_turn(
     call: Call,
-    messages: Annotated[Messages, BeforeValidator(_unless_forgetting), "What was said since the last call"],
+    messages: Annotated[
+        Messages, BeforeValidator(_unless_forgetting), "What was said since the last call"
+    ],
     otherWords: KeptWords = [],
     conversation_id: ConversationId = None,
-    turn_id: Annotated[Text | None, Field(min_length=1, max_length=200), "A turn is kept once, as it was last"] = None,
+    turn_id: Annotated[
+        Text | None, Field(min_length=1, max_length=200), "A turn is kept once, as it was last"
+    ] = None,
     session: SessionName = None,
 ) -> RememberResult:
     call = call.in_session(session)
@@ -229,12 +249,16 @@ class ForgetResult(Result):
     forgotten: bool = Field(description="false: nothing was changed yet")
     changeId: str | None = Field(None, description="Brings all of it back: `memory-server undo ID`")
     note: str | None = Field(None, description="What was not searched")
-    alsoIn: list[OtherPlace] = Field(default_factory=list, description="Where the words stay, which is the user's")
+    alsoIn: list[OtherPlace] = Field(
+        default_factory=list, description="Where the words stay, which is the user's"
+    )
 
     def __str__(self) -> str:
         if not self.alsoIn:
             return self._told()
-        places = joined(", ", (_("{what}: {count}", _(place.what), place.count) for place in self.alsoIn))
+        places = joined(
+            ", ", (_("{what}: {count}", _(place.what), place.count) for place in self.alsoIn)
+        )
         sentence = _(
             "The words also stand elsewhere ({places}). Of other conversations, call again with conversation_id; all "
             "else the user forgets by `memory-server forget WORDS`.",
@@ -247,12 +271,16 @@ class ForgetResult(Result):
         if not self.found and self.alsoIn:
             return _("Nothing that this call may forget has these words.")
         if not self.found:
-            none = _("No memory, trigger, note or ref in use has these words or ids; try fewer or other words.")
+            none = _(
+                "No memory, trigger, note or ref in use has these words or ids; try fewer or other words."
+            )
             return " ".join([none, self.note or _(_NOT_SEARCHED)])
         if self.forgotten:
             heading = _("Forgotten; `memory-server undo {change}` brings it back:", self.changeId)
         else:
-            heading = _("This would go; call again with confirm: true if all of it is meant, else with ids:")
+            heading = _(
+                "This would go; call again with confirm: true if all of it is meant, else with ids:"
+            )
         lines = [f"- {one_line(item.id)} {one_line(item.text)}" for item in self.items]
         return "\n".join([heading, *lines])
 
@@ -270,15 +298,21 @@ async def forget(
     call: Call,
     words: Annotated[Text | None, "All of them are in what is meant"] = None,
     ids: Annotated[list[Text], "Instead of words: ids of memories or turns"] = [],
-    said_in: Annotated[Text | None, FOR_PROGRAMS, "Instead of words: what this session said"] = None,
+    said_in: Annotated[
+        Text | None, FOR_PROGRAMS, "Instead of words: what this session said"
+    ] = None,
     conversation_id: ConversationId = None,
     confirm: Annotated[bool, "Forget it"] = False,
 ) -> ForgetResult:
     has_words = bool(words and words.strip())
     if bool(ids) + has_words + bool(said_in) != 1:
-        raise InvalidInput("Give either words that it holds, or ids, or said_in; then nothing else is forgotten.")
+        raise InvalidInput(
+            "Give either words that it holds, or ids, or said_in; then nothing else is forgotten."
+        )
     # What is shown first has whole ids. A beginning may be of another memory than the caller knows of.
-    sought = Sought(ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm)
+    sought = Sought(
+        ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm
+    )
     matches = await _matches(call, sought, conversation_id)
     if confirm:
         await _refuse_vague(call, sought, conversation_id, matches=matches)
@@ -292,7 +326,9 @@ async def forget(
         notes.append(_(_NOT_SEARCHED))
     also_in: list[OtherPlace] = []
     if sought.words:
-        also_in = [OtherPlace(what=name, count=count) for name, count in sorted(matches.elsewhere.items())]
+        also_in = [
+            OtherPlace(what=name, count=count) for name, count in sorted(matches.elsewhere.items())
+        ]
     return ForgetResult(
         found=len(matches.items),
         items=ForgetRow.each(matches.items[:_MOST_SHOWN]),
@@ -303,21 +339,28 @@ async def forget(
     )
 
 
-async def _refuse_vague(call: Call, sought: Sought, conversation_id: str | None, *, matches: _Matches) -> None:
+async def _refuse_vague(
+    call: Call, sought: Sought, conversation_id: str | None, *, matches: _Matches
+) -> None:
     """Raises InvalidInput: it is not certain that the caller means just these items."""
     if sought.ids and not matches.items:
         by_beginnings = await _matches(call, replace(sought, whole_ids=False), conversation_id)
         if by_beginnings.items:
-            raise InvalidInput("Give whole ids to forget; without confirm: true, beginnings show which ones are meant.")
+            raise InvalidInput(
+                "Give whole ids to forget; without confirm: true, beginnings show which ones are meant."
+            )
     if sought.words and len(matches.items) > _MOST_SHOWN:
         raise InvalidInput(
-            "{count} memories have these words; give more words, or the ids of those meant.", len(matches.items)
+            "{count} memories have these words; give more words, or the ids of those meant.",
+            len(matches.items),
         )
 
 
 async def _kept_with_note(call: Call, sought: Sought, conversation_id: str | None) -> str:
     """Sentences on the memories that have the words only as other words, and stay; empty if there are none."""
-    kept_with = await forgetting.beside(call.memories.engines, sought.words, replace(sought, words=()))
+    kept_with = await forgetting.beside(
+        call.memories.engines, sought.words, replace(sought, words=())
+    )
     if conversation_id is not None:
         kept_with = [item for item in kept_with if item.place == conversation_id]
     return forgetting.beside_text(kept_with)
@@ -335,7 +378,11 @@ def _user_of(call: Call) -> str | None:
 
 
 _NAMES_ELSEWHERE = dict(
-    zip(OF_CONVERSATIONS, (N_("memories of other conversations"), N_("triggers of other conversations")), strict=True)
+    zip(
+        OF_CONVERSATIONS,
+        (N_("memories of other conversations"), N_("triggers of other conversations")),
+        strict=True,
+    )
 )
 """What `alsoIn` calls the families of conversations."""
 

@@ -104,12 +104,16 @@ class OneTimeLink:
         if request.method not in ("GET", "HEAD"):
             return None
         sent_key = request.query_params.get("key", "")
-        if self._clock() > self._until or not hmac.compare_digest(sent_key.encode(), self.key.encode()):
+        if self._clock() > self._until or not hmac.compare_digest(
+            sent_key.encode(), self.key.encode()
+        ):
             return None
         if request.method == "HEAD":
             return Response()
         if _is_prefetch(request.headers):
-            return Response(status_code=503)  # a browser throws this away, and asks again when its user goes there
+            return Response(
+                status_code=503
+            )  # a browser throws this away, and asks again when its user goes there
         self._until = float("-inf")
         return _let_in(request, self.base, self._cookie, secure=False)
 
@@ -124,7 +128,9 @@ class TokenForm:
     """Lets in who types a token into the form below `front`, for as long as `allowed` gives a caller for it and this
     process runs. Each cookie has a page below a path of its own."""
 
-    def __init__(self, allowed: Callable[[str | None], Awaitable[Caller | None]], front: str) -> None:
+    def __init__(
+        self, allowed: Callable[[str | None], Awaitable[Caller | None]], front: str
+    ) -> None:
         self.front = front
         self.door = f"{front}/enter"
         self._allowed = allowed
@@ -164,14 +170,18 @@ class TokenForm:
 def _let_in(request: Request, base: str, cookie: str, *, secure: bool) -> Response:
     answer = RedirectResponse(f"{base}/", 303)
     name = request.scope["cookie"]
-    answer.set_cookie(name, cookie, httponly=True, samesite="strict", secure=secure, path=f"{base}/")
+    answer.set_cookie(
+        name, cookie, httponly=True, samesite="strict", secure=secure, path=f"{base}/"
+    )
     return answer
 
 
 class Guard:
     """Passes to `app` what `gate` lets in. `hosts`: names without a port (None: they were looked at before)."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, refuse: Refuse, hosts: Collection[str] | None) -> None:
+    def __init__(
+        self, app: ASGIApp, gate: Gate, refuse: Refuse, hosts: Collection[str] | None
+    ) -> None:
         self._app, self._gate, self._refuse, self._hosts = app, gate, refuse, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,13 +228,19 @@ class Guard:
         return app
 
     async def _received(
-        self, request: Request, receive: Receive, most_bytes: int, answer: Callable[[Request], Awaitable[ASGIApp]]
+        self,
+        request: Request,
+        receive: Receive,
+        most_bytes: int,
+        answer: Callable[[Request], Awaitable[ASGIApp]],
     ) -> ASGIApp:
         """What `answer` says to the request with its body, which is received here, within bounds of bytes and time."""
         if request.method in ("GET", "HEAD"):
             return await answer(request)
         try:
-            body = await whole_body(receive, request.headers.get("content-length", ""), most_bytes, BODY_SECONDS)
+            body = await whole_body(
+                receive, request.headers.get("content-length", ""), most_bytes, BODY_SECONDS
+            )
         except BodyRefused as refused:
             return await self._refuse(request, _BODY_STATUS[refused.reason], refused.reason)
         return await answer(Request(request.scope, replaying(body, receive)))
@@ -241,12 +257,17 @@ def _same_origin(headers: Headers) -> bool:
     if site is not None:
         return site == "same-origin"
     origin = urlsplit(headers.get("origin", ""))
-    return origin.scheme in ("http", "https") and origin.netloc.lower() == headers.get("host", "").lower()
+    return (
+        origin.scheme in ("http", "https")
+        and origin.netloc.lower() == headers.get("host", "").lower()
+    )
 
 
 def _is_prefetch(headers: Headers) -> bool:
     """Whether a browser asks for a page to which its user has not gone yet, and may never go."""
-    return any("prefetch" in headers.get(name, "").lower() for name in ("sec-purpose", "purpose", "x-moz"))
+    return any(
+        "prefetch" in headers.get(name, "").lower() for name in ("sec-purpose", "purpose", "x-moz")
+    )
 
 
 def _cookie(headers: Headers, name: str) -> str:

@@ -89,7 +89,9 @@ async def _mute(view: View, form: Form) -> Flash:
     place = first(form, "in")
     done = await view.conversation.short_term.mute(memory_id, place or None, by=BY)
     if place:
-        sentence = Sentence("Muted: this memory no longer comes unasked {place}.", place_text(place))
+        sentence = Sentence(
+            "Muted: this memory no longer comes unasked {place}.", place_text(place)
+        )
     else:
         sentence = Sentence("This memory may come unasked again.")
     return Flash(sentence, done.change_id or "", view.conversation.id, changed=memory_id)
@@ -106,7 +108,9 @@ async def _edit(view: View, form: Form) -> Flash:
     other_words = None
     if "otherWords" in form and typed != ", ".join(memory.other_words):
         other_words = words_between_commas(typed)
-    done = await view.conversation.short_term.edit(memory_id, texts, other_words=other_words, before=before, by=BY)
+    done = await view.conversation.short_term.edit(
+        memory_id, texts, other_words=other_words, before=before, by=BY
+    )
     return Flash(_CHANGED, done.change_id or "", view.conversation.id, changed=memory_id)
 
 
@@ -121,7 +125,9 @@ async def _forget(view: View, form: Form) -> Flash:
     """Put a memory, a trigger or an entry on the shelf."""
     change = await forget(view, await _named_item(view, form))
     last_day = view.speech.date(view.speech.now_ms + view.site.keep_ms)
-    return Flash(Sentence("1 memory forgotten. It stays on the shelf until {day}.", last_day), change)
+    return Flash(
+        Sentence("1 memory forgotten. It stays on the shelf until {day}.", last_day), change
+    )
 
 
 async def _erase(view: View, form: Form) -> Flash:
@@ -133,7 +139,9 @@ async def _erase(view: View, form: Form) -> Flash:
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
     remaining_places = await view.site.eraser.erase(erasure, form.get("backup", []))
     if remaining_places:
-        return Flash(Sentence("Erased here; the text is still in {places}.", ", ".join(remaining_places)))
+        return Flash(
+            Sentence("Erased here; the text is still in {places}.", ", ".join(remaining_places))
+        )
     if erasure.unsearched:
         return Flash(
             Sentence(
@@ -146,7 +154,9 @@ async def _erase(view: View, form: Form) -> Flash:
 
 async def _undo(view: View, form: Form) -> Flash:
     place = first(form, "place")
-    undoing = await forgetting.undo(view.call.memories.engines, first(form, "change"), place or None, by=BY)
+    undoing = await forgetting.undo(
+        view.call.memories.engines, first(form, "change"), place or None, by=BY
+    )
     return Flash(Sentence("Undone."), undoing.id, place)
 
 
@@ -157,7 +167,9 @@ async def _restore(view: View, form: Form) -> Flash:
     if not family:
         done = await view.conversation.archive.bring_back([name], by=BY)
         if done.in_the_way:
-            raise InvalidInput("Another entry has its name now, so it stays on the shelf; rename the other one first.")
+            raise InvalidInput(
+                "Another entry has its name now, so it stays on the shelf; rename the other one first."
+            )
         return Flash(_BACK_AGAIN, done.change_id or "", view.conversation.id, changed=name)
     knowledge = view.call.memories.knowledge
     space, _slash, owner = family.partition("/")
@@ -168,7 +180,9 @@ async def _restore(view: View, form: Form) -> Flash:
     if space == "notes":
         change = await knowledge.notes.restore(name, by=BY)
         return Flash(_BACK_AGAIN, change or "")
-    raise InvalidInput("To bring it back, undo the change that removed it; that change is in the list below.")
+    raise InvalidInput(
+        "To bring it back, undo the change that removed it; that change is in the list below."
+    )
 
 
 def _number(text: str) -> int:
@@ -188,7 +202,9 @@ async def _edit_entry(view: View, form: Form) -> Flash:
         updated = await sessions.update(SessionIds(owner), _number(name), body, by=BY)
         change = updated.change_id
     else:
-        raise InvalidInput("Entries of this kind cannot be changed here; change them in their own file or program.")
+        raise InvalidInput(
+            "Entries of this kind cannot be changed here; change them in their own file or program."
+        )
     return Flash(_CHANGED, change or "")
 
 
@@ -196,7 +212,9 @@ async def _edit_note(view: View, name: str, before: str, body: str) -> str | Non
     notes = view.call.memories.knowledge.notes
     note = await notes.get(name)
     if note.body.replace("\r\n", "\n") != before.replace("\r\n", "\n"):
-        raise InvalidInput("This note was changed meanwhile; look at it as it is now, and change it again.")
+        raise InvalidInput(
+            "This note was changed meanwhile; look at it as it is now, and change it again."
+        )
     edited = await notes.edit(name, find=note.body, replacement=body, by=BY)
     return edited.change_id
 
@@ -211,7 +229,9 @@ async def _save_trigger(view: View, form: Form) -> Flash:
     prompt = _typed_lines(form, "prompt")
     code = _typed_lines(form, "code")
     stored = await view.conversation.long_term.add(name, prompt, code, by=BY)
-    return Flash(Sentence("The trigger is saved."), stored.change_id, view.conversation.id, changed=name)
+    return Flash(
+        Sentence("The trigger is saved."), stored.change_id, view.conversation.id, changed=name
+    )
 
 
 async def _switch_book(view: View, form: Form) -> Flash:
@@ -234,7 +254,9 @@ async def _remove_book(view: View, form: Form) -> Flash:
 async def _pause(view: View, form: Form) -> Flash:
     pauses = view.site.pauses
     if pauses is None:
-        raise InvalidInput("Only the person at the server can pause memory: run `memory-server pause` there.")
+        raise InvalidInput(
+            "Only the person at the server can pause memory: run `memory-server pause` there."
+        )
     if first(form, "resume"):
         await asyncio.to_thread(pauses.remove)
         return Flash(Sentence("Memory resumed."))

@@ -26,7 +26,9 @@ Show = Callable[[View], Awaitable[Response]]
 
 _REFUSED = {
     "host": N_("This server does not have that name. Open the page at 127.0.0.1."),
-    "origin": N_("You can change something only from the page itself. Open the page and try again there."),
+    "origin": N_(
+        "You can change something only from the page itself. Open the page and try again there."
+    ),
     "size": N_("The form is too large; send less text at a time."),
     "time": N_("The form took too long to arrive; send it again."),
     "gone": N_("The form did not arrive completely; send it again."),
@@ -59,7 +61,9 @@ PAGES: dict[str, Show] = {
 }
 
 
-def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str] | None) -> ASGIApp:
+def page_app(
+    site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str] | None
+) -> ASGIApp:
     """The page for those whom `gate` lets in; `site_of` gives what a request may see. `hosts`: the names that are
     answered; None: somebody has looked, and a token is asked for."""
 
@@ -73,19 +77,25 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
                         return await show(view)
                     except MemoryServerError as error:
                         status = 404 if isinstance(error, MemoryNotFound) else 422
-                        return await view.page("refused.html", status, said=error.args[0], back="./")
+                        return await view.page(
+                            "refused.html", status, said=error.args[0], back="./"
+                        )
             except MemoryServerError as error:
                 return refusal(request, 422, error.sentence)
             except Exception as error:
                 failed = request_id()
                 log.exception("a page failed, request %s: %s", failed, failure_text(error))
-                sentence = Sentence("The page failed inside the server; its log says why, under {request}.", failed)
+                sentence = Sentence(
+                    "The page failed inside the server; its log says why, under {request}.", failed
+                )
                 return refusal(request, 500, failure_sentence(error, sentence))
 
         return shown
 
     async def refuse(request: Request, status: int, reason: str) -> Response:
-        return refusal(request, status, Sentence(_REFUSED[reason]), token=hosts is None and status == 401)
+        return refusal(
+            request, status, Sentence(_REFUSED[reason]), token=hosts is None and status == 401
+        )
 
     async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -99,7 +109,10 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
 
     routes = [
         *(Route(path, showing(show), methods=["GET"]) for path, show in PAGES.items()),
-        *(Route(f"/do/{name}", showing(act), methods=["POST"]) for name, act in actions.ACTIONS.items()),
+        *(
+            Route(f"/do/{name}", showing(act), methods=["POST"])
+            for name, act in actions.ACTIONS.items()
+        ),
         Route("/trigger", showing(playground.trigger), methods=["POST"]),
         Route("/static/{name}", static, methods=["GET"]),
     ]
@@ -108,9 +121,13 @@ def page_app(site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str
     return Guard(app, gate, refuse, hosts)
 
 
-def _refusal(front: str, request: Request, status: int, reason: Sentence, *, token: bool = False) -> HTMLResponse:
+def _refusal(
+    front: str, request: Request, status: int, reason: Sentence, *, token: bool = False
+) -> HTMLResponse:
     """What a stranger sees. Its links begin with `front`, because it may be shown at any path."""
-    language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
+    language = language_of(
+        request.headers.get("accept-language", ""), request.query_params.get("lang")
+    )
     with speaking(language):
         values = {"said": str(reason), "status": status, "token": token, "front": front}
     return HTMLResponse(render(language, "stranger.html", values), status)

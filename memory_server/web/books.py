@@ -39,7 +39,11 @@ async def book(view: View) -> Response:
     entries = await books.entries(shown.book_id)
     page = number(view["page"])
     lines = _lines(entries[page * _LISTED : (page + 1) * _LISTED])
-    more = view.link("book", name=shown.book_id, page=page + 1) if len(entries) > (page + 1) * _LISTED else ""
+    more = (
+        view.link("book", name=shown.book_id, page=page + 1)
+        if len(entries) > (page + 1) * _LISTED
+        else ""
+    )
     return await view.page("book.html", book=shown, entries=lines, more=more)
 
 

@@ -51,7 +51,9 @@ async def memory(view: View) -> Response:
     again = None
     needed_points = None
     if is_live and last_question:
-        again = await view.conversation.insight.explain([Message("user", last_question)], memory_id=shown.id)
+        again = await view.conversation.insight.explain(
+            [Message("user", last_question)], memory_id=shown.id
+        )
         if again.explanation is not None:
             needed_points = again.explanation.needed
     gone_until_ms = None
@@ -93,7 +95,9 @@ async def _shown(view: View) -> tuple[ShortTermMemory, Archived | None]:
     for removal in reversed(await view.conversation.archive.entries()):
         if isinstance(removal.memory, ShortTermMemory) and removal.memory.id == memory_id:
             return removal.memory, removal
-    raise MemoryNotFound("That memory is no longer here; it was erased, or it is in another conversation.")
+    raise MemoryNotFound(
+        "That memory is no longer here; it was erased, or it is in another conversation."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,9 @@ async def _texts(view: View) -> dict[tuple[str, str], str]:
     memories = await view.conversation.short_term.memories()
     texts = await asyncio.to_thread(_texts_here, here, removals, memories)
     for scope, store in await view.call.memories.knowledge.places():
-        entries: list[Entry] = await store.read(scope, lambda stored: stored.entries(EVERYTHING, limit=500))
+        entries: list[Entry] = await store.read(
+            scope, lambda stored: stored.entries(EVERYTHING, limit=500)
+        )
         texts |= {(place_of(scope), str(entry.id)): entry.title or entry.body for entry in entries}
     return texts
 
@@ -216,10 +222,14 @@ async def ask(view: View) -> Response:
         recall = await _would_come(view, conversation, messages)
         if sought:
             explained = await _explained(conversation, messages, sought)
-    return await view.page("ask.html", said=question, at=at, receipt=recall, why=explained, sought=sought)
+    return await view.page(
+        "ask.html", said=question, at=at, receipt=recall, why=explained, sought=sought
+    )
 
 
-async def _would_come(view: View, conversation: Conversation, messages: Sequence[Message]) -> ShownRecall | None:
+async def _would_come(
+    view: View, conversation: Conversation, messages: Sequence[Message]
+) -> ShownRecall | None:
     """What the messages would bring, without what comes by chance; None: there is nothing to show of it."""
     search = await conversation.short_term.search(messages, reinforce=False)
     activation = await conversation.long_term.search(messages)
@@ -241,7 +251,9 @@ async def _would_come(view: View, conversation: Conversation, messages: Sequence
     return await opened_receipt(view, replace(recall, came=by_right))
 
 
-async def _explained(conversation: Conversation, messages: Sequence[Message], sought: str) -> ExplainedMemory:
+async def _explained(
+    conversation: Conversation, messages: Sequence[Message], sought: str
+) -> ExplainedMemory:
     """Why a memory comes or not, which is named by its id or by some of its words."""
     if _ID.fullmatch(sought):
         return await conversation.insight.explain(messages, memory_id=sought)
@@ -259,7 +271,9 @@ async def health(view: View) -> Response:
     return await view.page(
         "health.html",
         findings=examination.findings,
-        wrong=[finding for finding in examination.findings if finding.grade in ("warning", "error")],
+        wrong=[
+            finding for finding in examination.findings if finding.grade in ("warning", "error")
+        ],
         checked_ms=examination.at_ms,
         backups=backups[:PAGE],
         newest=newest,

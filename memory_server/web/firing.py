@@ -51,13 +51,19 @@ class WouldFire:
 
 
 async def would_fire(
-    view: View, messages: Sequence[Message], *, max_chars: int = MAX_CHARS, message_count: int | None = None
+    view: View,
+    messages: Sequence[Message],
+    *,
+    max_chars: int = MAX_CHARS,
+    message_count: int | None = None,
 ) -> WouldFire:
     """What the messages would bring with so much room, in a chat of so many messages. None: as a session that says
     nothing of it."""
     room = min(_MOST_CHARS, max(_LEAST_CHARS, max_chars))
     short_term = await view.conversation.short_term.search(messages, reinforce=False, flashbacks=0)
-    activation = await view.conversation.long_term.search(messages, message_count=message_count, flashbacks=0)
+    activation = await view.conversation.long_term.search(
+        messages, message_count=message_count, flashbacks=0
+    )
     block = recalled_block(view.call.memories, short_term, activation, prompt_room(room))
     rows = [*_fitted(activation, block.fitting), *_held_back(activation)]
     shown = max(_MOST_ROWS, len(block.fitting.texts))
@@ -94,7 +100,13 @@ def _held_back(activation: Activation) -> Iterator[FiringRow]:
     for held_memory in activation.held_back:
         memory = held_memory.shelved.memory
         why = reason_text(held_memory.reason)
-        yield FiringRow(memory.name, held_memory.shelved.conversation_id, memory.rules.order, len(memory.prompt), why)
+        yield FiringRow(
+            memory.name,
+            held_memory.shelved.conversation_id,
+            memory.rules.order,
+            len(memory.prompt),
+            why,
+        )
 
 
 def _key(shelved: Shelved) -> tuple[str, str]:

@@ -165,7 +165,11 @@ def _markdown() -> MarkdownIt:
             return False
         return table(state, first_line, last_line, silent)
 
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "html_block", "html_inline"])
+    markdown = (
+        MarkdownIt("commonmark", {"html": False})
+        .enable("table")
+        .disable(["image", "html_block", "html_inline"])
+    )
     markdown.block.ruler.at("table", small_table, {"alt": ["paragraph", "reference"]})
     return markdown
 
@@ -187,7 +191,13 @@ _TAGS = {
     "td": "td",
 }
 """The elements with children, by their names in Markdown."""
-_LEAF_TAGS = {"code_inline": "code", "fence": "pre", "code_block": "pre", "hr": "hr", "hardbreak": "br"}
+_LEAF_TAGS = {
+    "code_inline": "code",
+    "fence": "pre",
+    "code_block": "pre",
+    "hr": "hr",
+    "hardbreak": "br",
+}
 """The elements with only a text; what has none here is a text without an element."""
 _MOST_OPEN = 60
 """Elements inside each other; what is deeper stands beside the last one."""
@@ -219,7 +229,9 @@ def _grow(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
         else:
             tag = _LEAF_TAGS.get(token.type, "")
             text = "\n" if token.type == "softbreak" else token.content
-            open_elements[-1]["children"].append({"tag": tag, "text": text, "children": [], "href": ""})
+            open_elements[-1]["children"].append(
+                {"tag": tag, "text": text, "children": [], "href": ""}
+            )
 
 
 def _opened(token: Token) -> dict[str, Any]:

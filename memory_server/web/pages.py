@@ -155,10 +155,16 @@ async def _stored_ms(view: View) -> int | None:
 
 
 def _overview_of(
-    view: View, memories: Sequence[ShortTermMemory], words: Sequence[CommonWord], stored_ms: int | None
+    view: View,
+    memories: Sequence[ShortTermMemory],
+    words: Sequence[CommonWord],
+    stored_ms: int | None,
 ) -> _Overview:
     shown_subjects = subjects(memories, words)
-    cards = [replace(card, quotes=best_sentences(memories, card.word)) for card in shown_subjects[:_CARDS]]
+    cards = [
+        replace(card, quotes=best_sentences(memories, card.word))
+        for card in shown_subjects[:_CARDS]
+    ]
     moments = [view.speech.local(memory.time_ms) for memory in memories]
     dates = {moment.date() for moment in moments}
     strip_days = _strip_days(view, moments)
@@ -190,7 +196,9 @@ def _of_folder(view: View, recall: RecordedRecall) -> bool:
     return view["folder"] in ("", recall.folder or recall.cwd)
 
 
-def _source_of(view: View, recalls: Sequence[RecordedRecall], memory: ShortTermMemory | None) -> str | None:
+def _source_of(
+    view: View, recalls: Sequence[RecordedRecall], memory: ShortTermMemory | None
+) -> str | None:
     """Who asked last in the session of a memory, and in which folder; None where that is not known."""
     if memory is None or not memory.session:
         return None
@@ -226,7 +234,9 @@ def _strip_days(view: View, moments: Sequence[datetime]) -> _StripDays:
         if days_after % days_of_dot != 0:
             continue  # a dot stands at its last day, and the last dot at today
         first_number = max(0, number + 1 - days_of_dot)
-        count = sum(exchanges_by_date[moment.date()] for moment in all_days[first_number : number + 1])
+        count = sum(
+            exchanges_by_date[moment.date()] for moment in all_days[first_number : number + 1]
+        )
         title = f"{speech.date(milliseconds(day))}: {speech.exchanges(count)}"
         month = (day.year, day.month)
         begins_month = month != month_before
@@ -290,10 +300,14 @@ async def find(view: View) -> Response:
     sought = " ".join(words)
     items: list[Item] = []
     if sought:
-        items, _words = await forgetting.find(view.call.memories.engines, [sought], Sought(archived=None))
+        items, _words = await forgetting.find(
+            view.call.memories.engines, [sought], Sought(archived=None)
+        )
     live = [item for item in items if not item.archived]
     archived = [item for item in items if item.archived]
-    return await view.page("find.html", sought=sought, found=live[:PAGE], gone=archived[:_MOST_GONE], total=len(live))
+    return await view.page(
+        "find.html", sought=sought, found=live[:PAGE], gone=archived[:_MOST_GONE], total=len(live)
+    )
 
 
 async def recalls(view: View) -> Response:
@@ -302,7 +316,9 @@ async def recalls(view: View) -> Response:
     all_recalls = await recorded(view, conversation_id)
     recalls = [recall for recall in all_recalls if _of_folder(view, recall)]
     week_ago_ms = view.speech.now_ms - 7 * DAY_MS
-    asked_this_week = [recall for recall in recalls if recall.at_ms > week_ago_ms and not recall.begins_session]
+    asked_this_week = [
+        recall for recall in recalls if recall.at_ms > week_ago_ms and not recall.begins_session
+    ]
     page = number(view["page"])
     end = (page + 1) * PAGE
     shown = recalls[end - PAGE : end]
@@ -326,7 +342,9 @@ async def recalls(view: View) -> Response:
     )
 
 
-def _opened(view: View, recalls: Sequence[RecordedRecall], shown: Sequence[RecordedRecall]) -> RecordedRecall | None:
+def _opened(
+    view: View, recalls: Sequence[RecordedRecall], shown: Sequence[RecordedRecall]
+) -> RecordedRecall | None:
     """The recall whose receipt is open: the one that the address names, or else the newest to which something came."""
     if view["open"]:
         return next((recall for recall in recalls if recall.id == view["open"]), None)
@@ -351,7 +369,9 @@ async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
     return receipt(recall, memories, triggers, view.speech)
 
 
-def _with_ids(memories: Sequence[ShortTermMemory], ids: Collection[str]) -> dict[str, ShortTermMemory]:
+def _with_ids(
+    memories: Sequence[ShortTermMemory], ids: Collection[str]
+) -> dict[str, ShortTermMemory]:
     """The memories with these ids, by id."""
     return {memory.id: memory for memory in memories if memory.id in ids}
 

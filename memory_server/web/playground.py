@@ -93,8 +93,13 @@ async def triggers(view: View) -> Response:
     page = number(view["page"])
     end = (page + 1) * _LISTED
     shown = own[end - _LISTED : end]
-    rows = await watching(view, [shelved.memory for shelved in shown], await recorded(view, view.conversation.id))
-    records = {shelved.memory.name: view.conversation.long_term.record_of(shelved.memory) for shelved in shown}
+    rows = await watching(
+        view, [shelved.memory for shelved in shown], await recorded(view, view.conversation.id)
+    )
+    records = {
+        shelved.memory.name: view.conversation.long_term.record_of(shelved.memory)
+        for shelved in shown
+    }
     more = view.link("triggers", page=page + 1) if len(own) > end else ""
     return await view.page(
         "triggers.html",
@@ -118,7 +123,9 @@ def _room(view: View) -> int:
 async def _tried_message(view: View) -> WouldFire | None:
     """What the message of the address would bring; None: there is none."""
     typed = _messages_in(view["say"].replace("\r\n", "\n"))
-    messages = [Message(message["role"], message["content"], name=message.get("name")) for message in typed]
+    messages = [
+        Message(message["role"], message["content"], name=message.get("name")) for message in typed
+    ]
     if not messages:
         return None
     message_count = number(view["messages"]) if view["messages"] else None
@@ -151,7 +158,9 @@ async def trigger(view: View) -> Response:
             "place": stored.conversation_id,
             "places": await places_of(view, "triggers", stored.conversation_id, stored.memory.name),
         }
-    return await view.page("trigger.html", given=fields, tried=tried, trouble=trouble, **about_stored)
+    return await view.page(
+        "trigger.html", given=fields, tried=tried, trouble=trouble, **about_stored
+    )
 
 
 async def _fields(view: View, stored: Shelved | None) -> dict[str, str]:
@@ -178,7 +187,9 @@ async def _stored(view: View, name: str) -> Shelved:
     for shelved in shelf.all:
         if shelved.memory.name == name:
             return shelved
-    raise MemoryNotFound("No trigger of this conversation has that name; the list shows all triggers.")
+    raise MemoryNotFound(
+        "No trigger of this conversation has that name; the list shows all triggers."
+    )
 
 
 async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
@@ -294,17 +305,23 @@ def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
         times, last, value = values.get(operand.number, (0, 0, ""))
         is_plain = value in ("", "true", "false")
         shown_value = "" if is_plain else str(value)[:_VALUE_CHARS]
-        is_side_of_last = bool(rows) and rows[-1].depth == operand.depth - 1 and operand.text in rows[-1].text
+        is_side_of_last = (
+            bool(rows) and rows[-1].depth == operand.depth - 1 and operand.text in rows[-1].text
+        )
         has_truth_value = is_plain and times > 0
         if is_side_of_last and not has_truth_value:
-            rows[-1] = replace(rows[-1], value=shown_value)  # the side of a comparison says what that found
+            rows[-1] = replace(
+                rows[-1], value=shown_value
+            )  # the side of a comparison says what that found
             continue
         has_parts = next_operand is not None and next_operand.depth > operand.depth
         is_whole_verdict = operand.depth == 0 and not operand.role
         if has_parts and is_plain and is_whole_verdict and len(ordered) > _FEW_OPERANDS:
             continue  # its parts say it
         was_true = bool(last) if times else None
-        rows.append(Row(was_true, operand.text, depth=min(operand.depth, _MOST_DEPTH), value=shown_value))
+        rows.append(
+            Row(was_true, operand.text, depth=min(operand.depth, _MOST_DEPTH), value=shown_value)
+        )
     return [replace(row, text=row.text[:_OPERAND_CHARS]) for row in rows[:_MOST_ROWS]]
 
 

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from languages import _
 from memory_server.conversations.firing_texts import left_out_text, trigger_text
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.why import OtherPoints, held_back, joined_words, near_miss_text, reason
+from memory_server.conversations.recall.why import (
+    OtherPoints,
+    held_back,
+    joined_words,
+    near_miss_text,
+    reason,
+)
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.values import dataclass
@@ -136,7 +142,9 @@ def receipt(
     speech: Speech,
 ) -> ShownRecall:
     """`memories`: by id, as they are now; `triggers`: the long-term ones by name."""
-    items = [item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS]
+    items = [
+        item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS
+    ]
     weights = _greatest_weights(items)
     shared = joined_words(recall.said, weights)
     heaviest = max(shared.values(), default=1.0)
@@ -234,7 +242,9 @@ def _why(item: RecordedItem, recall: RecordedRecall, heaviest: float, speech: Sp
     counted."""
     words = joined_words(recall.said, item.words)
     others = OtherPoints(item.given, item.kept)
-    why = reason(item.tier, words, heaviest, item.around, zh=speech.zh, overview=item.overview, others=others)
+    why = reason(
+        item.tier, words, heaviest, item.around, zh=speech.zh, overview=item.overview, others=others
+    )
     if recall.used is None or item.tier in ("flashback", *_WITHOUT_POINTS):
         return why
     use = _("The answer used it.") if item.id in recall.used else _("The answer did not use it.")

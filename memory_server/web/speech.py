@@ -21,7 +21,15 @@ _MONTHS = ["January", "February", "March", "April", "May", "June"]
 _MONTHS += ["July", "August", "September", "October", "November", "December"]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _PARTS = {
-    "zh": ((5, "凌晨"), (9, "早上"), (11, "上午"), (13, "中午"), (18, "下午"), (23, "晚上"), (24, "深夜")),
+    "zh": (
+        (5, "凌晨"),
+        (9, "早上"),
+        (11, "上午"),
+        (13, "中午"),
+        (18, "下午"),
+        (23, "晚上"),
+        (24, "深夜"),
+    ),
     "en": ((5, "at night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "at night")),
 }
 """Parts of a day, each with the hour at which it ends; prompts divide it in the same way (prompt_lines.py)."""
@@ -134,7 +142,9 @@ class Speech:
         day = self.day(time_ms)
         if not self.zh:
             return f"{day}, {part}"
-        is_date = day.startswith(" ")  # a date has blanks about its numbers, the name of a day has none
+        is_date = day.startswith(
+            " "
+        )  # a date has blanks about its numbers, the name of a day has none
         if is_date:
             return f"{day} {part}"
         return f"{day}{part}"
@@ -213,4 +223,6 @@ def whence(recall: RecordedRecall, home: str) -> str:
 def days_between(first: datetime, last: datetime) -> Sequence[datetime]:
     """Noon of each day from the first to the last."""
     noon = first.replace(hour=12, minute=0, second=0, microsecond=0)
-    return [noon + timedelta(days=number) for number in range((last.date() - first.date()).days + 1)]
+    return [
+        noon + timedelta(days=number) for number in range((last.date() - first.date()).days + 1)
+    ]

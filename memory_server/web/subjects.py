@@ -26,11 +26,28 @@ _SENTENCE = re.compile(
     r"(?<=[。！？…\n])(?![”’」』）])|(?<=[!?])(?=\s|[^\x00-\x7f])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s"
 )
 """Where a sentence ends. In `{0!r}` or in an address, `!` and `?` end none."""
-_ADVERBS = frozenset(("差点", "差点儿", "有时", "当时", "平时", "时时", "刚才", "全程", "表面", "总体", "大体", "原本"))
+_ADVERBS = frozenset(
+    (
+        "差点",
+        "差点儿",
+        "有时",
+        "当时",
+        "平时",
+        "时时",
+        "刚才",
+        "全程",
+        "表面",
+        "总体",
+        "大体",
+        "原本",
+    )
+)
 """Words that jieba's dictionary has as nouns, and that say how or when."""
 _LEAST_WRITTEN = 3
 """Memories that must have a Latin word in small letters: it is no name, so two of them may share it by chance."""
-_GENERAL = frozenset(("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法"))
+_GENERAL = frozenset(
+    ("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法")
+)
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
 _READ_CHARS = 2_000
@@ -133,7 +150,9 @@ def _whole(word: str, texts: Sequence[str]) -> str:
 def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
     """The memories that have this word, those where it weighs most first."""
     holders = [memory for memory in memories if word in memory.words]
-    return sorted(holders, key=lambda memory: (-memory.weights[memory.words.index(word)], memory.time_ms))
+    return sorted(
+        holders, key=lambda memory: (-memory.weights[memory.words.index(word)], memory.time_ms)
+    )
 
 
 def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2) -> list[Quote]:

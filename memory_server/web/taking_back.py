@@ -33,17 +33,23 @@ class Place:
 async def item_of(view: View, family: Family, place: str, name: str) -> Item:
     """Raises MemoryNotFound: it is not there any more."""
     for engine in view.call.memories.engines:
-        for item in await engine.find(Sought(ids=(name,), family=family, place=place, archived=None)):
+        for item in await engine.find(
+            Sought(ids=(name,), family=family, place=place, archived=None)
+        ):
             if name in (item.id, *item.aliases):
                 return item
-    raise MemoryNotFound("That memory or entry is no longer here; it was forgotten or erased in the meantime.")
+    raise MemoryNotFound(
+        "That memory or entry is no longer here; it was forgotten or erased in the meantime."
+    )
 
 
 async def forget(view: View, item: Item) -> str:
     """Put it on the shelf; the change that takes it back."""
     change = await forgetting.forget(view.call.memories.engines, [item])
     if change is None:
-        raise MemoryNotFound("That memory or entry is no longer here; it was forgotten or erased in the meantime.")
+        raise MemoryNotFound(
+            "That memory or entry is no longer here; it was forgotten or erased in the meantime."
+        )
     return change
 
 

@@ -59,7 +59,9 @@ class Told:
     next: str
 
 
-async def watching(view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]) -> list[Watching]:
+async def watching(
+    view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]
+) -> list[Watching]:
     """When each trigger fired, fires and failed; `recalls`: newest first."""
     fired_ms: dict[str, int] = {}
     failures_ms: dict[str, int] = {}
@@ -75,7 +77,9 @@ async def watching(view: View, memories: Sequence[LongTermMemory], recalls: Sequ
         own_times = times.get(memory.trigger, Times())
         failed_ms = failures_ms.get(memory.name)
         if failed_ms is not None and failed_ms <= (memory.updated_ms or memory.created_ms):
-            failed_ms = None  # a failure of before the last change says nothing about the trigger as it is
+            failed_ms = (
+                None  # a failure of before the last change says nothing about the trigger as it is
+            )
         rows.append(
             Watching(
                 memory=memory,
@@ -166,7 +170,9 @@ def _next_ms(speech: Speech, times: Times) -> int | None:
 async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
     """When they fire by themselves, as far as that is known by now; the rest is found meanwhile."""
     dated = tuple(sorted({code for code in codes if "Date" in code}))
-    today = view.speech.local(view.speech.now_ms).replace(hour=12, minute=0, second=0, microsecond=0)
+    today = view.speech.local(view.speech.now_ms).replace(
+        hour=12, minute=0, second=0, microsecond=0
+    )
     if not dated:
         return {}
     key = view.conversation.id, today, dated
@@ -186,7 +192,9 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
     context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
 
     async def fires(now: datetime) -> list[bool]:
-        verdicts = await view.call.memories.services.runner.evaluate(codes, context, now=now, seed=0)
+        verdicts = await view.call.memories.services.runner.evaluate(
+            codes, context, now=now, seed=0
+        )
         return [isinstance(verdicts.get(number), Fired) for number in range(len(codes))]
 
     try:
@@ -197,12 +205,16 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
         log.info("the next firings of triggers are not known: %s", error)
         return {}
     return {
-        code: _times_of(days, [fired[number] for fired in by_day], [fired[number] for fired in by_hour])
+        code: _times_of(
+            days, [fired[number] for fired in by_day], [fired[number] for fired in by_hour]
+        )
         for number, code in enumerate(codes)
     }
 
 
-def _times_of(days: Sequence[datetime], fires_on: Sequence[bool], fires_at: Sequence[bool]) -> Times:
+def _times_of(
+    days: Sequence[datetime], fires_on: Sequence[bool], fires_at: Sequence[bool]
+) -> Times:
     """The first days in a row on which a trigger fires, or else the hours of today at which it does; neither, if it
     always or never fires."""
     if any(fires_on) and not all(fires_on):

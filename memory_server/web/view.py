@@ -152,7 +152,13 @@ class View:
     def link(self, page: str, /, **parameters: object) -> str:
         """The address of a page, in the conversation and language of this one."""
         own = {"c": self.conversation.id, "lang": self["lang"], "folder": self["folder"]}
-        query = urlencode({name: str(value) for name, value in (own | parameters).items() if value not in ("", None)})
+        query = urlencode(
+            {
+                name: str(value)
+                for name, value in (own | parameters).items()
+                if value not in ("", None)
+            }
+        )
         if not query:
             return page
         return f"{page}?{query}"
@@ -179,7 +185,9 @@ class View:
         return f"{page}?{self._query()}"
 
     def _query(self, **changes: str) -> str:
-        parameters = {name: value for name, value in self.request.query_params.items() if name != "done"}
+        parameters = {
+            name: value for name, value in self.request.query_params.items() if name != "done"
+        }
         return urlencode(parameters | changes)
 
     def short(self, folder: str) -> str:
@@ -248,7 +256,12 @@ class View:
         """A page of this reader. Its template is filled in a thread of the tenant: other callers go on meanwhile."""
         paused = self.call.memories.services.paused()
         flash = self.site.made.flashes.get(self["done"]) if self["done"] else None
-        common = {"view": self, "paused": paused, "flash": flash, "current": template.removesuffix(".html")}
+        common = {
+            "view": self,
+            "paused": paused,
+            "flash": flash,
+            "current": template.removesuffix(".html"),
+        }
         text = await asyncio.to_thread(render, self.speech.language, template, common | values)
         return HTMLResponse(text, status)
 
@@ -258,7 +271,9 @@ async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
     """The view of a request. Raises InvalidInput: the conversation's name cannot be used."""
     async with site.call(request.scope) as call:
         services = call.memories.services
-        language = language_of(request.headers.get("accept-language", ""), request.query_params.get("lang"))
+        language = language_of(
+            request.headers.get("accept-language", ""), request.query_params.get("lang")
+        )
         SHOWN_ZONE.set(services.zone)
         names = await call.conversations.ids()
         named = request.query_params.get("c")
@@ -274,7 +289,9 @@ async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
 def request_of(language: str) -> Request:
     """A request of nobody, for what is made without a server."""
     query = urlencode({"lang": language} if language else {}).encode()
-    return Request({"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []})
+    return Request(
+        {"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []}
+    )
 
 
 async def form_of(request: Request) -> Mapping[str, list[str]]:
@@ -296,9 +313,19 @@ def environment(language: Language) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"_": _, "n_": n_, "strong": strong, "pieces": pieces, "spoken": spoken, "language": language}
+    templates.globals |= {
+        "_": _,
+        "n_": n_,
+        "strong": strong,
+        "pieces": pieces,
+        "spoken": spoken,
+        "language": language,
+    }
     templates.globals |= {"foreign": foreign, "family_names": FAMILY_NAMES}
-    templates.globals |= {"gap": "" if language == "zh" else " ", "comma": "，" if language == "zh" else ", "}
+    templates.globals |= {
+        "gap": "" if language == "zh" else " ",
+        "comma": "，" if language == "zh" else ", ",
+    }
     return templates
 
 

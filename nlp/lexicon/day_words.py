@@ -32,7 +32,9 @@ monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednes
 DAY_WORDS: Final = frozenset((_CHINESE + _ENGLISH).split())
 """In lower case. Written for this project."""
 
-_DAY_WORD: Final = Once(lambda: re.compile("|".join(sorted(_CHINESE.split(), key=lambda word: (-len(word), word)))))
+_DAY_WORD: Final = Once(
+    lambda: re.compile("|".join(sorted(_CHINESE.split(), key=lambda word: (-len(word), word))))
+)
 
 
 def without_day_words(text: str) -> str:

@@ -112,7 +112,9 @@ def jieba_text(path: str = "analyse/idf.txt") -> bytes:
     """A file of the installed jieba, usually its idf.txt. Raises ModuleNotFoundError without jieba."""
     spec = find_spec("jieba")
     if spec is None:
-        raise ModuleNotFoundError("jieba is not installed, and its idf.txt has the word frequencies; pip install jieba")
+        raise ModuleNotFoundError(
+            "jieba is not installed, and its idf.txt has the word frequencies; pip install jieba"
+        )
     return _file(spec, path)
 
 

@@ -17,7 +17,17 @@ from languages import N_, _
 from sandbox.chats import exports, messages, plain
 from sandbox.chats.messages import ROLES, ChatError, Message, Reading
 
-__all__ = ["ROLES", "ChatError", "ChatFile", "Message", "Reading", "is_chat", "parse", "read", "read_export"]
+__all__ = [
+    "ROLES",
+    "ChatError",
+    "ChatFile",
+    "Message",
+    "Reading",
+    "is_chat",
+    "parse",
+    "read",
+    "read_export",
+]
 _OTHER_FILES = {
     "trigger": N_("is a pack of triggers, not a chat; give a chat file"),
     "entries": N_("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
@@ -56,7 +66,11 @@ def parse(
 
 
 def read(
-    text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None = None, *, with_hidden: bool = False
+    text: str,
+    zone: tzinfo | None = None,
+    roles: Mapping[str, str] | None = None,
+    *,
+    with_hidden: bool = False,
 ) -> ChatFile:
     """Each conversation of a chat file, as far as it can be read; `zone` and `roles` are those of `parse`.
     `with_hidden`: also the messages of SillyTavern that somebody hid. Raises ChatError: it is not a chat."""
@@ -77,16 +91,27 @@ def read_export(value: Any) -> list[Reading]:
 def is_chat(first: Any) -> bool:
     """Whether a file that begins with this JSON value is a chat."""
     is_message = isinstance(first, dict) and "role" in first and "content" in first
-    return is_message or _is_metadata(first) or messages.is_sillytavern(first) or bool(exports.conversations(first))
+    return (
+        is_message
+        or _is_metadata(first)
+        or messages.is_sillytavern(first)
+        or bool(exports.conversations(first))
+    )
 
 
-def _structured(text: str, whole: Any, zone: tzinfo | None, *, with_hidden: bool = False) -> Reading:
+def _structured(
+    text: str, whole: Any, zone: tzinfo | None, *, with_hidden: bool = False
+) -> Reading:
     """A chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
     reading = Reading()
     if text.lstrip().startswith("["):
         if not isinstance(whole, list):
-            raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
-        rows = iter([(_("message {number}", number), row) for number, row in enumerate(whole, start=1)])
+            raise ChatError(
+                "begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`"
+            )
+        rows = iter(
+            [(_("message {number}", number), row) for number, row in enumerate(whole, start=1)]
+        )
     else:
         rows = messages.json_lines(text, reading.problems)
     first = next(rows, None)

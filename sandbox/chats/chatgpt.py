@@ -80,7 +80,9 @@ class _Parents:
                     self._parent_by_child[child] = name
         names = list(nodes)
         self._earlier = dict(zip(names[1:], names, strict=False))
-        self._by_time = sorted((_seconds(mapping_in(node, "message")), name) for name, node in nodes.items())
+        self._by_time = sorted(
+            (_seconds(mapping_in(node, "message")), name) for name, node in nodes.items()
+        )
 
     def of(self, name: str) -> str | None:
         """The parent; if it is not in the file, the node that names it as a child, or else the newest that is older.
@@ -177,7 +179,9 @@ def _read_message(message: Mapping[str, Any], location: str, reading: Reading) -
 
 def _is_hidden(message: Mapping[str, Any]) -> bool:
     metadata = mapping_in(message, "metadata")
-    hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message")
+    hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get(
+        "is_user_system_message"
+    )
     return bool(hidden)
 
 
@@ -222,7 +226,9 @@ def _text_of(part: Any) -> str:
     return text
 
 
-def _read_canvas(message: Mapping[str, Any], recipient: str, location: str, reading: Reading) -> None:
+def _read_canvas(
+    message: Mapping[str, Any], recipient: str, location: str, reading: Reading
+) -> None:
     """A text that the model wrote on a canvas is what it said; a program is counted, and so is each later change."""
     document = _arguments(mapping_in(message, "content"))
     text = text_in(document, "content")

@@ -61,11 +61,17 @@ def read(conversation: Mapping[str, Any]) -> Reading:
 
 def _parents(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
     """The position of the parent of each message; None: it is not in the file."""
-    positions = {row["uuid"]: position for position, row in enumerate(rows) if isinstance(row.get("uuid"), str)}
+    positions = {
+        row["uuid"]: position
+        for position, row in enumerate(rows)
+        if isinstance(row.get("uuid"), str)
+    }
     return [positions.get(str(row.get("parent_message_uuid"))) for row in rows]
 
 
-def _branch(rows: Sequence[Mapping[str, Any]], parents: Sequence[int | None], leaf: Any) -> list[int]:
+def _branch(
+    rows: Sequence[Mapping[str, Any]], parents: Sequence[int | None], leaf: Any
+) -> list[int]:
     """The positions of the messages from the first one to this leaf, or to the last message."""
     if all(parent is None for parent in parents):
         return list(range(len(rows)))

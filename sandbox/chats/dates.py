@@ -39,16 +39,22 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
             return round(moment.timestamp() * 1000)
         except (ValueError, OverflowError) as error:
             raise DateError(
-                "{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970", text
+                "{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970",
+                text,
             ) from error
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
-        raise DateError("{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00", value)
+        raise DateError(
+            "{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00",
+            value,
+        )
     return _number(round(value))
 
 
 def _number(number: int) -> int:
     if number in _LOOKS_LIKE_SECONDS:
-        raise DateError("{number} is in the 1970s; give milliseconds: {milliseconds}", number, number * 1000)
+        raise DateError(
+            "{number} is in the 1970s; give milliseconds: {milliseconds}", number, number * 1000
+        )
     if abs(number) > _MOST_MS:
         raise DateError("{number} is beyond the year 9999; give milliseconds since 1970", number)
     return number

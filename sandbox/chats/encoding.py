@@ -62,8 +62,12 @@ def _advice(content: bytes, flag: bool) -> str:
     beyond = [char for char in text if ord(char) > 127]
     if beyond and sum(ord(char) in _IDEOGRAPHS for char in beyond) * 2 > len(beyond):
         if flag:
-            return _("is not UTF-8 but probably GBK; add `--encoding gb18030`, or save the file as UTF-8")
-        return _("is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8")
+            return _(
+                "is not UTF-8 but probably GBK; add `--encoding gb18030`, or save the file as UTF-8"
+            )
+        return _(
+            "is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
+        )
     if flag:
         return _("is not UTF-8; save the file as UTF-8, or name it with --encoding")
     return _("is not UTF-8; save the file as UTF-8, or add its encoding")

@@ -73,7 +73,9 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
         return conversations[0]
     if which.isdecimal():
         if not 1 <= int(which) <= count:
-            raise ChatError("has no conversation {which}; give a number from 1 to {number}", which, count)
+            raise ChatError(
+                "has no conversation {which}; give a number from 1 to {number}", which, count
+            )
         return conversations[int(which) - 1]
     numbers: list[int] = []
     for number, conversation in enumerate(conversations, start=1):
@@ -85,4 +87,9 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
         hint = _("give a number, one of {numbers}", ", ".join(map(str, numbers[:_SHOWN_NUMBERS])))
     else:
         hint = _("give a number from 1 to {number}", count)
-    raise ChatError("has {found} conversations with {which!r} in the title; {hint}", len(numbers) or "no", which, hint)
+    raise ChatError(
+        "has {found} conversations with {which!r} in the title; {hint}",
+        len(numbers) or "no",
+        which,
+        hint,
+    )

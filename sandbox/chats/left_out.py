@@ -30,7 +30,9 @@ def unknown_kind(kind: object) -> str:
     return _("parts of the unknown kind {kind}", str(kind)[:60])
 
 
-def beside_the_branch(parents: Sequence[int | None], begins: Sequence[bool], branch: Collection[int]) -> dict[int, str]:
+def beside_the_branch(
+    parents: Sequence[int | None], begins: Sequence[bool], branch: Collection[int]
+) -> dict[int, str]:
     """What the messages of a tree are called that are not on the branch that was read, by their position: those of
     other branches, and those that lead to no beginning. `parents`: the position of each message's parent, None where
     there is none; `begins`: whether a chat may begin with the message. Linear."""
@@ -44,7 +46,9 @@ def beside_the_branch(parents: Sequence[int | None], begins: Sequence[bool], bra
         if position is None:
             is_placed = begins[next(reversed(path))]
         else:
-            is_placed = placed.get(position, False)  # a path that runs in a circle leads to no beginning
+            is_placed = placed.get(
+                position, False
+            )  # a path that runs in a circle leads to no beginning
         placed.update(dict.fromkeys(path, is_placed))
     on_branch = set(branch)
     called: dict[int, str] = {}

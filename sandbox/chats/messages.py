@@ -53,7 +53,14 @@ class Reading:
     problems: list[Problem] = field(default_factory=list)
     undated: list[Problem] = field(default_factory=list)
 
-    def add(self, message: Message, location: str, field_name: str, time: object, zone: tzinfo | None = None) -> None:
+    def add(
+        self,
+        message: Message,
+        location: str,
+        field_name: str,
+        time: object,
+        zone: tzinfo | None = None,
+    ) -> None:
         """Add a message with its time: a number of milliseconds, or a text in a form of dates.py; None: it has none."""
         if time not in (None, ""):
             try:
@@ -96,15 +103,21 @@ def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
                 problems.append(Problem(location, reason))
 
 
-def read_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading) -> Reading:
+def read_messages(
+    rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading
+) -> Reading:
     """Rows that already are messages, each checked. `zone`: of times without an offset."""
     for location, row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("content"), str):
-            reading.problems.append(Problem(location, _("is not a message; expected {example}", _EXAMPLE)))
+            reading.problems.append(
+                Problem(location, _("is not a message; expected {example}", _EXAMPLE))
+            )
             continue
         role = _OTHER_ROLES.get(str(row.get("role")), row.get("role"))
         if role not in ROLES:
-            reason = _("has the role {row!r}; it must be user, assistant or system", row.get("role"))
+            reason = _(
+                "has the role {row!r}; it must be user, assistant or system", row.get("role")
+            )
             reading.problems.append(Problem(location, reason))
             continue
         message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
@@ -119,11 +132,17 @@ def message(location: str, row: Any, zone: tzinfo | None) -> Message:
 
 def is_sillytavern(first: Any) -> bool:
     """Whether a file that begins with this row is a chat export of SillyTavern."""
-    return isinstance(first, dict) and ("mes" in first or "chat_metadata" in first or "character_name" in first)
+    return isinstance(first, dict) and (
+        "mes" in first or "chat_metadata" in first or "character_name" in first
+    )
 
 
 def read_sillytavern(
-    rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading, *, with_hidden: bool = False
+    rows: Iterable[tuple[str, Any]],
+    zone: tzinfo | None,
+    reading: Reading,
+    *,
+    with_hidden: bool = False,
 ) -> Reading:
     """The messages of JSON lines of SillyTavern, or of Chub, usually with a header first. `zone`: of local times.
     Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; `with_hidden` takes
@@ -132,12 +151,17 @@ def read_sillytavern(
     for position, (location, row) in enumerate(rows):
         if not isinstance(row, dict):
             reading.problems.append(
-                Problem(location, _("is not a message of a SillyTavern chat; export the chat again as JSONL"))
+                Problem(
+                    location,
+                    _("is not a message of a SillyTavern chat; export the chat again as JSONL"),
+                )
             )
         elif "mes" not in row and position == 0:
             continue  # the header
         elif _text_of(row) is None:
-            reading.problems.append(Problem(location, _("has no text in `mes`; export the chat again as JSONL")))
+            reading.problems.append(
+                Problem(location, _("has no text in `mes`; export the chat again as JSONL"))
+            )
         elif _is_hidden(row, with_hidden=with_hidden):
             reading.left_out[left_out.HIDDEN] += 1
         else:
@@ -168,7 +192,9 @@ def _read_row(location: str, row: Mapping[str, Any], zone: tzinfo | None, readin
     swipes = row.get("swipes")
     if isinstance(swipes, list):
         reading.left_out[left_out.SWIPED] += len(swipes[1:])
-    reading.left_out[left_out.PICTURES] += any(extra.get(name) for name in ("image", "media", "files", "file"))
+    reading.left_out[left_out.PICTURES] += any(
+        extra.get(name) for name in ("image", "media", "files", "file")
+    )
     reading.left_out[left_out.THOUGHTS] += bool(extra.get("reasoning"))
     role = "assistant"
     if extra.get("type") == "narrator":

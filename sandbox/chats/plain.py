@@ -16,9 +16,15 @@ from languages import _, joined
 from sandbox.chats.messages import ChatError, Message
 
 WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"),
-    **dict.fromkeys(("assistant", "ai", "bot", "model", "chatgpt", "chatgpt said", "claude"), "assistant"),
-    **dict.fromkeys(("助手", "助理", "ai助手", "智能助手", "机器人", "機器人", "模型"), "assistant"),
+    **dict.fromkeys(
+        ("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"
+    ),
+    **dict.fromkeys(
+        ("assistant", "ai", "bot", "model", "chatgpt", "chatgpt said", "claude"), "assistant"
+    ),
+    **dict.fromkeys(
+        ("助手", "助理", "ai助手", "智能助手", "机器人", "機器人", "模型"), "assistant"
+    ),
     **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
 }
 """Words that people write for a role, in lower case."""
@@ -81,12 +87,15 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
                 doubtful.append((number, spoken.speaker))
         elif line.strip():
             raise ChatError(
-                "line {number} must begin with user:, assistant:, system: or another speaker's name and a colon", number
+                "line {number} must begin with user:, assistant:, system: or another speaker's name and a colon",
+                number,
             )
     for message in messages:
         message["content"] = message["content"].rstrip()
     certain_names = {*given_roles, *WORDS}
-    assumed = [(name, role) for name, role in speakers.items() if name.casefold() not in certain_names]
+    assumed = [
+        (name, role) for name, role in speakers.items() if name.casefold() not in certain_names
+    ]
     return messages, _note(assumed, doubtful)
 
 
@@ -94,7 +103,13 @@ def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]
     """What was assumed: the roles of names, and that lines which may begin with a name are text."""
     parts: list[str] = []
     if assumed:
-        who = joined(", ", (_("{name} is taken for the {role}", name, role) for name, role in assumed[:_SHOWN_NAMES]))
+        who = joined(
+            ", ",
+            (
+                _("{name} is taken for the {role}", name, role)
+                for name, role in assumed[:_SHOWN_NAMES]
+            ),
+        )
         more = ""
         if len(assumed) > _SHOWN_NAMES:
             more = _(" and {assumed} more for users", len(assumed) - _SHOWN_NAMES)
@@ -105,7 +120,12 @@ def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]
         if len(doubtful) > 1:
             more = _(", and {doubtful} more like it,", len(doubtful) - 1)
         parts.append(
-            _("line {number}{more} is taken for text; if {name} is a speaker, give their role", number, more, name)
+            _(
+                "line {number}{more} is taken for text; if {name} is a speaker, give their role",
+                number,
+                more,
+                name,
+            )
         )
     return joined("; ", parts)
 
@@ -137,7 +157,9 @@ def _may_be_name(text: str) -> bool:
     return _NO_NAME.search(text) is None and any(map(str.isalpha, text))
 
 
-def _speakers(spoken_lines: Sequence[_SpokenLine], given_roles: Mapping[str, str]) -> dict[str, str]:
+def _speakers(
+    spoken_lines: Sequence[_SpokenLine], given_roles: Mapping[str, str]
+) -> dict[str, str]:
     """The role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for the
     beginning of a sentence."""
     counts = Counter(spoken.speaker for spoken in spoken_lines)

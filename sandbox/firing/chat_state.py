@@ -139,7 +139,12 @@ class Came:
 
 
 def advanced(
-    state: ChatState, fired_memories: Iterable[Came], others: Iterable[Came], *, messages: int, now_ms: int
+    state: ChatState,
+    fired_memories: Iterable[Came],
+    others: Iterable[Came],
+    *,
+    messages: int,
+    now_ms: int,
 ) -> ChatState:
     """The state of a chat of `messages` after a recall in which these memories came. `others`: the other memories whose
     effects go on or end."""
@@ -155,7 +160,9 @@ def advanced(
     return ChatState(messages, now_ms, newest)
 
 
-def _fired_again(firing: Firing | None, rules: FiringRules, *, messages: int, now_ms: int) -> Firing:
+def _fired_again(
+    firing: Firing | None, rules: FiringRules, *, messages: int, now_ms: int
+) -> Firing:
     """The firing of a memory that comes now. `firing`: the one before, if there was one. An effect that lasts goes on;
     else it begins."""
     before: tuple[int, int] | None = None
@@ -226,9 +233,13 @@ class ChatStep:
 
 
 def _only(state: ChatState, keys: Collection[str]) -> ChatState:
-    return replace(state, firings={key: firing for key, firing in state.firings.items() if key in keys})
+    return replace(
+        state, firings={key: firing for key, firing in state.firings.items() if key in keys}
+    )
 
 
 def without_memory(state: ChatState, key: str) -> ChatState:
     """The state without a memory that is gone."""
-    return replace(state, firings={name: firing for name, firing in state.firings.items() if name != key})
+    return replace(
+        state, firings={name: firing for name, firing in state.firings.items() if name != key}
+    )

@@ -24,7 +24,9 @@ class Evaluator(Protocol):
         """Those of the entries, by their indexes, whose own triggers fire."""
         ...
 
-    async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> Collection[str]:
+    async def true_conditions(
+        self, conditions: Sequence[str], text_of_book: str
+    ) -> Collection[str]:
         """Those of the conditions that are true; a condition is a trigger that belongs to no entry."""
         ...
 
@@ -39,7 +41,9 @@ def with_text_of_book(content: str, text: str) -> str:
 class Recursion:
     """The rounds of one search over `entries`."""
 
-    def __init__(self, rounds: FiringRounds, entries: Sequence[Entry], evaluator: Evaluator) -> None:
+    def __init__(
+        self, rounds: FiringRounds, entries: Sequence[Entry], evaluator: Evaluator
+    ) -> None:
         self._rounds = rounds
         self._entries = entries
         self._evaluator = evaluator
@@ -64,7 +68,9 @@ class Recursion:
         scores = await self._scores(keys_by_index, texts)
         self._rounds.settle(candidates, scores)
 
-    async def _scores(self, keys_by_index: Mapping[int, ScoredKeys], texts: Mapping[str, str]) -> dict[int, int]:
+    async def _scores(
+        self, keys_by_index: Mapping[int, ScoredKeys], texts: Mapping[str, str]
+    ) -> dict[int, int]:
         """How many of its keys each memory has in the messages. All keys that are sought in the same text are asked at
         once, each as a trigger of its own: a group may have hundreds of memories."""
         by_text: dict[str, dict[int, ScoredKeys]] = {}
@@ -78,7 +84,9 @@ class Recursion:
                 questions.update(dict.fromkeys(_questions(keys)))
             true_questions = frozenset(await self._evaluator.true_conditions(list(questions), text))
             for index, keys in rivals.items():
-                present_keys = {key for key in _literals(keys) if _question(keys, key) in true_questions}
+                present_keys = {
+                    key for key in _literals(keys) if _question(keys, key) in true_questions
+                }
                 scores[index] = score_of(keys, present_keys)
         return scores
 

@@ -117,7 +117,10 @@ def text_key(name: str, conversation_id: str, created_ms: int, updated_ms: int |
 
 
 def fitting(
-    texts: Sequence[LoreText[E]], room: Room, beginning: Callable[[str, int], str], known_keys: Collection[str] = ()
+    texts: Sequence[LoreText[E]],
+    room: Room,
+    beginning: Callable[[str, int], str],
+    known_keys: Collection[str] = (),
 ) -> Fitting[E]:
     """Which texts fit, of the memories that came, in the order in which they take room. `beginning`: the first
     sentences of a text, within so many characters. `known_keys`: those of texts that the reader has; these take no
@@ -133,7 +136,9 @@ def fitting(
             missing.append(text)
             continue
         ignores_budget = text.entry.rules.ignores_budget
-        used_chars += text.chars  # also of a text that does not fit: the first one of these ends the room
+        used_chars += (
+            text.chars
+        )  # also of a text that does not fit: the first one of these ends the room
         if ignores_budget:
             used_chars_beside += text.chars
         fits = used_chars <= room.long_term
@@ -171,4 +176,8 @@ def _cut(text: LoreText[E], room: int, beginning: Callable[[str, int], str]) -> 
 
 def _cut_note(missing: int, *, is_chinese: bool) -> str:
     """What stands behind a text from which so many characters are missing."""
-    return f"（后面还有 {missing} 个字符没有放下）" if is_chinese else f" (cut here: {missing} more characters)"
+    return (
+        f"（后面还有 {missing} 个字符没有放下）"
+        if is_chinese
+        else f" (cut here: {missing} more characters)"
+    )

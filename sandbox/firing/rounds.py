@@ -102,7 +102,10 @@ class FiringRounds:
     def barred(self) -> frozenset[int]:
         """The memories that do not come in this search, whatever their trigger says, and those that had no luck."""
         with_conditions = self._timings.keys() | self._of_characters
-        return frozenset(index for index in with_conditions if not self._may_come(index)) | self._lost_by_chance
+        return (
+            frozenset(index for index in with_conditions if not self._may_come(index))
+            | self._lost_by_chance
+        )
 
     def held_back(self) -> dict[int, HeldBackReason]:
         """Those whose trigger fired in any round and which do not come, each with the reason."""
@@ -282,7 +285,9 @@ class FiringRounds:
             losers.update(index for index in rivals if index not in winners)
         return losers
 
-    def _winners(self, group: str, rivals: Sequence[int], scores: Mapping[int, int]) -> Collection[int]:
+    def _winners(
+        self, group: str, rivals: Sequence[int], scores: Mapping[int, int]
+    ) -> Collection[int]:
         """Those of a group that may come: all that stay, else one."""
         staying = [index for index in rivals if self._is_sticky(index)]
         if staying:
@@ -298,7 +303,9 @@ class FiringRounds:
         if not any(map(self._is_scored, rivals)):
             return rivals
         best = max(scores.get(index, 0) for index in rivals)
-        return [index for index in rivals if not self._is_scored(index) or scores.get(index, 0) >= best]
+        return [
+            index for index in rivals if not self._is_scored(index) or scores.get(index, 0) >= best
+        ]
 
     def _drawn(self, group: str, rivals: Sequence[int]) -> Sequence[int]:
         """The one of the rivals that chance chooses, by their weights; none where the weights do not add up to it."""

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sandbox.firing.rules import MOST_GROUPS, MOST_RULE_CHARS, PLAIN, CharacterRule, FiringRules, ScoredKeys
+from sandbox.firing.rules import (
+    MOST_GROUPS,
+    MOST_RULE_CHARS,
+    PLAIN,
+    CharacterRule,
+    FiringRules,
+    ScoredKeys,
+)
 
 Json = dict[str, Any]
 MOST_MESSAGES = 1_000_000

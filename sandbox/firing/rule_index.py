@@ -52,9 +52,14 @@ def index_of_rules(
         book_id = memories[index].book_id
         if book_id:
             recursive.setdefault(book_id, []).append(index)
-    counting = {index for index, rule in rules.items() if rule.needs_chat_state}.union(with_last_fired)
+    counting = {index for index, rule in rules.items() if rule.needs_chat_state}.union(
+        with_last_fired
+    )
     return RuleIndex(
-        counting={key_of(memories[index]): Counted(index, memories[index].rules) for index in sorted(counting)},
+        counting={
+            key_of(memories[index]): Counted(index, memories[index].rules)
+            for index in sorted(counting)
+        },
         delayed=[index for index, rule in rules.items() if rule.delay],
         of_characters=[index for index, rule in rules.items() if rule.characters.names],
         by_words=[index for index, rule in rules.items() if rule.by_words],

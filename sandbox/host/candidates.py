@@ -107,7 +107,9 @@ class Candidates:
         """Those of them whose need is known."""
         self._always: set[str] = set()
         """Those of them that are true whatever there is."""
-        self._words: dict[Window, dict[str, list[_NeededWord]]] = defaultdict(lambda: defaultdict(list))
+        self._words: dict[Window, dict[str, list[_NeededWord]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         """What is needed in a window of messages, by the beginning of the word."""
         self._facts: dict[Atom, list[str]] = defaultdict(list)
         """The sources that need a fact."""
@@ -142,7 +144,9 @@ class Candidates:
         self._words.clear()
         self._facts.clear()
 
-    def select(self, triggers: Sequence[str], context: Mapping[str, Any], now: datetime) -> Selection:
+    def select(
+        self, triggers: Sequence[str], context: Mapping[str, Any], now: datetime
+    ) -> Selection:
         """Which triggers could be true or fail and must run, and which are always true."""
         everything = Selection(range(len(triggers)))
         is_anything_known = self._decided or self._always
@@ -209,7 +213,9 @@ class _Chat:
         if not roles:
             return texts[-depth:]
         speakers = self._roles[-depth:]
-        return [text for text, speaker in zip(texts[-depth:], speakers, strict=True) if speaker in roles]
+        return [
+            text for text, speaker in zip(texts[-depth:], speakers, strict=True) if speaker in roles
+        ]
 
 
 def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
@@ -255,7 +261,10 @@ def _is_usual(context: Mapping[str, Any]) -> bool:
     messages = context.get("messages")
     if type(messages) is not list or not messages:
         return False
-    if type(context.get("participants")) is not dict or type(context.get("conversation_id")) is not str:
+    if (
+        type(context.get("participants")) is not dict
+        or type(context.get("conversation_id")) is not str
+    ):
         return False
     if not all(map(_is_usual_message, messages)):
         return False

@@ -82,10 +82,14 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
     """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word. Raises
     PatternError for an expression that is empty, too long or has unknown flags."""
     if not seen(pattern).strip():
-        raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
+        raise PatternError(
+            "the pattern is empty; give a word, or an expression such as /birthday|生日/i"
+        )
     if len(pattern) > MOST_PATTERN_CHARS:
         raise PatternError(
-            "the pattern has {pattern} characters; at most {pattern2} are allowed", len(pattern), MOST_PATTERN_CHARS
+            "the pattern has {pattern} characters; at most {pattern2} are allowed",
+            len(pattern),
+            MOST_PATTERN_CHARS,
         )
     match = _EXPRESSION.fullmatch(pattern)
     if match is None:

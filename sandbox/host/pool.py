@@ -26,7 +26,12 @@ class Pool:
     gives a worker that is ready. `most_waiting`: searches that may wait for one."""
 
     def __init__(
-        self, start: Callable[[], Awaitable[WorkerProcess]], size: int, most_waiting: int, *, spare: bool = True
+        self,
+        start: Callable[[], Awaitable[WorkerProcess]],
+        size: int,
+        most_waiting: int,
+        *,
+        spare: bool = True,
     ) -> None:
         self._start_worker = start
         self._size = size
@@ -63,7 +68,8 @@ class Pool:
             raise SandboxClosed("the sandbox is closed")
         if self._free.locked() and self._waiting >= self._most_waiting:
             raise SandboxBusy(
-                "{waiting} searches are already waiting for a trigger worker; try again later", self._waiting
+                "{waiting} searches are already waiting for a trigger worker; try again later",
+                self._waiting,
             )
         self._waiting += 1
         try:
@@ -234,7 +240,9 @@ class Lease:
     async def __aenter__(self) -> Lease:
         return self
 
-    async def __aexit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+    async def __aexit__(
+        self, _type: object, error: BaseException | None, _traceback: object
+    ) -> None:
         # After an exception between two requests, such as a PatternError, the worker is still healthy.
         await self.end(healthy=error is None or not self.open)
 

@@ -31,7 +31,15 @@ _BUFFER_BYTES = 2**20
 """Bytes of its output that are read ahead."""
 END_SECONDS = 1.0
 """How long a process that was killed, or whose output has ended, may take to end."""
-KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
+KEPT_ENVIRONMENT = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "PATH",
+)
 # `-I` ignores PYTHONPATH and the user's site folder, so the import path is an argument. The worker does not need ssl:
 # asyncio works without it, and each start saves 15 ms and 4 MB.
 _START = (
@@ -126,7 +134,9 @@ class WorkerProcess:
                 limit=_BUFFER_BYTES,
             )
         except OSError as error:
-            raise SandboxUnavailable("the trigger worker could not be started: {reason}", error) from error
+            raise SandboxUnavailable(
+                "the trigger worker could not be started: {reason}", error
+            ) from error
         worker = cls(process, BASE_MB + limits.data_mb)
         try:
             await worker._take_hello(limits.start_seconds)
@@ -141,7 +151,9 @@ class WorkerProcess:
             async with asyncio.timeout(seconds):
                 frame = await self.receive()
         except WorkerDied as error:
-            raise SandboxUnavailable("the trigger worker ended while starting (code {code})", error.code) from error
+            raise SandboxUnavailable(
+                "the trigger worker ended while starting (code {code})", error.code
+            ) from error
         except TimeoutError as error:
             message = _("the trigger worker was not ready within {start_seconds:g} s", seconds)
             raise SandboxUnavailable(message) from error

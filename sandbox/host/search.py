@@ -131,7 +131,12 @@ class Search:
 
     @classmethod
     def for_author(
-        cls, limits: SandboxLimits, source: str, scene: Scene, *, last_fired: LastFirings = MappingProxyType({})
+        cls,
+        limits: SandboxLimits,
+        source: str,
+        scene: Scene,
+        *,
+        last_fired: LastFirings = MappingProxyType({}),
     ) -> Search:
         """A search of one trigger that keeps what the trigger writes on the console."""
         output = Output(most_lines=protocol.MOST_CONSOLE_LINES)
@@ -139,7 +144,12 @@ class Search:
 
     @classmethod
     def of_copy(
-        cls, limits: SandboxLimits, copy: TracedCopy, scene: Scene, *, last_fired: LastFirings = MappingProxyType({})
+        cls,
+        limits: SandboxLimits,
+        copy: TracedCopy,
+        scene: Scene,
+        *,
+        last_fired: LastFirings = MappingProxyType({}),
     ) -> Search:
         """A search of a traced copy that keeps the notes of the copy too."""
         output = Output(most_lines=protocol.MOST_CONSOLE_LINES, most_notes=MOST_NOTES)
@@ -185,7 +195,11 @@ class Search:
 
     def by_index(self) -> dict[int, Verdict]:
         """The same with the index of each trigger, in that order."""
-        return {index: verdict for index, verdict in sorted(self._verdicts.items()) if verdict is not None}
+        return {
+            index: verdict
+            for index, verdict in sorted(self._verdicts.items())
+            if verdict is not None
+        }
 
     def request(self, *, step: bool) -> Frame:
         """What to ask next, while `open`: all of the first round, else one trigger of a later round."""
@@ -256,7 +270,10 @@ class Search:
         try:
             match frame.kind:
                 case Kind.STEP:
-                    if protocol.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
+                    if (
+                        protocol.whole(frame.body.get("index"), 0, len(self._asked))
+                        != self._answered
+                    ):
                         raise ProtocolError(_("a step out of order"))
                     self._named = True
                 case Kind.PART | Kind.DONE:
@@ -323,7 +340,9 @@ class Search:
             message = _("not evaluated to its end: it was running when {whole} ended", whole)
             return Failed("not_evaluated", message, elapsed_us=self._interrupted[1])
         if failure is not None:
-            message = _("not evaluated to its end ({message}): {whole} were used up", failure.message, whole)
+            message = _(
+                "not evaluated to its end ({message}): {whole} were used up", failure.message, whole
+            )
             return Failed("not_evaluated", message, elapsed_us=failure.elapsed_us)
         return Failed("not_evaluated", _("not evaluated: {whole} were used up", whole))
 
@@ -395,7 +414,11 @@ class Search:
         elif not isinstance(source, str):
             return Failed("syntax", _("a trigger is a text, not {name}", type(source).__name__))
         elif len(source) > limits.max_source_chars:
-            why = _("{source} characters, at most {max_source} are allowed", len(source), limits.max_source_chars)
+            why = _(
+                "{source} characters, at most {max_source} are allowed",
+                len(source),
+                limits.max_source_chars,
+            )
         elif index >= limits.max_triggers:
             why = _("a search takes at most {max_triggers} triggers", limits.max_triggers)
         else:
@@ -434,7 +457,13 @@ def _verdict(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
 
 
 def _failure(
-    *, kind: str, text: str, line: int | None, column: int | None, elapsed_us: int, limits: SandboxLimits
+    *,
+    kind: str,
+    text: str,
+    line: int | None,
+    column: int | None,
+    elapsed_us: int,
+    limits: SandboxLimits,
 ) -> Failed:
     """The failure that a worker reported. `text`: what V8 said of it."""
     if line is None or column is None:
@@ -450,7 +479,9 @@ def _failure(
         case "syntax" | "reference" | "thrown":
             return Failed(kind, text or _("failed without a message"), line, column, elapsed_us)
         case _:
-            return Failed("killed", text or _("V8 gave up while this trigger ran"), line, column, elapsed_us)
+            return Failed(
+                "killed", text or _("V8 gave up while this trigger ran"), line, column, elapsed_us
+            )
 
 
 def _last_words(code: int | None) -> str:
@@ -463,7 +494,10 @@ def _last_words(code: int | None) -> str:
             how = _("died of signal {code}", -code)
     elif code is not None:
         how = _("ended with code {code}", code)
-    return _("the worker process {how} while this trigger ran; it probably asked for too much memory at once", how)
+    return _(
+        "the worker process {how} while this trigger ran; it probably asked for too much memory at once",
+        how,
+    )
 
 
 def context_json(context: Mapping[str, Any]) -> str:
@@ -485,4 +519,6 @@ def _plain(value: object) -> object:
     """A mapping as a dict, which JSON can write. Raises TypeError for anything else."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(_("the context of a search must be JSON; it holds a {name}", type(value).__name__))
+    raise TypeError(
+        _("the context of a search must be JSON; it holds a {name}", type(value).__name__)
+    )

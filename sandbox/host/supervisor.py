@@ -51,8 +51,18 @@ CHECK_SEARCHES = 10
 
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
-        {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
-        {"role": "assistant", "content": "Good morning. 你好吗", "timestamp": 1767225660000, "name": "char"},
+        {
+            "role": "user",
+            "content": "Good morning! 早上好",
+            "timestamp": 1767225600000,
+            "name": "user",
+        },
+        {
+            "role": "assistant",
+            "content": "Good morning. 你好吗",
+            "timestamp": 1767225660000,
+            "name": "char",
+        },
     ],
     "conversation_id": "check",
     "participants": {},
@@ -84,8 +94,12 @@ class TriggerSandbox:
         self.limits = limits
         self._records = TriggerRecords(limits.trigger_seconds)
         size = workers or min(4, os.cpu_count() or 1)
-        start = partial(WorkerProcess.start, limits, all_layers=require_all_layers, without=without_layers)
-        usual = Pool(partial(start, timezone, reads_needs=spare), size, limits.max_waiting, spare=spare)
+        start = partial(
+            WorkerProcess.start, limits, all_layers=require_all_layers, without=without_layers
+        )
+        usual = Pool(
+            partial(start, timezone, reads_needs=spare), size, limits.max_waiting, spare=spare
+        )
 
         def pool_of_zone(zone: str) -> Pool:
             return Pool(partial(start, zone), 1, limits.max_waiting, spare=False)
@@ -182,9 +196,14 @@ class TriggerSandbox:
             return await self._run_all(triggers, every_index, scene, last_fired=last_fired)
         most = self.limits.max_triggers
         selection = self._candidates.select(triggers[:most], context, now)
-        running = [*selection.running, *every_index[most:]]  # those over the limit get their refusal
+        running = [
+            *selection.running,
+            *every_index[most:],
+        ]  # those over the limit get their refusal
         ran = await self._run_all(triggers, running, scene, last_fired=last_fired)
-        self._need_reading.add(triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed))
+        self._need_reading.add(
+            triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed)
+        )
         if not selection.firing:
             return ran
         # A search that refuses its context has a verdict for every trigger: that one stands.
@@ -209,7 +228,9 @@ class TriggerSandbox:
             self._records.note(triggers[index], verdict, scene.now)
         return ran
 
-    def _scene(self, context: Mapping[str, Any], *, now: datetime, seed: int, timezone: str | None = None) -> Scene:
+    def _scene(
+        self, context: Mapping[str, Any], *, now: datetime, seed: int, timezone: str | None = None
+    ) -> Scene:
         return Scene(context, now, seed, timezone=timezone, spellings_apart=self._spellings_apart)
 
     async def run(
@@ -255,7 +276,12 @@ class TriggerSandbox:
         return report_on(source, verdict, findings_of_all[0])
 
     async def check_all(
-        self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+        self,
+        sources: Sequence[str],
+        context: Mapping[str, Any] | None = None,
+        *,
+        now: datetime,
+        seed: int,
     ) -> tuple[CheckReport, ...]:
         """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
         Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by
@@ -271,7 +297,9 @@ class TriggerSandbox:
         else:
             is_only = len(compiled) == 1
             for index in compiled:
-                findings_or_failure = await self._lint_alone(sources[index], now, deadline, is_only=is_only)
+                findings_or_failure = await self._lint_alone(
+                    sources[index], now, deadline, is_only=is_only
+                )
                 if isinstance(findings_or_failure, Failed):
                     verdicts[index] = findings_or_failure
                 else:
@@ -312,7 +340,9 @@ class TriggerSandbox:
         if not sources:
             return []
         milliseconds = int(now.timestamp() * 1000)
-        return await self._ask(Wanted.FINDINGS, sources, partial(findings, count=len(sources)), now=milliseconds)
+        return await self._ask(
+            Wanted.FINDINGS, sources, partial(findings, count=len(sources)), now=milliseconds
+        )
 
     async def _lint_alone(
         self, source: str, now: datetime, deadline: float, *, is_only: bool
@@ -343,10 +373,17 @@ class TriggerSandbox:
         as in `words_of`."""
         if len(source) > self.limits.max_source_chars:
             return Reading()
-        return await self._ask(Wanted.READING, [source], partial(reading, original=source)) or Reading()
+        return (
+            await self._ask(Wanted.READING, [source], partial(reading, original=source))
+            or Reading()
+        )
 
     async def _ask(
-        self, wanted: Wanted, sources: Sequence[str], checked: Callable[[Mapping[str, Any]], T], **more: int
+        self,
+        wanted: Wanted,
+        sources: Sequence[str],
+        checked: Callable[[Mapping[str, Any]], T],
+        **more: int,
     ) -> T | None:
         """What a worker reads in the sources; None when it did not survive, took too long, or gave a wrong answer."""
         body = {"sources": list(sources), "wanted": wanted.value, **more}
@@ -364,7 +401,12 @@ class TriggerSandbox:
         """Which texts a search expression matches: a word in any spelling, or `/expression/flags` as in JavaScript, as
         the text is written or as people see it. Raises PatternError when the expression is empty, invalid or too slow
         for `search_seconds` (per some hundred thousand characters of text); nothing partial is ever returned."""
-        from sandbox.host.matching import Looks, expression_of, holding, parts_of  # here: a search has no use for it
+        from sandbox.host.matching import (
+            Looks,
+            expression_of,
+            holding,
+            parts_of,
+        )  # here: a search has no use for it
 
         expression = expression_of(pattern)
         if expression is None:
@@ -380,7 +422,9 @@ class TriggerSandbox:
     async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
         """Whether each text matches, as the trigger `source` (matching.js) writes it on its console. Raises
         PatternError."""
-        limits = replace(self.limits, trigger_seconds=self.limits.search_seconds, max_context_chars=2**31)
+        limits = replace(
+            self.limits, trigger_seconds=self.limits.search_seconds, max_context_chars=2**31
+        )
         scene = Scene({"texts": texts}, datetime.now(UTC), seed=0)
         search = Search.for_author(limits, source, scene)
         await self._perform(search)
@@ -399,12 +443,18 @@ class TriggerSandbox:
                 return PatternError(failure.message.removeprefix("Threw "))
             case "timeout" | "not_evaluated":
                 seconds = self.limits.search_seconds
-                return PatternError("the expression took longer than {seconds:g} s; try a simpler one", seconds)
+                return PatternError(
+                    "the expression took longer than {seconds:g} s; try a simpler one", seconds
+                )
             case "out_of_memory":
                 heap_mb = self.limits.heap_mb
-                return PatternError("the expression needed more than {heap_mb} MB; try a simpler one", heap_mb)
+                return PatternError(
+                    "the expression needed more than {heap_mb} MB; try a simpler one", heap_mb
+                )
             case _:
-                return PatternError("the expression was too much for the worker process; try a simpler one")
+                return PatternError(
+                    "the expression was too much for the worker process; try a simpler one"
+                )
 
     async def _perform(self, search: Search) -> None:
         """Asks workers until all triggers of the search are decided or its time is over."""
@@ -417,7 +467,9 @@ class TriggerSandbox:
             while search.open and search.seconds_left() > 0:
                 request = search.request(step=step)
                 try:
-                    await lease.converse(request, search.take, search.seconds_left() + GRACE_SECONDS)
+                    await lease.converse(
+                        request, search.take, search.seconds_left() + GRACE_SECONDS
+                    )
                 except WorkerDied as death:
                     step = search.died(death.code, clean=death.clean)
                 else:

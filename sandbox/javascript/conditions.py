@@ -14,7 +14,17 @@ from languages import Sentence
 from sandbox.javascript import syntax
 from sandbox.javascript.calendar_calls import CALENDAR_FUNCTIONS, MONTH_DAYS
 from sandbox.javascript.dates import FLIPPED, decided, no_such_day
-from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import (
+    LintFinding,
+    Node,
+    Source,
+    Subject,
+    at,
+    bare,
+    number_of,
+    operator_of,
+    sides,
+)
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -30,18 +40,30 @@ _NATURE = {
     "days": Sentence("days_until gives 0 or more"),
     "all": Sentence("match_keys_all gives true or false, not a number of matches"),
 }
-_FROM_ZERO = {"Month": Sentence("January is 0"), "Day": Sentence("Sunday is 0"), "Hours": Sentence("midnight is 0")}
+_FROM_ZERO = {
+    "Month": Sentence("January is 0"),
+    "Day": Sentence("Sunday is 0"),
+    "Hours": Sentence("midnight is 0"),
+}
 _TRUE = {
     "array": Sentence("a list is always true; ask for its length"),
     "object": Sentence("an object is always true"),
     "arrow_function": Sentence("a function is always true; call it, or leave out `() =>`"),
     "function_expression": Sentence("a function is always true; call it"),
-    "regex": Sentence("a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys"),
+    "regex": Sentence(
+        "a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys"
+    ),
     "new_expression": Sentence("a new object is always true"),
     "string": Sentence("a text alone is always true; give it to match_keys"),
 }
 _CHOICES = ("if_statement", "ternary_expression")
-_LITERAL_TYPES = {"number": "number", "string": "string", "true": "boolean", "false": "boolean", "null": "null"}
+_LITERAL_TYPES = {
+    "number": "number",
+    "string": "string",
+    "true": "boolean",
+    "false": "boolean",
+    "null": "null",
+}
 """The types of literals, by their nodes."""
 _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
@@ -111,7 +133,11 @@ class NumericComparison:
     def is_exactly(self, kind: str, value: int) -> bool:
         """Whether it is true only where a getter gives this value: `getMonth() + 1 === 2` for the value 1."""
         quantity = self.quantity
-        return quantity.kind == kind and self.operator in ("===", "==") and self.number - quantity.shift == value
+        return (
+            quantity.kind == kind
+            and self.operator in ("===", "==")
+            and self.number - quantity.shift == value
+        )
 
     def bounds(self) -> Bounds:
         """The whole numbers for which it is true; all for an inequality."""
@@ -150,11 +176,17 @@ def conditions(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _no_value(source: Source) -> Iterator[LintFinding]:
-    statements = [node for node in source.root.named_children if node.type not in ("comment", "empty_statement")]
+    statements = [
+        node
+        for node in source.root.named_children
+        if node.type not in ("comment", "empty_statement")
+    ]
     if not statements:
         yield at("never-true", source.root, Sentence("never true: the trigger has no condition"))
     elif not any(map(syntax.has_value, statements)):
-        message = Sentence("never true: a declaration gives no value; end with the condition itself, or `return` it")
+        message = Sentence(
+            "never true: a declaration gives no value; end with the condition itself, or `return` it"
+        )
         yield at("never-true", statements[-1], message)
 
 
@@ -221,7 +253,9 @@ def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | 
     return at(rule, comparison, decided(always=verdict, why=_nature(quantity)))
 
 
-def _finding_of_types(subject: Subject, comparison: Node, *, quantity_node: Node, literal: Node) -> LintFinding | None:
+def _finding_of_types(
+    subject: Subject, comparison: Node, *, quantity_node: Node, literal: Node
+) -> LintFinding | None:
     """The finding about a strict comparison of a quantity with a literal of another type."""
     quantity = _quantity(subject, quantity_node)
     if quantity is None:
@@ -245,13 +279,21 @@ def _nature(quantity: Quantity) -> Sentence:
     if quantity.kind == "FullYear":
         return Sentence("the year is {low:g} or later", quantity.least)
     if quantity.kind == "keys":
-        most = Sentence(", at most {high:g}, one for each key in each of the messages", quantity.most)
-        return Sentence("match_keys gives 0 or more{most}", most if math.isfinite(quantity.most) else "")
+        most = Sentence(
+            ", at most {high:g}, one for each key in each of the messages", quantity.most
+        )
+        return Sentence(
+            "match_keys gives 0 or more{most}", most if math.isfinite(quantity.most) else ""
+        )
     if quantity.kind in _NATURE:
         return _NATURE[quantity.kind]
     shift = f" {quantity.shift:+g}" if quantity.shift else ""
     range_text = Sentence(
-        "get{what}(){shift} gives {low:g} to {high:g}", quantity.kind, shift, quantity.least, quantity.most
+        "get{what}(){shift} gives {low:g} to {high:g}",
+        quantity.kind,
+        shift,
+        quantity.least,
+        quantity.most,
     )
     hint = _FROM_ZERO.get(quantity.kind)
     if hint is None or quantity.shift:
@@ -309,7 +351,11 @@ def _unshifted(subject: Subject, node: Node) -> Quantity | None:
     if owner is None:
         return None
     if node.type == "member_expression":
-        return Quantity(key, "length", 0, math.inf, is_sure="?." not in key) if name == "length" else None
+        return (
+            Quantity(key, "length", 0, math.inf, is_sure="?." not in key)
+            if name == "length"
+            else None
+        )
     if not name.startswith("get") or syntax.arguments(node):
         return None
     return _part_of_date(subject, key, owner, name.removeprefix("get").removeprefix("UTC"))
@@ -364,7 +410,11 @@ def is_in_chain(node: Node, operator: str) -> bool:
     """Whether it is the left part of a longer chain of the same operator."""
     operand = syntax.with_parentheses(node)
     parent = operand.parent
-    return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == operand
+    return (
+        parent is not None
+        and operator_of(parent) == operator
+        and parent.child_by_field_name("left") == operand
+    )
 
 
 def _together(subject: Subject, operator: str, nodes: Sequence[Node]) -> Iterator[LintFinding]:
@@ -376,18 +426,26 @@ def _together(subject: Subject, operator: str, nodes: Sequence[Node]) -> Iterato
             operands.append(_Operand(node, comparison))
     if operator == "||":
         yield from _always_unlike_one(operands)
-    elif not any(operand.comparison.verdict() is False for operand in operands):  # _finding_of_comparison reports such
+    elif not any(
+        operand.comparison.verdict() is False for operand in operands
+    ):  # _finding_of_comparison reports such
         yield from _never_together(operands)
 
 
 def _always_unlike_one(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
     """`n !== 1 || n === 2`: n is always unlike one of the two."""
-    unequal = [operand.comparison for operand in operands if operand.comparison.operator in ("!==", "!=")]
+    unequal = [
+        operand.comparison for operand in operands if operand.comparison.operator in ("!==", "!=")
+    ]
     for operand in operands:
         for comparison in unequal:
             is_same_quantity = comparison.quantity.key == operand.quantity.key
             if is_same_quantity and comparison.number != operand.comparison.number:
-                yield at("always-true", operand.node, Sentence("always true: it is always unlike one of the two"))
+                yield at(
+                    "always-true",
+                    operand.node,
+                    Sentence("always true: it is always unlike one of the two"),
+                )
                 return
 
 
@@ -398,13 +456,19 @@ def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
         before = bounds_by_key.get(quantity.key, Bounds(quantity.least, quantity.most))
         after = operand.comparison.bounds().within(before)
         if after.is_empty:
-            yield at("never-true", operand.node, Sentence("never true together with the condition before it"))
+            yield at(
+                "never-true",
+                operand.node,
+                Sentence("never true together with the condition before it"),
+            )
             return
         bounds_by_key[quantity.key] = after
     yield from _calendar(operands, bounds_by_key)
 
 
-def _calendar(operands: Sequence[_Operand], bounds_by_key: Mapping[str, Bounds]) -> Iterator[LintFinding]:
+def _calendar(
+    operands: Sequence[_Operand], bounds_by_key: Mapping[str, Bounds]
+) -> Iterator[LintFinding]:
     """Findings about a day that its month does not have."""
     days = [operand for operand in operands if operand.quantity.kind == "Date"]
     for operand in operands:

@@ -16,7 +16,16 @@ from sandbox.javascript.calendar_calls import DAY_FUNCTIONS, most_days
 from sandbox.javascript.conditions import NumericComparison, is_in_chain, numeric_comparison
 from sandbox.javascript.dates import MONTH_NAMES
 from sandbox.javascript.message_nodes import is_message
-from sandbox.javascript.syntax import LintFinding, Node, Subject, at, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import (
+    LintFinding,
+    Node,
+    Subject,
+    at,
+    bare,
+    number_of,
+    operator_of,
+    sides,
+)
 
 _WITHOUT_TIME = re.compile(r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})")
 _LOCAL_READERS = frozenset(
@@ -70,7 +79,12 @@ def _text_of_date(subject: Subject, node: Node) -> str | None:
     """The text of `new Date('...')`, which may be that of a name."""
     maker = node.child_by_field_name("constructor")
     arguments = syntax.arguments(node)
-    if node.type != "new_expression" or maker is None or subject.source.of(maker) != "Date" or len(arguments) != 1:
+    if (
+        node.type != "new_expression"
+        or maker is None
+        or subject.source.of(maker) != "Date"
+        or len(arguments) != 1
+    ):
         return None
     text = subject.value(arguments[0])
     return subject.source.of(text)[1:-1] if text.type == "string" else None
@@ -95,7 +109,9 @@ def _leap_days(subject: Subject) -> Iterator[LintFinding]:
         return
     if any(_is_day_beside(comparison) for comparison in _comparisons(subject)):
         return
-    message = Sentence("29 February comes in leap years only; on_day(2, 29) is true on 28 February in other years")
+    message = Sentence(
+        "29 February comes in leap years only; on_day(2, 29) is true on 28 February in other years"
+    )
     for node in syntax.walk(subject.source.root):
         if _is_leap_day(subject, node):
             yield at("leap-day", node, message)
@@ -113,7 +129,10 @@ def _is_day_beside(comparison: NumericComparison) -> bool:
     """Whether it is one of 28 February or 1 March, or of a year."""
     if comparison.quantity.kind == "FullYear":
         return True
-    return any(comparison.is_exactly(kind, value) for kind, value in (("Date", 28), ("Date", 1), ("Month", 2)))
+    return any(
+        comparison.is_exactly(kind, value)
+        for kind, value in (("Date", 28), ("Date", 1), ("Month", 2))
+    )
 
 
 def _is_leap_day(subject: Subject, node: Node) -> bool:
@@ -126,13 +145,19 @@ def _is_leap_day(subject: Subject, node: Node) -> bool:
     both = sides(node)
     if operator_of(node) not in _EQUALITIES or both is None:
         return False
-    return any(_is_text_of_leap_day(subject, side) or _is_read_from_leap_day(subject, side) for side in both)
+    return any(
+        _is_text_of_leap_day(subject, side) or _is_read_from_leap_day(subject, side)
+        for side in both
+    )
 
 
 def _is_text_of_leap_day(subject: Subject, side: Node) -> bool:
     """`'02-29'`, with which a part of the present is compared."""
     value = subject.value(side)
-    return value.type == "string" and _LEAP_DAY_TEXT.fullmatch(subject.source.of(value)[1:-1]) is not None
+    return (
+        value.type == "string"
+        and _LEAP_DAY_TEXT.fullmatch(subject.source.of(value)[1:-1]) is not None
+    )
 
 
 def _is_read_from_leap_day(subject: Subject, side: Node) -> bool:
@@ -166,7 +191,11 @@ def _missing_timestamps(subject: Subject) -> Iterator[LintFinding]:
     text = subject.source.text
     if "timestamp" not in text or any(test in text for test in _NUMBER_TESTS):
         return
-    uses = [_use_of(subject, node) for node in syntax.walk(subject.source.root) if _is_timestamp(subject, node)]
+    uses = [
+        _use_of(subject, node)
+        for node in syntax.walk(subject.source.root)
+        if _is_timestamp(subject, node)
+    ]
     computed = [use.arithmetic for use in uses if use.arithmetic is not None]
     if not computed or any(use.is_test for use in uses):
         return
@@ -199,8 +228,14 @@ def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
     parent = node.parent
     if parent is None:
         return _TimestampUse()
-    if parent.type == "arguments" and parent.parent is not None and parent.parent.type == "new_expression":
-        parent = parent.parent.parent or parent.parent  # new Date(m.timestamp) is as good as the number
+    if (
+        parent.type == "arguments"
+        and parent.parent is not None
+        and parent.parent.type == "new_expression"
+    ):
+        parent = (
+            parent.parent.parent or parent.parent
+        )  # new Date(m.timestamp) is as good as the number
         if operator_of(parent) in _ARITHMETIC:
             return _TimestampUse(arithmetic=parent)
         return _TimestampUse()
@@ -213,7 +248,9 @@ def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
     if operator in ("<", "<=", ">", ">="):
         both = sides(parent)
         others = [side for side in both or () if side != node]
-        return _TimestampUse(is_test=any(number_of(subject.source, side) is not None for side in others))
+        return _TimestampUse(
+            is_test=any(number_of(subject.source, side) is not None for side in others)
+        )
     return _TimestampUse(is_test=True)
 
 
@@ -239,7 +276,11 @@ def _days_of_helpers(subject: Subject) -> Iterator[LintFinding]:
             continue
         most = most_days(function, int(month))
         if most == 0:
-            message = Sentence("there is no month {month:g}: {function} counts months from 1 to 12", month, function)
+            message = Sentence(
+                "there is no month {month:g}: {function} counts months from 1 to 12",
+                month,
+                function,
+            )
             yield at("date-never-comes", arguments[0], message)
         elif not 1 <= day <= most:
             yield at("date-never-comes", arguments[1], _no_day(function, int(month), most))

@@ -13,7 +13,17 @@ from datetime import UTC, datetime, timedelta
 from languages import N_, Sentence
 from sandbox.javascript import syntax
 from sandbox.javascript.calendar_calls import MONTH_DAYS
-from sandbox.javascript.syntax import COMPARISONS, LintFinding, Node, Subject, at, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import (
+    COMPARISONS,
+    LintFinding,
+    Node,
+    Subject,
+    at,
+    bare,
+    number_of,
+    operator_of,
+    sides,
+)
 
 MONTH_NAMES = (
     *(N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June")),
@@ -23,7 +33,9 @@ FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison with its two sides exchanged."""
 _SLACK = timedelta(hours=26)
 """The time between the same date in the two zones that are farthest apart."""
-_DATE = re.compile(r"(?P<year>\d{4})([-/])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?:[T ](?P<hour>\d{2}):\d{2}.*)?")
+_DATE = re.compile(
+    r"(?P<year>\d{4})([-/])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?:[T ](?P<hour>\d{2}):\d{2}.*)?"
+)
 _NO_YEAR = re.compile(r"(?P<month>\d{1,2})[-/](?P<day>\d{1,2})")
 _DAY_FIRST = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/\d{4}")
 _CHINESE = re.compile(r"\d\s*[年月日号]")
@@ -58,11 +70,14 @@ def wrong_date(text: str) -> Sentence | None:
         return _wrong_day(text, date)
     if _NO_YEAR.fullmatch(text):
         return Sentence(
-            "'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()", text
+            "'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()",
+            text,
         )
     day_first = _DAY_FIRST.fullmatch(text)
     if day_first is not None and (int(day_first["first"]) > 12 or int(day_first["second"]) > 31):
-        return Sentence("'{text}' is not a date: the month comes first; write it as '2026-07-17'", text)
+        return Sentence(
+            "'{text}' is not a date: the month comes first; write it as '2026-07-17'", text
+        )
     return None
 
 
@@ -76,7 +91,10 @@ def _wrong_day(text: str, date: re.Match[str]) -> Sentence | None:
     surplus = day - days_of_month
     if surplus > 0:
         return Sentence(
-            "'{text}' does not exist: it counts as {month_names} {over}", text, Sentence(MONTH_NAMES[month]), surplus
+            "'{text}' does not exist: it counts as {month_names} {over}",
+            text,
+            Sentence(MONTH_NAMES[month]),
+            surplus,
         )
     return None
 
@@ -120,7 +138,9 @@ def no_such_day(node: Node, month: int) -> LintFinding:
     return at(
         "date-never-comes",
         node,
-        Sentence("{month} has {days} days at most", Sentence(MONTH_NAMES[month]), MONTH_DAYS[month]),
+        Sentence(
+            "{month} has {days} days at most", Sentence(MONTH_NAMES[month]), MONTH_DAYS[month]
+        ),
     )
 
 

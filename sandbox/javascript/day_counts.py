@@ -52,11 +52,15 @@ def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
                 "after noon, now is nearer to the next midnight: on the day itself this is -1; use Math.ceil"
             )
         elif name == "floor":
-            reason = Sentence("now is after the midnight of the day: on the day itself this is -1; use Math.ceil")
+            reason = Sentence(
+                "now is after the midnight of the day: on the day itself this is -1; use Math.ceil"
+            )
         else:
             return
     elif _is_present(subject, left) and _is_midnight(subject, right) and name == "round":
-        reason = Sentence("after noon, now is nearer to the next midnight: this is one day too many; use Math.floor")
+        reason = Sentence(
+            "after noon, now is nearer to the next midnight: this is one day too many; use Math.floor"
+        )
     else:
         return
     yield at("day-rounding", call, Sentence("{said}; {hint}", reason, _HELPER))
@@ -98,7 +102,10 @@ def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | Non
 
 def _product(subject: Subject, node: Node) -> float | None:
     """The value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`."""
-    factors = [number_of(subject.source, subject.value(factor)) for factor in syntax.chain(subject.value(node), "*")]
+    factors = [
+        number_of(subject.source, subject.value(factor))
+        for factor in syntax.chain(subject.value(node), "*")
+    ]
     numbers = [factor for factor in factors if factor is not None]
     return prod(numbers) if len(numbers) == len(factors) else None
 
@@ -116,7 +123,9 @@ def _is_midnight(subject: Subject, node: Node) -> bool:
     maker = subject.value(owner) if owner is not None else subject.value(node)
     date_arguments = syntax.arguments(maker)
     if len(date_arguments) == 1:
-        return date_arguments[0].type == "string" and ":" not in subject.source.of(date_arguments[0])
+        return date_arguments[0].type == "string" and ":" not in subject.source.of(
+            date_arguments[0]
+        )
     return len(date_arguments) == 3
 
 
@@ -135,10 +144,16 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
     nothing = is_nan or "undefined" in values
     shown = "NaN" if is_nan else "undefined"
     if operator in _ARITHMETIC and nothing:
-        reason = Sentence("arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown)
+        reason = Sentence(
+            "arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown
+        )
         yield at("not-a-number", node, reason)
     elif operator in _INEQUALITIES and nothing:
-        yield at("not-a-number", node, Sentence("never true: nothing is less or more than {nothing}", shown))
+        yield at(
+            "not-a-number",
+            node,
+            Sentence("never true: nothing is less or more than {nothing}", shown),
+        )
     elif operator in _EQUALITIES and is_nan:
         reason = (
             Sentence("always true: nothing equals NaN")

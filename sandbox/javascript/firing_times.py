@@ -13,7 +13,9 @@ _NAMES = ("context.last_fired", "args.last_fired")
 _FIELDS = ("messages", "ms")
 _OTHER_FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("message", "count", "turns", "turn", "message_count"), "messages"),
-    **dict.fromkeys(("time", "date", "at", "ago", "seconds", "minutes", "hours", "days", "timestamp"), "ms"),
+    **dict.fromkeys(
+        ("time", "date", "at", "ago", "seconds", "minutes", "hours", "days", "timestamp"), "ms"
+    ),
 }
 """What people may write for a field."""
 _NEAR = 0.7
@@ -33,7 +35,9 @@ def firing_times(subject: Subject) -> Iterator[LintFinding]:
         field = "" if name is None else source.of(name)
         if name is not None and field not in _FIELDS:
             yield at(
-                "unknown-field", name, Sentence("{value} has no {field}; {hint}", source.of(node), field, _hint(field))
+                "unknown-field",
+                name,
+                Sentence("{value} has no {field}; {hint}", source.of(node), field, _hint(field)),
             )
         elif not is_tested:
             yield from _without_test(subject, node, read)
@@ -59,14 +63,20 @@ def _without_test(subject: Subject, node: Node, read: Node) -> Iterator[LintFind
             yield at(
                 "last-fired-null",
                 node,
-                Sentence("null until the memory has come, so it never comes: write `({text} ?? Infinity)`", text),
+                Sentence(
+                    "null until the memory has come, so it never comes: write `({text} ?? Infinity)`",
+                    text,
+                ),
             )
         return
     name = subject.source.of(node)
     yield at(
         "last-fired-null",
         node,
-        Sentence("null until the memory has come, and then this fails: test `{name} === null ||` before it", name),
+        Sentence(
+            "null until the memory has come, and then this fails: test `{name} === null ||` before it",
+            name,
+        ),
     )
 
 

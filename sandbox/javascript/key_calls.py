@@ -40,11 +40,15 @@ def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterat
         return
     messages, *others = arguments
     if _are_keys(messages):
-        message = Sentence("{name} needs the messages first: {name}(context.messages, [...])", function)
+        message = Sentence(
+            "{name} needs the messages first: {name}(context.messages, [...])", function
+        )
         yield at("messages-missing", messages, message)
         return
     if not others:
-        message = Sentence("{name} needs keys: {name}({value}, ['...'])", function, source.of(messages)[:40])
+        message = Sentence(
+            "{name} needs keys: {name}({value}, ['...'])", function, source.of(messages)[:40]
+        )
         yield at("keys-not-a-list", messages, message)
         return
     keys, *options = others
@@ -78,7 +82,9 @@ def _as_list(literal: str) -> str | Sentence:
     if quote not in "'\"" or len(words) < 2 or "\\" in literal:
         return one_key
     keys = ", ".join(f"{quote}{word}{quote}" for word in words)
-    return Sentence("[{several}] for {parts} keys, or {value} for one", keys[:80], len(words), one_key)
+    return Sentence(
+        "[{several}] for {parts} keys, or {value} for one", keys[:80], len(words), one_key
+    )
 
 
 def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
@@ -89,7 +95,11 @@ def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
     for item in items:
         literal = source.of(item)
         if item.type == "string" and len(literal) == 2:
-            effect = Sentence(", so match_keys_all is always false") if function == "match_keys_all" else ""
+            effect = (
+                Sentence(", so match_keys_all is always false")
+                if function == "match_keys_all"
+                else ""
+            )
             yield at("empty-key", item, Sentence("an empty key matches nothing{so}", effect))
         elif item.type in _NO_KEYS:
             yield at("key-not-text", item, Sentence("a key must be a text or a regular expression"))
@@ -104,7 +114,11 @@ def _scope(source: Source, node: Node, value: Node) -> Iterator[LintFinding]:
     text = source.of(value)
     scopes = ", ".join(SCOPES)
     if value.type in _NO_SCOPES:
-        yield at("unknown-scope", node, Sentence("no scope {text}; the scopes are {scopes}", text, scopes))
+        yield at(
+            "unknown-scope",
+            node,
+            Sentence("no scope {text}; the scopes are {scopes}", text, scopes),
+        )
     if value.type != "string" or text[1:-1] in SCOPES:
         return
     meant = _meant_scope(text[1:-1].strip().casefold())
@@ -126,7 +140,10 @@ def _depth(source: Source, node: Node) -> Iterator[LintFinding]:
     depth = number_of(source, node)
     if depth is not None:
         if depth < 0:
-            message = Sentence("leaves out the first {number:g} messages; give {number:g} for the last ones", -depth)
+            message = Sentence(
+                "leaves out the first {number:g} messages; give {number:g} for the last ones",
+                -depth,
+            )
             yield at("strange-depth", node, message)
         elif depth != int(depth):
             yield at("strange-depth", node, _counts_as(int(depth)))

@@ -21,14 +21,25 @@ def has_ideograph(text: str) -> bool:
 def string(text: str) -> str:
     """A literal in single quotes."""
     body = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'")
-    return "'" + body.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x7f", "\\x7f") + "'"
+    return (
+        "'"
+        + body.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x7f", "\\x7f")
+        + "'"
+    )
 
 
 def expression(text: str, flags: str = "i", *, whole: bool = False) -> str:
     """A regular expression literal for plain `text`; `whole`: not within a word of ASCII letters, digits and `_`."""
     body = _SYNTAX.sub(r"\\\g<0>", text)
-    body = body.replace("\r", r"\r").replace("\n", r"\n").replace("\u2028", r"\u2028").replace("\u2029", r"\u2029")
-    before, after = ("", "") if not whole else (_edge(text[0], r"(?<!\w)"), _edge(text[-1], r"(?!\w)"))
+    body = (
+        body.replace("\r", r"\r")
+        .replace("\n", r"\n")
+        .replace("\u2028", r"\u2028")
+        .replace("\u2029", r"\u2029")
+    )
+    before, after = (
+        ("", "") if not whole else (_edge(text[0], r"(?<!\w)"), _edge(text[-1], r"(?!\w)"))
+    )
     return f"/{before}{body}{after}/{flags}"
 
 

@@ -8,7 +8,16 @@ from collections.abc import Collection, Iterator, Mapping
 from languages import Sentence
 from sandbox.javascript import syntax
 from sandbox.javascript.message_nodes import is_message
-from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, operator_of, sides
+from sandbox.javascript.syntax import (
+    LintFinding,
+    Node,
+    Source,
+    Subject,
+    at,
+    bare,
+    operator_of,
+    sides,
+)
 
 ROLES = ("user", "assistant", "system")
 OTHER_ROLES: Mapping[str, str] = {
@@ -20,11 +29,16 @@ CONTEXT = ("messages", "conversation_id", "participants", "last_fired")
 MESSAGE = ("role", "content", "timestamp", "name")
 OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("text", "mes", "msg", "message", "body"), "content"),
-    **dict.fromkeys(("time", "date", "time_stamp", "timeStamp", "send_date", "createdAt", "created_at"), "timestamp"),
+    **dict.fromkeys(
+        ("time", "date", "time_stamp", "timeStamp", "send_date", "createdAt", "created_at"),
+        "timestamp",
+    ),
     **dict.fromkeys(("sender", "author", "from", "is_user", "isUser"), "role"),
     **dict.fromkeys(("chat_log", "chatLog", "chat", "history", "log"), "messages"),
     **dict.fromkeys(("lastFired", "lastActivated", "last_activated", "last"), "last_fired"),
-    **dict.fromkeys(("conversationId", "conversation", "chat_id", "chatId", "id"), "conversation_id"),
+    **dict.fromkeys(
+        ("conversationId", "conversation", "chat_id", "chatId", "id"), "conversation_id"
+    ),
 }
 """Names of the fields in other programs."""
 _LEAST_LIKENESS = 0.75
@@ -85,7 +99,12 @@ def _compared_role(subject: Subject, comparison: Node) -> str | None:
         return None
     name = field.child_by_field_name("property")
     owner = field.child_by_field_name("object")
-    if name is None or owner is None or subject.source.of(name) != "role" or not is_message(subject, owner):
+    if (
+        name is None
+        or owner is None
+        or subject.source.of(name) != "role"
+        or not is_message(subject, owner)
+    ):
         return None
     return subject.source.of(text)[1:-1]
 
@@ -113,7 +132,11 @@ def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[
         return
     meant = _meant_field(field, MESSAGE)
     if field not in MESSAGE and meant is not None and is_message(subject, owner):
-        yield at("unknown-field", name, Sentence("a message has no {field}; did you mean {meant}?", field, meant))
+        yield at(
+            "unknown-field",
+            name,
+            Sentence("a message has no {field}; did you mean {meant}?", field, meant),
+        )
 
 
 def _no_field_of_context(context: str, field: str) -> Sentence:

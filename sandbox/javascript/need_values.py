@@ -144,7 +144,11 @@ def compared(left: Value, sign: str, right: Value) -> Value:
             return _fact_compared(left, sign, right)
         if isinstance(right, Fact) and _is_possible(right, left):
             return _fact_compared(right, sign, left)
-    if isinstance(left, Usual) and isinstance(right, Usual) and type(left.usual) is type(right.usual) is float:
+    if (
+        isinstance(left, Usual)
+        and isinstance(right, Usual)
+        and type(left.usual) is type(right.usual) is float
+    ):
         is_usually_so = _COMPARISONS[sign](left.usual, right.usual)
         return usually(is_usually_so, either(left.unless, right.unless))
     is_strict = sign in ("===", "!==")
@@ -155,7 +159,9 @@ def compared(left: Value, sign: str, right: Value) -> Value:
 
 def _is_possible(fact: Fact, value: Value) -> bool:
     """Whether the value is a constant that the fact may have."""
-    return isinstance(value, Usual) and value.is_constant and isinstance(value.usual, FACTS[fact.name])
+    return (
+        isinstance(value, Usual) and value.is_constant and isinstance(value.usual, FACTS[fact.name])
+    )
 
 
 def _fact_compared(fact: Fact, sign: str, value: Value) -> Value:

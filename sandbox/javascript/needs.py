@@ -35,7 +35,16 @@ from sandbox.javascript.need_values import (
     words_in,
 )
 from sandbox.javascript.plain_tokens import ESCAPE, is_plain
-from sandbox.javascript.sought import NotUnderstood, both, either, nearer, pattern_need, refuse, text_need, window_of
+from sandbox.javascript.sought import (
+    NotUnderstood,
+    both,
+    either,
+    nearer,
+    pattern_need,
+    refuse,
+    text_need,
+    window_of,
+)
 from sandbox.javascript.spelling import HALF
 from sandbox.javascript.syntax import (
     COMPARISONS,
@@ -70,17 +79,31 @@ _ESCAPE = re.compile(ESCAPE)
 _LINE_END = re.compile("[\n\r\u2028\u2029]")
 _ROOTS = ("context", "args")
 """The two names of the context."""
-_ABSENT: Mapping[str, Constant] = {"includes": False, "startsWith": False, "endsWith": False, "indexOf": -1.0}
+_ABSENT: Mapping[str, Constant] = {
+    "includes": False,
+    "startsWith": False,
+    "endsWith": False,
+    "indexOf": -1.0,
+}
 """What methods of a text give when another text is not in it."""
 _UNMATCHED: Mapping[str, Constant] = {"match": None, "search": -1.0}
 """What methods of a text give when an expression does not match."""
-_ITEM_NAMES = frozenset(("m", "msg", "message", "x", "e", "k", "kw", "key", "keyword", "w", "word", "t", "item", "s"))
+_ITEM_NAMES = frozenset(
+    ("m", "msg", "message", "x", "e", "k", "kw", "key", "keyword", "w", "word", "t", "item", "s")
+)
 """The names of a parameter that are understood: none of them means anything else in the realm."""
 _PLAIN_FIELDS = ("role", "name", "timestamp")
 _LAST = "context.last_fired"
 _NULL_TESTS: Mapping[str, Collection[str]] = {
     "||": (f"!{_LAST}", f"{_LAST}===null", f"{_LAST}==null", f"null==={_LAST}", f"null=={_LAST}"),
-    "&&": (_LAST, f"!!{_LAST}", f"{_LAST}!==null", f"{_LAST}!=null", f"null!=={_LAST}", f"null!={_LAST}"),
+    "&&": (
+        _LAST,
+        f"!!{_LAST}",
+        f"{_LAST}!==null",
+        f"{_LAST}!=null",
+        f"null!=={_LAST}",
+        f"null!={_LAST}",
+    ),
 }
 """Operands after which, before this sign, `context.last_fired` is not null."""
 
@@ -164,7 +187,9 @@ class _Reader:
         nothing follows."""
         if not following:
             raise NotUnderstood
-        between = self._source.content[node.end_byte : following[0].start_byte].decode("utf-8", "replace")
+        between = self._source.content[node.end_byte : following[0].start_byte].decode(
+            "utf-8", "replace"
+        )
         if _LINE_END.search(between):
             raise NotUnderstood
 
@@ -211,7 +236,9 @@ class _Reader:
         left, _sign, right = without_comments(node)
         return compared(self._value(left, around), operator, self._value(right, around))
 
-    def _joined(self, node: Node, operator: str, around: _Surroundings, *, true: Join, false: Join) -> Value:
+    def _joined(
+        self, node: Node, operator: str, around: _Surroundings, *, true: Join, false: Join
+    ) -> Value:
         first, *others = chain(node, operator)
         joined = self._value(first, around)
         operand = first
@@ -220,7 +247,9 @@ class _Reader:
                 around = replace(around, after_null_test=True)
             value = self._value(following, around)
             kind = Primitive if joined.is_primitive and value.is_primitive else Value
-            joined = kind(true=true(joined.true, value.true), false=false(joined.false, value.false))
+            joined = kind(
+                true=true(joined.true, value.true), false=false(joined.false, value.false)
+            )
             operand = following
         return joined
 
@@ -313,7 +342,10 @@ class _Reader:
             return usually(False, self._matching(pattern, text)) if name == "test" else refuse()
         if owner.type == "new_expression":
             return self._part_of_now(owner, name, arguments)
-        if owner.type == "identifier" and f"{self._source.of(owner)}.{name}" in ("Math.random", "Date.now"):
+        if owner.type == "identifier" and f"{self._source.of(owner)}.{name}" in (
+            "Math.random",
+            "Date.now",
+        ):
             return Primitive() if not arguments else refuse()
         return self._method(self._value(owner, around), name, arguments, around)
 
@@ -326,7 +358,9 @@ class _Reader:
             return Primitive()
         return Fact(name=name) if name in FACTS else refuse()
 
-    def _method(self, owner: Value, name: str, arguments: Sequence[Node], around: _Surroundings) -> Value:
+    def _method(
+        self, owner: Value, name: str, arguments: Sequence[Node], around: _Surroundings
+    ) -> Value:
         match owner:
             case Messages():
                 return self._method_of_messages(owner, name, arguments, around)
@@ -335,12 +369,16 @@ class _Reader:
             case Contents(depth=depth) if name == "join":
                 return Text(depth=depth, glue=self._glue(_only(arguments)))
             case Words(constants=constants) if name == "some":
-                return usually(False, self._for_each(arguments, OneWord(constants=constants), around).true)
+                return usually(
+                    False, self._for_each(arguments, OneWord(constants=constants), around).true
+                )
             case Words(constants=constants) if name == "includes":
                 return _included(constants, self._value(_only(arguments), around))
         raise NotUnderstood
 
-    def _method_of_text(self, text: Text, name: str, arguments: Sequence[Node], around: _Surroundings) -> Value:
+    def _method_of_text(
+        self, text: Text, name: str, arguments: Sequence[Node], around: _Surroundings
+    ) -> Value:
         if name in ("toLowerCase", "trim"):
             return text if not arguments else refuse()
         argument = _only(arguments)
@@ -349,7 +387,10 @@ class _Reader:
             return usually(_UNMATCHED[name], self._matching(pattern, text))
         if name not in _ABSENT:
             raise NotUnderstood
-        needs = [text_need(word, *_window_of_text(text)) for word in words_in(self._value(argument, around))]
+        needs = [
+            text_need(word, *_window_of_text(text))
+            for word in words_in(self._value(argument, around))
+        ]
         return usually(_ABSENT[name], reduce(either, needs))
 
     def _matching(self, pattern: str, text: Value) -> Need:
@@ -409,7 +450,9 @@ class _Reader:
             return self._day_test(name, arguments)
         raise NotUnderstood
 
-    def _key_search(self, arguments: Sequence[Node], around: _Surroundings, *, is_every: bool) -> Value:
+    def _key_search(
+        self, arguments: Sequence[Node], around: _Surroundings, *, is_every: bool
+    ) -> Value:
         """A call of match_keys; if `is_every`, of match_keys_all."""
         if not 2 <= len(arguments) <= 4:
             raise NotUnderstood

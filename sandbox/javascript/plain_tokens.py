@@ -18,7 +18,9 @@ _CHARACTER = r"[^\\/\[\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029]"
 _IN_CLASS = r"[^\\\]\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029]"
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?")
-_TEXT = re.compile(rf"'(?:[^'\\\x00-\x1f\u2028\u2029]|{ESCAPE})*'|\"(?:[^\"\\\x00-\x1f\u2028\u2029]|{ESCAPE})*\"")
+_TEXT = re.compile(
+    rf"'(?:[^'\\\x00-\x1f\u2028\u2029]|{ESCAPE})*'|\"(?:[^\"\\\x00-\x1f\u2028\u2029]|{ESCAPE})*\""
+)
 _EXPRESSION = re.compile(rf"/(?![*/])(?:{_CHARACTER}|\[(?:{_IN_CLASS})+\])+/[a-z]*")
 _COMMENT = re.compile(r"//[^\r\n\u2028\u2029]*|/\*(?:[^*]|\*(?!/))*\*/")
 _TOKENS: Mapping[str, re.Pattern[str]] = {
@@ -40,7 +42,9 @@ def is_plain(source: Source) -> bool:
     is_after_line_comment = False
     for token in _tokens(source.root):
         start = token.start_byte
-        if not _is_plain_gap(source.content[end:start], is_after_line_comment=is_after_line_comment):
+        if not _is_plain_gap(
+            source.content[end:start], is_after_line_comment=is_after_line_comment
+        ):
             return False
         end = token.end_byte
         is_after_line_comment = False

@@ -16,14 +16,28 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from languages import Sentence
-from sandbox.javascript.syntax import FUNCTIONS, LintFinding, Node, Source, at, operator_of, parameters
+from sandbox.javascript.syntax import (
+    FUNCTIONS,
+    LintFinding,
+    Node,
+    Source,
+    at,
+    operator_of,
+    parameters,
+)
 from sandbox.protocol import MOST_UNKNOWN
 
 _FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
-_BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))
+_BLOCKS = frozenset(
+    ("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class")
+)
 _DECLARATIONS = frozenset(("variable_declaration", "lexical_declaration", "using_declaration"))
-_REFERENCES = frozenset(("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"))
-_HOISTED_NAMES = frozenset(("function_declaration", "generator_function_declaration", "class_declaration"))
+_REFERENCES = frozenset(
+    ("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern")
+)
+_HOISTED_NAMES = frozenset(
+    ("function_declaration", "generator_function_declaration", "class_declaration")
+)
 _OWN_NAMES = frozenset(("function_expression", "generator_function", "class"))
 _ESCAPE = re.compile(r"\\u(?:\{([0-9a-fA-F]{1,8})\}|([0-9a-fA-F]{4}))")
 MOST_CANDIDATES = 1_000
@@ -135,7 +149,11 @@ def _uses(root: Node, top: _Scope) -> list[_Use]:
 
 def _scope_inside(node: Node, scope: _Scope) -> _Scope:
     """The scope of what stands inside a node: a new one, or that of the node itself."""
-    is_body = node.type == "statement_block" and node.parent is not None and node.parent.type in _FUNCTIONS
+    is_body = (
+        node.type == "statement_block"
+        and node.parent is not None
+        and node.parent.type in _FUNCTIONS
+    )
     if node.type in _FUNCTIONS or is_body:
         # Defaults of parameters do not see the `var`s of the body: it has a scope of its own.
         return _Scope(scope, None)
@@ -214,7 +232,9 @@ def _nearest(name: str, scope: _Scope, global_names: Sequence[str]) -> str | Non
     # Sorted, so that the same source gets the same guess.
     names_of_source = [sorted(around.names) for around in scope.around()]
     names = islice(chain(global_names, *names_of_source), MOST_CANDIDATES)
-    candidates = sorted(candidate for candidate in {*names} - _WORDS if len(candidate) <= LONGEST_GUESSED)
+    candidates = sorted(
+        candidate for candidate in {*names} - _WORDS if len(candidate) <= LONGEST_GUESSED
+    )
     by_fold = {_folded(candidate): candidate for candidate in candidates}
     closest = difflib.get_close_matches(_folded(name), by_fold, n=1, cutoff=LEAST_LIKENESS)
     return by_fold[closest[0]] if closest else None

@@ -24,7 +24,11 @@ _MARKS = ("Mn", "Mc", "Me")
 """The categories of Unicode of the marks that a letter may have."""
 _JOINED = re.compile(f"{UNSEEN}|[\u1160-\u11ff\u3130-\u318f\uff9e-\uffdc]")
 """Beside marks: what is not seen, and later letters of a Korean syllable and marks of kana, which are joined too."""
-_CASED = "".join(char for char in map(chr, range(0xC0, 0x500)) if char.lower() != char.upper() and char not in "İıŉǰΐΰ")
+_CASED = "".join(
+    char
+    for char in map(chr, range(0xC0, 0x500))
+    if char.lower() != char.upper() and char not in "İıŉǰΐΰ"
+)
 _SURE = re.compile(
     rf"[ -~{_CASED}\u2010-\u205e\u2190-\u23ff\u2500-\u27bf\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff5e]+"
 )
@@ -47,7 +51,9 @@ def _likely(need: Need) -> float:
     """How likely it is met, as a rough guess."""
     if need is None:
         return float("inf")
-    return sum(0.1 if isinstance(place, str) else 2.0 ** -len(str(what).encode()) for place, what in need)
+    return sum(
+        0.1 if isinstance(place, str) else 2.0 ** -len(str(what).encode()) for place, what in need
+    )
 
 
 def nearer(one: int, other: int) -> int:

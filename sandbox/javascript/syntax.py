@@ -25,8 +25,19 @@ else:
 
 FUNCTIONS = frozenset(
     (
-        *("function_declaration", "function_expression", "generator_function", "generator_function_declaration"),
-        *("arrow_function", "method_definition", "class_static_block", "class", "class_declaration"),
+        *(
+            "function_declaration",
+            "function_expression",
+            "generator_function",
+            "generator_function_declaration",
+        ),
+        *(
+            "arrow_function",
+            "method_definition",
+            "class_static_block",
+            "class",
+            "class_declaration",
+        ),
     )
 )
 LOGICAL = frozenset(("&&", "||", "??"))
@@ -38,9 +49,25 @@ _MOST_NAMES = 8
 """How many aliases, as in `const a = b`, are followed."""
 _BINDERS = frozenset(
     (
-        *("formal_parameters", "arrow_function", "function_declaration", "generator_function_declaration"),
-        *("array_pattern", "rest_pattern", "assignment_pattern", "object_assignment_pattern", "pair_pattern"),
-        *("assignment_expression", "augmented_assignment_expression", "update_expression", "variable_declarator"),
+        *(
+            "formal_parameters",
+            "arrow_function",
+            "function_declaration",
+            "generator_function_declaration",
+        ),
+        *(
+            "array_pattern",
+            "rest_pattern",
+            "assignment_pattern",
+            "object_assignment_pattern",
+            "pair_pattern",
+        ),
+        *(
+            "assignment_expression",
+            "augmented_assignment_expression",
+            "update_expression",
+            "variable_declarator",
+        ),
         *("catch_clause", "for_in_statement", "class_declaration"),
     )
 )
@@ -89,7 +116,9 @@ def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
     while pending:
         current = pending.pop()
         yield current
-        pending.extend(child for child in reversed(current.named_children) if child.type not in without)
+        pending.extend(
+            child for child in reversed(current.named_children) if child.type not in without
+        )
 
 
 def bare(node: Node) -> Node:
@@ -220,7 +249,12 @@ def call_with(function: Node) -> Node | None:
 _NO_VALUE = frozenset(
     (
         *("comment", "html_comment", "hash_bang_line", "empty_statement", "lexical_declaration"),
-        *("variable_declaration", "using_declaration", "function_declaration", "generator_function_declaration"),
+        *(
+            "variable_declaration",
+            "using_declaration",
+            "function_declaration",
+            "generator_function_declaration",
+        ),
         "class_declaration",
     )
 )
@@ -240,7 +274,12 @@ def decisions(source: Source) -> Iterator[tuple[Node, str]]:
             yield inside[0], "verdict"
         elif node.type == "if_statement" and condition is not None:
             yield bare(condition), "if"
-        elif name is not None and name.type == "identifier" and value is not None and is_condition(value):
+        elif (
+            name is not None
+            and name.type == "identifier"
+            and value is not None
+            and is_condition(value)
+        ):
             yield value, source.of(name)
 
 

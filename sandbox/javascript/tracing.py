@@ -86,7 +86,9 @@ def _parts(decision: Node) -> Iterator[_Part]:
         if part.depth >= _MOST_DEPTH or part.is_compared:
             continue
         is_comparison = operator_of(part.node) in COMPARISONS
-        operands = [_Part(bare(node), part.depth + 1, is_comparison) for node in _operands_of(part.node)]
+        operands = [
+            _Part(bare(node), part.depth + 1, is_comparison) for node in _operands_of(part.node)
+        ]
         pending += reversed(operands)
 
 

@@ -54,7 +54,10 @@ class Replay:
 
     def scenes(self) -> list[Scene]:
         """The scene after each message."""
-        return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
+        return [
+            Scene(self.context(number), moment, self.seed)
+            for number, moment in enumerate(self.moments(), start=1)
+        ]
 
     def end(self) -> Scene:
         """The scene after the last message, at the time `now`."""
@@ -103,7 +106,11 @@ def _until(replay: Replay, last_number: int, *, has_own_time: bool) -> Replay:
     has a time of its own (--now). Raises UsageError."""
     count = len(replay.messages)
     if not 1 <= last_number <= count:
-        hint = _("give a number from 1 to {number}", count) if count else _("there are no messages; add --chat")
+        hint = (
+            _("give a number from 1 to {number}", count)
+            if count
+            else _("there are no messages; add --chat")
+        )
         raise UsageError("--at: there is no message {at}; {hint}", last_number, hint)
     now = replay.now if has_own_time else replay.moments()[last_number - 1]
     return replace(replay, messages=replay.messages[:last_number], now=now)
@@ -127,7 +134,9 @@ def last_firing(text: str | None) -> Mapping[str, int] | None:
     try:
         return firing_of(json.loads(text))
     except ValueError as error:
-        raise UsageError("--last-fired: {reason}", _("it is not JSON such as {example}", FIRING_EXAMPLE)) from error
+        raise UsageError(
+            "--last-fired: {reason}", _("it is not JSON such as {example}", FIRING_EXAMPLE)
+        ) from error
     except UsageError as error:
         raise UsageError("--last-fired: {reason}", error) from error
 
@@ -136,7 +145,10 @@ def firing_of(value: Any) -> Mapping[str, int]:
     """How many messages and milliseconds ago a memory last came: an object with both. Raises UsageError."""
     is_object = isinstance(value, dict) and value.keys() == {"messages", "ms"}
     if not is_object or not all(type(number) is int and number >= 0 for number in value.values()):
-        raise UsageError("it must have `messages` and `ms`, whole numbers from 0, such as {example}", FIRING_EXAMPLE)
+        raise UsageError(
+            "it must have `messages` and `ms`, whole numbers from 0, such as {example}",
+            FIRING_EXAMPLE,
+        )
     firing: Mapping[str, int] = value
     return firing
 

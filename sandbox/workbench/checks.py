@@ -60,7 +60,10 @@ def check_pack(options: argparse.Namespace) -> int:
     errors = sum(bool(row.report.errors) for row in rows)
     warnings = sum(bool(row.report.warnings or row.rule_warnings) for row in rows)
     summary = _(
-        "{triggers}: {errors} with errors, {warnings} with warnings", counted(len(rows), "trigger"), errors, warnings
+        "{triggers}: {errors} with errors, {warnings} with warnings",
+        counted(len(rows), "trigger"),
+        errors,
+        warnings,
     )
     summary += _(" ({perf_counter:.2f} s)", time.perf_counter() - started)
     _show(rows, unusable, summary, color="red" if errors else "green")
@@ -98,13 +101,17 @@ def _checked(triggers: Sequence[NamedTrigger]) -> list[CheckReport]:
         reports: list[CheckReport] = []
         async with TriggerSandbox(workers=workers) as sandbox:
             for begin in range(0, len(sources), AT_ONCE):
-                reports += await sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
+                reports += await sandbox.check_all(
+                    sources[begin : begin + AT_ONCE], now=now, seed=0
+                )
         return reports
 
     return settled(work())
 
 
-def _show(rows: Sequence[_Row], unusable: Sequence[tuple[str, str]], summary: str, *, color: str) -> None:
+def _show(
+    rows: Sequence[_Row], unusable: Sequence[tuple[str, str]], summary: str, *, color: str
+) -> None:
     terminal = Terminal(sys.stdout)
     say_unusable(terminal, unusable)
     has_several_files = len({row.trigger.file for row in rows}) > 1

@@ -29,7 +29,9 @@ def word(verdict: Verdict) -> str:
 def said(verdict: Verdict) -> str:
     """The verdict as the end of a sentence that begins with `it`."""
     if isinstance(verdict, Failed):
-        return _("failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place_of(verdict))
+        return _(
+            "failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place_of(verdict)
+        )
     if isinstance(verdict, Fired):
         return _("fired")
     return _("was quiet")
@@ -42,14 +44,21 @@ def place_of(problem: Failed | Problem) -> str:
     return _(" at line {line}, column {column}", problem.line, problem.column)
 
 
-def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:
+def reasons(
+    source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1
+) -> list[str]:
     """The operands with their values, and the calls of match_keys with what they found. `first`: of `messages`."""
     all_operands = operands(syntax.parse(source))
     if report.traced is None or not all_operands:
         return []
     *calls, end = report.trace or [{}]
     if "operands" not in end or word(report.traced) != word(report.verdict):
-        return ["", _("no operands: the second run, which records them, was stopped or gave another verdict")]
+        return [
+            "",
+            _(
+                "no operands: the second run, which records them, was stopped or gave another verdict"
+            ),
+        ]
     has_failed = isinstance(report.verdict, Failed)
     lines = list(_operand_lines(all_operands, _values_in(end["operands"]), has_failed=has_failed))
     for call in calls:
@@ -73,13 +82,19 @@ def _values_in(rows: Sequence[Any]) -> dict[int, _Value]:
     return {number: _Value(times, is_true, text) for number, times, is_true, text in rows}
 
 
-def _operand_lines(all_operands: Sequence[Operand], values: Mapping[int, _Value], *, has_failed: bool) -> Iterator[str]:
+def _operand_lines(
+    all_operands: Sequence[Operand], values: Mapping[int, _Value], *, has_failed: bool
+) -> Iterator[str]:
     yield ""
     yield _("value  operand")
     for operand in sorted(all_operands, key=lambda operand: (operand.start, -operand.end)):
         yield _operand_line(operand, values.get(operand.number, _Value()))
     if len(values) < len(all_operands):
-        yield _("-      had no value before the trigger failed") if has_failed else _("-      was not evaluated")
+        yield (
+            _("-      had no value before the trigger failed")
+            if has_failed
+            else _("-      was not evaluated")
+        )
 
 
 def _operand_line(operand: Operand, value: _Value) -> str:
@@ -100,7 +115,9 @@ def _operand_line(operand: Operand, value: _Value) -> str:
     return f"{sign:<5}  {indent}{text}" + more
 
 
-def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
+def _call_lines(
+    call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int
+) -> Iterator[str]:
     """The lines about a call of match_keys. `call["keys"]`: each key with its hits. A hit has the position of the
     message in which the key was found (-1: it is unknown), the text there, and how the key is spelled there, if
     otherwise."""
@@ -121,7 +138,9 @@ def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], 
         call["result"],
     )
     places = fit(", ".join(named(position) for position in call["places"]), WIDTH).rstrip()
-    yield _("  looked at {places}", places or _("nothing: no message has this scope within this depth"))
+    yield _(
+        "  looked at {places}", places or _("nothing: no message has this scope within this depth")
+    )
     missing: list[str] = []
     for key, hits in call["keys"]:
         if not hits:
@@ -129,7 +148,13 @@ def _call_lines(call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], 
         for position, text, spelled in hits:
             shown_key = _("{key} (as {spelled})", key, spelled) if spelled else key
             who = _speaker(messages, position)
-            yield _("  {key} in {named}{who}: {fit}", shown_key, named(position), who, fit(text, WIDTH).rstrip())
+            yield _(
+                "  {key} in {named}{who}: {fit}",
+                shown_key,
+                named(position),
+                who,
+                fit(text, WIDTH).rstrip(),
+            )
     if missing:
         yield _("  not found: {fit}", fit(", ".join(missing), WIDTH).rstrip())
 

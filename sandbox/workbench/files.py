@@ -31,7 +31,9 @@ def read_json(name: str | Path, encoding: str | None = None) -> Any:
     try:
         return json.loads(read_text(name, encoding))
     except json.JSONDecodeError as error:
-        raise UsageError("{name} is not JSON: line {line}: {reason}", name, error.lineno, error.msg) from error
+        raise UsageError(
+            "{name} is not JSON: line {line}: {reason}", name, error.lineno, error.msg
+        ) from error
     except RecursionError as error:
         raise UsageError("{name} is not JSON: it is nested too deeply", name) from error
 
@@ -77,7 +79,9 @@ def zone_of(name: str | None) -> tzinfo | None:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError("no time zone {name!r}; give an IANA name such as Asia/Shanghai", name) from error
+        raise UsageError(
+            "no time zone {name!r}; give an IANA name such as Asia/Shanghai", name
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,9 @@ class PackMemory:
     number: int = field(default=0, compare=False)
 
 
-def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
+def read_usable(
+    name: str, encoding: str | None = None
+) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
     """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
         memories, faults = usable(read_json(name, encoding))
@@ -120,7 +126,11 @@ def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
             continue
         if memory.name in memories:
             faults.append(
-                _("memory {number}: two memories are called {name!r}; give each its own name", number, memory.name)
+                _(
+                    "memory {number}: two memories are called {name!r}; give each its own name",
+                    number,
+                    memory.name,
+                )
             )
         else:
             memories[memory.name] = memory
@@ -130,15 +140,24 @@ def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
 def _memory(number: int, row: Any) -> PackMemory:
     """The memory of a row. Raises ValueError: it has not all that a memory must have."""
     if not isinstance(row, dict):
-        raise ValueError(_("memory {number} is not an object with name, prompt and trigger", number))
+        raise ValueError(
+            _("memory {number} is not an object with name, prompt and trigger", number)
+        )
     for key in _TEXTS:
         if not isinstance(row.get(key), str) or not row[key].strip():
             raise ValueError(
-                _("memory {number} ({row!r}) has no `{key}`; it must be text", number, row.get("name"), key)
+                _(
+                    "memory {number} ({row!r}) has no `{key}`; it must be text",
+                    number,
+                    row.get("name"),
+                    key,
+                )
             )
     context = row.get("createdContext")
     if context is not None and not isinstance(context, str):
-        raise ValueError(_("memory {number} ({name!r}): `createdContext` must be text", number, row["name"]))
+        raise ValueError(
+            _("memory {number} ({name!r}): `createdContext` must be text", number, row["name"])
+        )
     return PackMemory(
         name=row["name"],
         prompt=row["prompt"],
@@ -174,7 +193,11 @@ def memory_named(pack: str, memories: Sequence[PackMemory], name: str) -> PackMe
     near = [memory_name for memory_name in by_name if name.casefold() in memory_name.casefold()][:1]
     if not near:
         near = difflib.get_close_matches(name, list(by_name), n=1)
-    hint = _("did you mean {near!r}?", near[0]) if near else _("`trigger-sandbox pack show` shows all memories")
+    hint = (
+        _("did you mean {near!r}?", near[0])
+        if near
+        else _("`trigger-sandbox pack show` shows all memories")
+    )
     raise UsageError("{pack}: no memory is called {name!r}; {hint}", pack, name, hint)
 
 
@@ -188,7 +211,11 @@ class NamedTrigger(NamedTuple):
 
 
 def triggers_of(
-    names: Sequence[str], encoding: str | None = None, *, code: str | None = None, packs: bool = False
+    names: Sequence[str],
+    encoding: str | None = None,
+    *,
+    code: str | None = None,
+    packs: bool = False,
 ) -> tuple[list[NamedTrigger], list[tuple[str, str]]]:
     """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only `code`.
     Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError."""
@@ -203,7 +230,10 @@ def triggers_of(
     for name in names:
         if packs or name.endswith(".json"):
             memories, faults = read_usable(name, encoding)
-            triggers += [NamedTrigger(memory.name, memory.trigger, file=name, memory=memory) for memory in memories]
+            triggers += [
+                NamedTrigger(memory.name, memory.trigger, file=name, memory=memory)
+                for memory in memories
+            ]
             unusable += [(name, sentence) for sentence in faults]
         else:
             triggers.append(NamedTrigger(name, read_text(name, encoding), name))
@@ -218,7 +248,11 @@ def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> Non
 
 def rules_line(fields: Mapping[str, Any]) -> str:
     """The rules of a memory as its file has them, on one line; "": it has none."""
-    rules = (f"{name} {json.dumps(fields[name], ensure_ascii=False)}" for name in RULE_FIELDS if name in fields)
+    rules = (
+        f"{name} {json.dumps(fields[name], ensure_ascii=False)}"
+        for name in RULE_FIELDS
+        if name in fields
+    )
     return ", ".join(rules)
 
 

@@ -107,7 +107,9 @@ async def verdicts_along(
 
     async def search(scene: Scene) -> tuple[Verdict, ...]:
         async with free_workers:
-            verdicts = await sandbox.evaluate(sources, scene.context, now=scene.now, seed=scene.seed)
+            verdicts = await sandbox.evaluate(
+                sources, scene.context, now=scene.now, seed=scene.seed
+            )
         progress(next(finished))
         return verdicts
 
@@ -119,7 +121,9 @@ async def verdicts_along(
 class _Walk:
     """The searches along one chat, and its state between them."""
 
-    def __init__(self, sandbox: TriggerSandbox, entries: Sequence[PackEntry], circumstances: Circumstances) -> None:
+    def __init__(
+        self, sandbox: TriggerSandbox, entries: Sequence[PackEntry], circumstances: Circumstances
+    ) -> None:
         self._sandbox = sandbox
         self._entries = entries
         self._triggers = [entry.trigger for entry in entries]
@@ -129,7 +133,10 @@ class _Walk:
         self._finished = count(1)
 
     async def outcome(
-        self, step: Step, verdicts: Sequence[Verdict] | None, progress: Callable[[int], None] = _ignore_progress
+        self,
+        step: Step,
+        verdicts: Sequence[Verdict] | None,
+        progress: Callable[[int], None] = _ignore_progress,
     ) -> Outcome:
         """What this search gives; the state of the chat goes on. `verdicts`: of its triggers; None: they run now."""
         if verdicts is None:
@@ -158,7 +165,11 @@ class _Walk:
             numbers = range(len(self._entries))
         triggers = [self._triggers[number] for number in numbers]
         firings = self._last_firings(step)
-        asking = {position: firings[number] for position, number in enumerate(numbers) if number in firings}
+        asking = {
+            position: firings[number]
+            for position, number in enumerate(numbers)
+            if number in firings
+        }
         return await self.evaluated(step, triggers, text_of_book, asking)
 
     async def evaluated(
@@ -171,7 +182,9 @@ class _Walk:
         """The verdicts of triggers at a step. `asking`: what `context.last_fired` is for them, by their position."""
         scene = step.scene
         context = _with_text(scene, text_of_book) if text_of_book else scene.context
-        ran = await self._sandbox.judge(triggers, context, now=scene.now, seed=scene.seed, last_fired=asking)
+        ran = await self._sandbox.judge(
+            triggers, context, now=scene.now, seed=scene.seed, last_fired=asking
+        )
         return tuple(ran.get(position, Quiet(0)) for position in range(len(triggers)))
 
     def _last_firings(self, step: Step) -> dict[int, Mapping[str, int]]:
@@ -189,7 +202,9 @@ class _Walk:
         messages = scene.context["messages"]
         last_message: Mapping[str, Any] = messages[-1] if messages else {"content": ""}
         session = str(scene.seed) if scene.seed else ""
-        seed = message_seed(session, step.messages, last_message.get("timestamp"), last_message["content"])
+        seed = message_seed(
+            session, step.messages, last_message.get("timestamp"), last_message["content"]
+        )
         return ChatMoment(
             messages=step.messages,
             now_ms=_ms(scene),
@@ -239,7 +254,13 @@ class _StepEvaluator:
 
 def state_after(entry: PackEntry, step: Step, *, messages: int, ms: int) -> ChatState:
     """The state of a chat in which the memory came so many messages and milliseconds before this search."""
-    return advanced(ChatState(), [_came(entry)], [], messages=step.messages - messages, now_ms=_ms(step.scene) - ms)
+    return advanced(
+        ChatState(),
+        [_came(entry)],
+        [],
+        messages=step.messages - messages,
+        now_ms=_ms(step.scene) - ms,
+    )
 
 
 def _rules_of(entries: Sequence[PackEntry]) -> RuleIndex:
@@ -272,4 +293,6 @@ def _with_text(scene: Scene, text_of_book: str) -> Mapping[str, object]:
 def _lore_text(entry: PackEntry) -> LoreText[PackEntry]:
     body = " ".join(entry.text.split())
     is_chinese = _IDEOGRAPH.search(body) is not None
-    return LoreText(entry, head_of(entry.name, is_chinese=is_chinese), body, str(entry.number), is_chinese)
+    return LoreText(
+        entry, head_of(entry.name, is_chinese=is_chinese), body, str(entry.number), is_chinese
+    )

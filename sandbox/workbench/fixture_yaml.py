@@ -18,7 +18,11 @@ class _Loader(yaml.SafeLoader):
     texts into booleans and dates; YAML 1.2 (core schema) and JSON do not."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own class attribute
-        first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[1] not in ("bool", "timestamp")]
+        first: [
+            (tag, pattern)
+            for tag, pattern in resolvers
+            if tag.rsplit(":", 1)[1] not in ("bool", "timestamp")
+        ]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -27,7 +31,9 @@ class _Loader(yaml.SafeLoader):
         for key, _value in node.value:
             name = self.construct_object(key, deep=True)
             if not isinstance(name, str):
-                raise yaml.MarkedYAMLError(problem=_("the key {name!r} is not text", name), problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem=_("the key {name!r} is not text", name), problem_mark=key.start_mark
+                )
             if name in seen:
                 raise yaml.MarkedYAMLError(
                     problem=_("the key {name!r} is there twice", name), problem_mark=key.start_mark
@@ -59,6 +65,8 @@ def read_yaml(path: Path, encoding: str | None) -> tuple[Any, list[int]]:
             "{path} is not YAML: line {line}: {reason}", path, line, error.problem or _("not YAML")
         ) from error
     except yaml.YAMLError as error:
-        raise UsageError("{path} is not YAML: {reason}", path, " ".join(str(error).split())) from error
+        raise UsageError(
+            "{path} is not YAML: {reason}", path, " ".join(str(error).split())
+        ) from error
     except RecursionError as error:
         raise UsageError("{path} is not YAML: it is nested too deeply", path) from error

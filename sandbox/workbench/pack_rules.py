@@ -43,7 +43,16 @@ _MAY_BE = {
 }
 """What each field may be; sandbox/firing/rule_fields.py reads them."""
 _OF_RECURSION = ("excludeRecursion", "preventRecursion", "delayUntilRecursion")
-_OTHER_FIELDS = ("book", "uid", "imported", "placement", "notes", "conversation_id", "createdAt", "updatedAt")
+_OTHER_FIELDS = (
+    "book",
+    "uid",
+    "imported",
+    "placement",
+    "notes",
+    "conversation_id",
+    "createdAt",
+    "updatedAt",
+)
 """Fields that are no rules, and near to one or not."""
 _NEAR = 0.8
 """How near an unknown field must be to a rule to be taken for its misspelling."""
@@ -98,7 +107,9 @@ def entries_of(memories: Iterable[PackMemory]) -> list[PackEntry]:
 
 def entry_of_trigger(trigger: NamedTrigger, number: int) -> PackEntry:
     """A trigger without a memory: it has no rules, and its name stands for its text."""
-    return PackEntry(number, trigger.name, trigger.name, trigger.source, is_file=trigger.name == trigger.file)
+    return PackEntry(
+        number, trigger.name, trigger.name, trigger.source, is_file=trigger.name == trigger.file
+    )
 
 
 def rule_warnings(memories: Sequence[PackMemory]) -> list[list[str]]:
@@ -111,7 +122,12 @@ def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str
     fields = {name: memory.extra[name] for name in RULE_FIELDS if name in memory.extra}
     for name, value in fields.items():
         if not _can_be(name, value):
-            yield _("`{field}` must be {what}, not {value}; it has no effect", name, _(_MAY_BE[name]), _shown(value))
+            yield _(
+                "`{field}` must be {what}, not {value}; it has no effect",
+                name,
+                _(_MAY_BE[name]),
+                _shown(value),
+            )
     for name in memory.extra:
         near = _rule_near(name)
         if near is not None:
@@ -119,16 +135,24 @@ def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str
     rules = taken_rules(dict(memory.extra))
     for group in rules.group.names:
         if members[group] == 1:
-            yield _("no other memory of this pack is in the group `{group}`, so the group changes nothing", group)
+            yield _(
+                "no other memory of this pack is in the group `{group}`, so the group changes nothing",
+                group,
+            )
     if rules.once and (rules.cooldown or rules.sticky):
         field = "cooldown" if rules.cooldown else "sticky"
-        yield _("`{field}` has no effect beside `once`: the memory comes in one message of a chat", field)
+        yield _(
+            "`{field}` has no effect beside `once`: the memory comes in one message of a chat",
+            field,
+        )
     if not rules.recursion.is_on:
         for name in _OF_RECURSION:
             if fields.get(name):
                 yield _("`{field}` has no effect without `recursive: true`", name)
     if rules.recursion.is_on and not _book_of(memory):
-        yield _("`recursive` has no effect without `book`: only texts of the same book are searched")
+        yield _(
+            "`recursive` has no effect without `book`: only texts of the same book are searched"
+        )
 
 
 def _can_be(name: str, value: Any) -> bool:

@@ -47,13 +47,20 @@ def run(options: argparse.Namespace) -> int:
     return _show(source, report, replay)
 
 
-def perform(source: str, scene: Scene, timezone: str | None, last_fired: Mapping[str, int] | None = None) -> RunReport:
+def perform(
+    source: str, scene: Scene, timezone: str | None, last_fired: Mapping[str, int] | None = None
+) -> RunReport:
     """Raises UsageError when nothing can be run here."""
 
     async def once() -> RunReport:
         async with TriggerSandbox(timezone=timezone, workers=1) as sandbox:
             return await sandbox.run(
-                source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source), last_fired=last_fired
+                source,
+                scene.context,
+                now=scene.now,
+                seed=scene.seed,
+                copy=copy_of(source),
+                last_fired=last_fired,
             )
 
     return settled(once())
@@ -66,7 +73,9 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
         terminal.show(f"{padded('console', 9)}{line}")
     verdict = report.verdict
     if isinstance(verdict, Failed):
-        terminal.show(f"{padded('failed', 9)}{verdict.kind}: " + foreign(verdict.message) + place_of(verdict))
+        terminal.show(
+            f"{padded('failed', 9)}{verdict.kind}: " + foreign(verdict.message) + place_of(verdict)
+        )
         pointer = caret(source, verdict.line, verdict.column)
         if pointer:
             terminal.show(pointer)

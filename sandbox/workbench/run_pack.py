@@ -38,14 +38,18 @@ def run_pack(options: argparse.Namespace) -> int:
     """Returns 0 when a memory comes, 1 when none does, 3 when a trigger failed, 2 when a memory of the pack cannot be
     used. Raises UsageError."""
     if options.last_fired is not None:
-        raise UsageError("--last-fired is for one trigger; a pack has the state of the messages before the last one")
+        raise UsageError(
+            "--last-fired is for one trigger; a pack has the state of the messages before the last one"
+        )
     memories, unusable = read_usable(options.file, options.encoding)
     say_unusable(Terminal(sys.stderr), [(options.file, sentence) for sentence in unusable])
     entries = entries_of(memories)
     replay = replay_of(options)
     if not replay.messages:
         raise UsageError("a pack is run on a chat; add --chat")
-    circumstances = Circumstances(max_chars=options.max_chars, conversation_id=replay.conversation_id)
+    circumstances = Circumstances(
+        max_chars=options.max_chars, conversation_id=replay.conversation_id
+    )
     outcome = _last_outcome(entries, replay, circumstances)
     failures = list(_failures(entries, outcome))
     terminal = Terminal(sys.stdout)
@@ -53,7 +57,9 @@ def run_pack(options: argparse.Namespace) -> int:
     _show_left_out(terminal, list(_left_out(entries, outcome)))
     for entry, failure in failures:
         reason = _("{kind}: {reason}", failure.kind, foreign(failure.message))
-        terminal.show(_("{name} failed: {reason}{place}", entry.name, reason, place_of(failure)), "red")
+        terminal.show(
+            _("{name} failed: {reason}{place}", entry.name, reason, place_of(failure)), "red"
+        )
     if unusable:
         return EXIT_MISUSE
     if failures:
@@ -61,12 +67,16 @@ def run_pack(options: argparse.Namespace) -> int:
     return EXIT_CAME if outcome.fitting.texts else EXIT_NOTHING
 
 
-def _last_outcome(entries: Sequence[PackEntry], replay: Replay, circumstances: Circumstances) -> Outcome:
+def _last_outcome(
+    entries: Sequence[PackEntry], replay: Replay, circumstances: Circumstances
+) -> Outcome:
     """What comes at the last message; those before it are searched too where their state matters."""
     end = Step(replay.end(), len(replay.messages))
     earlier: list[Step] = []
     if any(entry.counts_messages for entry in entries):
-        earlier = [Step(scene, number) for number, scene in enumerate(replay.scenes()[:-1], start=1)]
+        earlier = [
+            Step(scene, number) for number, scene in enumerate(replay.scenes()[:-1], start=1)
+        ]
 
     async def work() -> list[Outcome]:
         async with TriggerSandbox(timezone=replay.timezone) as sandbox:
@@ -90,7 +100,9 @@ def _left_out(entries: Sequence[PackEntry], outcome: Outcome) -> Iterator[_LeftO
 
 def _show_what_came(terminal: Terminal, outcome: Outcome, room: int) -> None:
     """The memories that come, in the order in which they take room."""
-    texts = sorted(outcome.fitting.texts, key=lambda text: outcome.activated.index(text.entry.number))
+    texts = sorted(
+        outcome.fitting.texts, key=lambda text: outcome.activated.index(text.entry.number)
+    )
     count = counted(len(texts), "memory")
     searched = len(outcome.verdicts)
     heading = _(
@@ -104,7 +116,9 @@ def _show_what_came(terminal: Terminal, outcome: Outcome, room: int) -> None:
     if texts:
         terminal.show(_(_HEADING), "dim")
     for text in texts:
-        remarks = _remarks(text.entry, stays=text.entry.number in outcome.staying, is_cut=text.is_cut)
+        remarks = _remarks(
+            text.entry, stays=text.entry.number in outcome.staying, is_cut=text.is_cut
+        )
         terminal.show(_row(text.entry, text.chars, remarks))
 
 

@@ -70,7 +70,9 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
     console = Console(file=out or sys.stderr)
     noun = noun
     columns = BarColumn(), MofNCompleteColumn(), TextColumn(noun)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(noun, total=total)
         yield lambda done: progress.update(task, completed=done)
 

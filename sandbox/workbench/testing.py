@@ -27,7 +27,13 @@ from sandbox.verdicts import Failed, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
 from sandbox.workbench.files import memory_named, read_usable, zone_of
-from sandbox.workbench.firing_replay import Circumstances, Outcome, outcomes_along, state_after, verdicts_along
+from sandbox.workbench.firing_replay import (
+    Circumstances,
+    Outcome,
+    outcomes_along,
+    state_after,
+    verdicts_along,
+)
 from sandbox.workbench.fixtures import Case, Unusable, fixture_files, fixtures_beside, read_fixture
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
@@ -89,7 +95,9 @@ async def _reasons_of_failure(case: Case, sandbox: TriggerSandbox) -> tuple[str,
         searches = await _judged_along(case, sandbox)
         return tuple(_wrong_firings(case, case.expected, searches))
     end = case.end()
-    report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed, last_fired=case.last_fired)
+    report = await sandbox.run(
+        case.source, end.context, now=end.now, seed=end.seed, last_fired=case.last_fired
+    )
     judged = Judged.of(report.verdict)
     if case.is_by_rules:
         searches = await _judged_along(case, sandbox)
@@ -146,7 +154,10 @@ def test_pack(options: argparse.Namespace) -> int:
 def _is_of(case: Case | Unusable, pack: str) -> bool:
     if isinstance(case, Unusable) and case.line is None:
         return True  # a whole fixture that cannot be read: it may name this pack
-    return case.pack is not None and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
+    return (
+        case.pack is not None
+        and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
+    )
 
 
 def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | Unusable]:
@@ -160,12 +171,22 @@ def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | U
     return cases
 
 
-def run(all_cases: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *, first_only: bool = False) -> int:
+def run(
+    all_cases: Sequence[Case | Unusable],
+    terminal: Terminal,
+    words: str = "",
+    *,
+    first_only: bool = False,
+) -> int:
     """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code. Raises
     UsageError."""
-    cases = [case for case in all_cases if words.casefold() in f"{case.file} {case.name}".casefold()]
+    cases = [
+        case for case in all_cases if words.casefold() in f"{case.file} {case.name}".casefold()
+    ]
     if not cases:
-        raise UsageError("-k matches none of the {found} cases; give a part of a case's name", len(all_cases))
+        raise UsageError(
+            "-k matches none of the {found} cases; give a part of a case's name", len(all_cases)
+        )
     terminal.show(
         _(
             "collected {cases} in {files}",
@@ -198,7 +219,11 @@ def run(all_cases: Sequence[Case | Unusable], terminal: Terminal, words: str = "
 
 
 async def _run_cases(
-    cases: Sequence[Case | Unusable], terminal: Terminal, results: list[CaseResult], *, first_only: bool
+    cases: Sequence[Case | Unusable],
+    terminal: Terminal,
+    results: list[CaseResult],
+    *,
+    first_only: bool,
 ) -> None:
     """Run the cases, show a sign for each, in a line for each file, and append what became of them to `results`, which
     has the cases that were run even if a later one raises. `first_only`: stop after the first that does not pass."""
@@ -263,13 +288,23 @@ def adding(path: Path) -> str:
 def new(options: argparse.Namespace) -> int:
     """Writes a trigger and its fixture, which the author edits. Returns 0. Raises UsageError, and then writes nothing.
     A template has an example of a trigger, a line `---`, and the cases that it passes."""
-    template = Path(__file__).with_name("templates").joinpath(f"{options.kind}.template").read_text("utf-8")
+    template = (
+        Path(__file__)
+        .with_name("templates")
+        .joinpath(f"{options.kind}.template")
+        .read_text("utf-8")
+    )
     source, _line, cases = _named(template, options.kind, options.name).partition("---\n")
     path = Path(options.folder) / f"{options.name or options.kind}.js"
     fixture = path.with_name(f"{path.stem}.trigger.yaml")
     quoted_name = json.dumps(path.name, ensure_ascii=False)
-    head = f"trigger_file: {quoted_name}\ntz: UTC  # write the time zone of your server here\ncases:\n"
-    files = {path: source, fixture: f"# When {quoted_name} fires and when it stays quiet.\n{head}{cases}"}
+    head = (
+        f"trigger_file: {quoted_name}\ntz: UTC  # write the time zone of your server here\ncases:\n"
+    )
+    files = {
+        path: source,
+        fixture: f"# When {quoted_name} fires and when it stays quiet.\n{head}{cases}",
+    }
     _refuse_existing(files, force=options.force)
     if not path.parent.is_dir():
         raise UsageError("the folder {parent} does not exist; make it first", path.parent)
@@ -280,7 +315,12 @@ def new(options: argparse.Namespace) -> int:
         terminal.show(f"    {line}")
     terminal.show()
     terminal.show(_("written: {path}, and {name} beside it", path, fixture.name), "green")
-    terminal.show(_("next: edit both files, then run: trigger-sandbox test {quote}", shlex.quote(str(fixture))))
+    terminal.show(
+        _(
+            "next: edit both files, then run: trigger-sandbox test {quote}",
+            shlex.quote(str(fixture)),
+        )
+    )
     terminal.show(_("to store it, run: {adding}", adding(path)))
     return 0
 
@@ -289,7 +329,9 @@ def _refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
     """Raises UsageError: something is there that may not be replaced."""
     existing = [path for path in paths if os.path.lexists(path)]
     if existing and not force:
-        raise UsageError("{taken} exists already; add --force to replace it, or choose another name", existing[0])
+        raise UsageError(
+            "{taken} exists already; add --force to replace it, or choose another name", existing[0]
+        )
     for path in existing:
         if not (path.is_symlink() or path.is_file()):
             raise UsageError("{file} is not a file; choose another name", path)
@@ -367,7 +409,9 @@ def _wrong_firings(case: Case, numbers: Sequence[int], searches: Sequence[Judged
     for number in wrong[:_MOST_DIFFERENCES]:
         expected = _("fired") if number in numbers else _("quiet")
         yield f"{message_line(case, number)}"
-        yield _("         expected {wanted}, but it {said}", expected, searches[number - 1].sentence)
+        yield _(
+            "         expected {wanted}, but it {said}", expected, searches[number - 1].sentence
+        )
     if len(wrong) > _MOST_DIFFERENCES:
         yield _("and {messages}", counted(len(wrong) - _MOST_DIFFERENCES, "more message"))
 

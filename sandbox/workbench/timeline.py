@@ -34,7 +34,15 @@ FAILED = "!"
 NO_ROOM = "r"
 SAME_TEXT = "t"
 HELD_BACK = MappingProxyType(
-    {"cooldown": "c", "group": "g", "chance": "p", "delay": "d", "once": "o", "character": "a", "recursion": "w"}
+    {
+        "cooldown": "c",
+        "group": "g",
+        "chance": "p",
+        "delay": "d",
+        "once": "o",
+        "character": "a",
+        "recursion": "w",
+    }
 )
 """The mark of a memory that fired and does not come, by the reason."""
 MEANINGS = MappingProxyType(
@@ -74,7 +82,10 @@ def timeline(options: argparse.Namespace) -> int:
     cannot be used. Raises UsageError."""
     triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     if not triggers:
-        raise UsageError("{files}: no trigger in it; give a pack or a file with a trigger", " and ".join(options.files))
+        raise UsageError(
+            "{files}: no trigger in it; give a pack or a file with a trigger",
+            " and ".join(options.files),
+        )
     say_unusable(Terminal(sys.stderr), unusable)
     replay = replay_of(options)
     if not replay.messages:
@@ -95,7 +106,10 @@ def timeline(options: argparse.Namespace) -> int:
 
 
 def _compared_with(
-    options: argparse.Namespace, triggers: Sequence[NamedTrigger], replay: Replay, terminal: Terminal
+    options: argparse.Namespace,
+    triggers: Sequence[NamedTrigger],
+    replay: Replay,
+    terminal: Terminal,
 ) -> bool:
     """Show where the new trigger and the one of --compare differ; whether they do. Raises UsageError."""
     if len(triggers) != 1:
@@ -214,18 +228,24 @@ def _draw(terminal: Terminal, rows: Sequence[Row]) -> None:
 
 
 def _show_failures(terminal: Terminal, row: Row) -> None:
-    kinds = Counter(_("{kind}: {reason}", failure.kind, failure.message) for _number, failure in row.failures)
+    kinds = Counter(
+        _("{kind}: {reason}", failure.kind, failure.message) for _number, failure in row.failures
+    )
     for text, times in kinds.most_common(_MOST_KINDS):
         first, _failure = row.failures[0]
         of_all = counted(times, "time")
-        sentence = _("{name}: failed {times}, first at #{failed}: {text}", row.name, of_all, first, text)
+        sentence = _(
+            "{name}: failed {times}, first at #{failed}: {text}", row.name, of_all, first, text
+        )
         terminal.show(sentence, "yellow")
 
 
 def _legend(rows: Iterable[str]) -> str:
     """The meanings of the marks that memories with rules have here."""
     marks = set("".join(rows))
-    return "  ".join((f"{mark} {_(meaning)}" for mark, meaning in MEANINGS.items() if mark in marks))
+    return "  ".join(
+        (f"{mark} {_(meaning)}" for mark, meaning in MEANINGS.items() if mark in marks)
+    )
 
 
 def longest_silence(marks: str) -> int:
@@ -248,11 +268,16 @@ def per_mark(total: int, width: int) -> int:
 
 def picture(marks: str, messages_per_mark: int) -> str:
     """One mark for so many messages: failed if one failed, else fired if one fired, and so on."""
-    parts = [marks[begin : begin + messages_per_mark] for begin in range(0, len(marks), messages_per_mark)]
+    parts = [
+        marks[begin : begin + messages_per_mark]
+        for begin in range(0, len(marks), messages_per_mark)
+    ]
     return "".join(min(part, key=_BY_WEIGHT.index) for part in parts)
 
 
-def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
+def _compare(
+    terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]
+) -> int:
     """Show each message at which the verdicts differ; how many these are."""
     changed = 0
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):

@@ -105,7 +105,9 @@ def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list
     its difference; the others share what remains of the total evenly. At least 1 each, and together the total, as far
     as that can be."""
     starts_ms = [start_ms, *ends_ms]
-    spans_us = [max(0, int(end - start)) * _TICK_US for start, end in zip(starts_ms, ends_ms, strict=False)]
+    spans_us = [
+        max(0, int(end - start)) * _TICK_US for start, end in zip(starts_ms, ends_ms, strict=False)
+    ]
     counted_us = sum(spans_us)
     if counted_us >= total_us > 0:  # the first began late in its millisecond
         return [max(1, span * total_us // counted_us) for span in spans_us]

@@ -60,7 +60,9 @@ STRAY_SECONDS = 0.05
 """For jobs that triggers left unseen. They can change nothing any more; after this time the isolate is discarded."""
 
 # V8 gives the position of a compile error only in the message for the host.
-_REPORT = re.compile(r"^(?>[^\n]*?:(\d+): SyntaxError: )[^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
+_REPORT = re.compile(
+    r"^(?>[^\n]*?:(\d+): SyntaxError: )[^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^"
+)
 # `throw 0` comes first, so that no part of the text can run. realm/forms.js knows the same forms.
 _RECOMPILE = {
     "script": ('"use strict";throw 0;', ""),
@@ -109,7 +111,9 @@ def initialise(heap_mb: int) -> None:
 @cache
 def realm_source() -> str:
     """The realm's files as one function body (they share names, see realm/)."""
-    folder = Path(__file__).parent / "realm"  # not importlib.resources, which costs 10 ms of each start
+    folder = (
+        Path(__file__).parent / "realm"
+    )  # not importlib.resources, which costs 10 ms of each start
     body = "\n".join((folder / name).read_text(encoding="utf-8") for name in REALM_FILES)
     constants = f"const IDEOGRAPHS = '{ideographs()}';\nconst UNSEEN_SIGNS = /{UNSEEN}/g;\n"
     return f"(() => {{'use strict';\n{constants}{body}\n}})()"
@@ -215,13 +219,17 @@ class _Watch:
             others_ran_before = state.index > 0  # and may have left the memory full
             shown_message = LATER if ending == "out_of_memory" and others_ran_before else message
             rows.append([board.FAILED, running_us, ending, shown_message, None, None])
-        return EngineOutcome(ending, rows, done=state.first + len(rows), running_us=running_us, message=message)
+        return EngineOutcome(
+            ending, rows, done=state.first + len(rows), running_us=running_us, message=message
+        )
 
     def _rows(self, state: board.BoardState, total_us: int) -> list[Row]:
         """The verdicts on the triggers that ended since the last outcome, which took `total_us` together."""
         count = state.index - state.first
         rows: list[Row] = []
-        for offset, elapsed_us in enumerate(board.elapsed_us(state.ends_ms[:count], self._started_ms, total_us)):
+        for offset, elapsed_us in enumerate(
+            board.elapsed_us(state.ends_ms[:count], self._started_ms, total_us)
+        ):
             verdict = state.verdicts[offset]
             row: Row = [verdict, elapsed_us]
             if verdict == board.FAILED:
@@ -288,13 +296,20 @@ class Isolate:
     async def describe(self, timezone: str | None) -> dict[str, Any]:
         """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
         if timezone is not None and not await self._has_zone(timezone):
-            raise ValueError(_("there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai", timezone))
+            raise ValueError(
+                _(
+                    "there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai",
+                    timezone,
+                )
+            )
         names = await self._racer.eval_cancelable(f"{self._door}('globals')")
         return {"v8": self._racer.v8_version, "globals": str(names).split(), "timezone": timezone}
 
     async def _has_zone(self, timezone: str) -> bool:
         """Whether V8 knows a time zone."""
-        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
+        code = (
+            f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
+        )
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
@@ -307,8 +322,12 @@ class Isolate:
             # Like the entry point: a global lexical that cannot be guessed, and is different in each isolate.
             await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
         job_json = json.dumps({**job, "noteUnits": units}, ensure_ascii=True)
-        literal = json.dumps(job_json, ensure_ascii=True)  # JSON of a text in ASCII is a literal of JavaScript too
-        memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {literal})"))
+        literal = json.dumps(
+            job_json, ensure_ascii=True
+        )  # JSON of a text in ASCII is a literal of JavaScript too
+        memory = cast(
+            memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {literal})")
+        )
         self._watch = _Watch(memory, count)
 
     async def run(
@@ -349,7 +368,9 @@ class Isolate:
         watch = self._watch
         assert watch is not None, "load() comes first"
         try:
-            await asyncio.wait_for(self._racer.eval_cancelable(f"{self._door}('skip')"), SKIP_SECONDS)
+            await asyncio.wait_for(
+                self._racer.eval_cancelable(f"{self._door}('skip')"), SKIP_SECONDS
+            )
         except Exception:
             return False
         watch.skip()

@@ -52,10 +52,27 @@ ALLOWED = (
     # memory
     *("munmap", "madvise", "mremap", "brk", "mincore"),
     # threads
-    *("futex", "set_robust_list", "rseq", "sched_yield", "sched_getaffinity", "membarrier", "exit", "exit_group"),
+    *(
+        "futex",
+        "set_robust_list",
+        "rseq",
+        "sched_yield",
+        "sched_getaffinity",
+        "membarrier",
+        "exit",
+        "exit_group",
+    ),
     *("gettid", "getpid", "getppid", "restart_syscall"),
     # time and chance
-    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "getrandom", "times"),
+    *(
+        "clock_gettime",
+        "clock_getres",
+        "clock_nanosleep",
+        "nanosleep",
+        "gettimeofday",
+        "getrandom",
+        "times",
+    ),
     # signals to itself: V8 ends itself by a trap
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack"),
     # reading about itself
@@ -66,10 +83,16 @@ needs no executable memory, so a request for it is refused too."""
 
 
 class _RuleSet(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
+    _fields_ = (
+        ("files", ctypes.c_uint64),
+        ("network", ctypes.c_uint64),
+        ("scopes", ctypes.c_uint64),
+    )
 
 
-def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+def give_up(
+    *, data_mb: int, parent: int, without: Collection[str] = ()
+) -> dict[str, dict[str, Any]]:
     """Gives up all powers that this system lets it give up, for ever. Returns whether each layer `holds`, and a
     `detail`. `without`: layers to leave out, as on a system that lacks them (for tests)."""
     # In this order: a filter must not forbid what a later layer needs.
@@ -81,14 +104,20 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
         "landlock": forbid_files,
         "seccomp": allow_calls,
     }
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as open_socket:  # afterwards no socket can be made
+    with socket.socket(
+        socket.AF_INET, socket.SOCK_DGRAM
+    ) as open_socket:  # afterwards no socket can be made
         states = {name: _state(name, apply, without) for name, apply in layers.items()}
         # A refused write must be an error and not a signal, also when the limit for files refuses it.
         if hasattr(signal, "SIGXFSZ"):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         for name, attempt in _attempts(open_socket).items():
             is_refused = _is_refused(attempt)
-            detail = Sentence("tried, and the sandbox refused it") if is_refused else Sentence("tried, and it works")
+            detail = (
+                Sentence("tried, and the sandbox refused it")
+                if is_refused
+                else Sentence("tried, and it works")
+            )
             states[f"no {name}"] = {"holds": is_refused, "detail": packed(detail)}
     return states
 
@@ -214,7 +243,9 @@ def limit_memory(data_mb: int) -> Sentence:
     """RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8 heap. RLIMIT_AS cannot
     be used: V8 reserves more than 1 TB of addresses for its own memory cage."""
     if sys.platform != "linux":
-        raise LayerMissing("RLIMIT_DATA covers all private memory on Linux only; the parent watches the memory instead")
+        raise LayerMissing(
+            "RLIMIT_DATA covers all private memory on Linux only; the parent watches the memory instead"
+        )
     import resource
 
     data_bytes = data_mb * 2**20

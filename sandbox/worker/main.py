@@ -57,7 +57,18 @@ MOST_CLOSING = 3
 """Isolates of earlier requests that may still run: each takes processor time and memory from the next ones."""
 NAMED_US = 1_000
 """Microseconds that a trigger has run: then the supervisor gets its number, in case it kills the worker."""
-_LOADED = ("triggers", "original", "context", "now", "seed", "console", "probe", "apart", "names", "lastFired")
+_LOADED = (
+    "triggers",
+    "original",
+    "context",
+    "now",
+    "seed",
+    "console",
+    "probe",
+    "apart",
+    "names",
+    "lastFired",
+)
 """The fields of a frame EVALUATE that the isolate gets."""
 _LINE = 4
 """The index of the line in the row of a failure (`Row` in engine.py)."""
@@ -189,7 +200,9 @@ class Worker:
         if len(self._closing) > MOST_CLOSING and not self.clean:
             leave(0)
         if self.had_room and not room():
-            leave(0)  # V8's libraries do not give memory back, and the next isolate might have too little
+            leave(
+                0
+            )  # V8's libraries do not give memory back, and the next isolate might have too little
         self.prepare()
         self.channel.send(Kind.READY, clean=self.clean)
 
@@ -209,7 +222,9 @@ class Worker:
         trace = [note for note in isolate.notes if "trace" in note]
         broken = _broken_texts(job["triggers"], run.rows)
         if broken:
-            self.channel.send(Kind.PART, rows=unsent_rows)  # the process may die of a text that it compiles again
+            self.channel.send(
+                Kind.PART, rows=unsent_rows
+            )  # the process may die of a text that it compiles again
             unsent_rows = []
             if run.last.ending != "finished":
                 self.discard()  # it was stopped
@@ -270,7 +285,10 @@ class Worker:
             findings = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
                 findings += lint(source, now)[:MOST_FINDINGS]
-            rows = [[finding.rule, packed(finding.message), *source.place(finding.start)] for finding in findings]
+            rows = [
+                [finding.rule, packed(finding.message), *source.place(finding.start)]
+                for finding in findings
+            ]
             answers.append(rows)
         return answers
 
@@ -282,7 +300,9 @@ def _words(text: str) -> list[str]:
 
 def _need(text: str) -> object:
     """What the trigger needs, as protocol.py reads it."""
-    from sandbox.javascript.needs import prospect_of  # here: it takes a tenth of the start, and few workers read needs
+    from sandbox.javascript.needs import (
+        prospect_of,
+    )  # here: it takes a tenth of the start, and few workers read needs
 
     with suppress(Exception):  # a text that cannot be read must not keep others from being read
         return prospect_form(prospect_of(text))
@@ -293,7 +313,12 @@ def _reading(text: str) -> list[Any]:
     """The operands of a trigger and its traced copy, as protocol.py reads them."""
     rows: list[Row] = []
     for operand in operands(parse(text)):
-        row: Row = [operand.number, operand.depth, operand.role[:MOST_TEXT], operand.text[:MOST_TEXT]]
+        row: Row = [
+            operand.number,
+            operand.depth,
+            operand.role[:MOST_TEXT],
+            operand.text[:MOST_TEXT],
+        ]
         row += [operand.start, operand.end, operand.is_compared]
         rows.append(row)
     copy = copy_of(text)
@@ -321,7 +346,9 @@ def _broken_texts(triggers: Sequence[str], rows: Sequence[Row]) -> list[_BrokenT
     return broken
 
 
-async def _places(isolate: Isolate, broken: Sequence[_BrokenText], over_at: float) -> list[list[int]]:
+async def _places(
+    isolate: Isolate, broken: Sequence[_BrokenText], over_at: float
+) -> list[list[int]]:
     """Where texts fail to compile, as index, line and column, as far as the time goes."""
     places: list[list[int]] = []
     for text in broken:
@@ -350,11 +377,15 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     os.close(null)
     worker.channel = channel
     layers = hardening.give_up(
-        data_mb=int(settings["data_mb"]), parent=int(settings["parent"]), without=settings["without"]
+        data_mb=int(settings["data_mb"]),
+        parent=int(settings["parent"]),
+        without=settings["without"],
     )
     missing = [name for name, state in layers.items() if not state["holds"]]
     if missing and settings["required"]:
-        raise PermissionError(_("a layer of protection is missing here: {layers}", ", ".join(missing)))
+        raise PermissionError(
+            _("a layer of protection is missing here: {layers}", ", ".join(missing))
+        )
     worker.prepare()
     worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
@@ -383,7 +414,9 @@ def leave(code: int) -> NoReturn:
 
 def main(settings: Mapping[str, Any]) -> NoReturn:
     """Runs until stdin ends. Called by the command line that process.py writes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches children too; the parent decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C in a terminal reaches children too; the parent decides
     channel = Channel(os.dup(0), os.dup(1))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # V8 prints its last words on these

@@ -19,7 +19,12 @@ from memory_server import Message, Settings, open_memory
 from memory_server.app import App
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
 from memory_server.config.recall import parameters
-from memory_server.conversations.recall.parameters import NODE_RETENTION, USUAL, Parameters, RecallParameters
+from memory_server.conversations.recall.parameters import (
+    NODE_RETENTION,
+    USUAL,
+    Parameters,
+    RecallParameters,
+)
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput, MemoryClosed, TriggersUnavailable
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
@@ -77,7 +82,9 @@ DISTINCT: dict[str, Any] = {
 
 def test_every_setting_of_recall_arrives_where_it_counts() -> None:
     settings = Settings.model_validate({"short_term": DISTINCT, "triggers": {"random_count": 24}})
-    assert set(DISTINCT) == set(type(settings.short_term).model_fields), "a new setting belongs into this table"
+    assert set(DISTINCT) == set(type(settings.short_term).model_fields), (
+        "a new setting belongs into this table"
+    )
     applied = parameters(settings)
     recall = dataclasses.asdict(applied.recall)
     assert recall.pop("decay_per_ms") == pytest.approx(4.0113e-9, rel=1e-4)  # ln 2 over two days
@@ -94,9 +101,16 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "weak_too": False,
         "question_count": None,
     }
-    assert set(ADVANCED) == set(AdvancedSettings.model_fields), "a new constant belongs into this table"
+    assert set(ADVANCED) == set(AdvancedSettings.model_fields), (
+        "a new constant belongs into this table"
+    )
     node = parameters(settings.model_copy(update={"compat": "node"})).recall
-    assert (node.threshold, node.least_match, node.neighbour_share, node.spacing_ms) == (3.5, 0.0, 0.0, 9)
+    assert (node.threshold, node.least_match, node.neighbour_share, node.spacing_ms) == (
+        3.5,
+        0.0,
+        0.0,
+        9,
+    )
     assert parameters(Settings(compat="node")).recall == RecallParameters(sessions=False)
     assert dataclasses.asdict(applied.retention) == {
         "max_age_ms": 365 * DAY_MS,
@@ -135,7 +149,9 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
 
 
 def test_every_setting_of_words_arrives_where_it_counts() -> None:
-    switches = [name for name, field in WordSettings.model_fields.items() if field.annotation is bool]
+    switches = [
+        name for name, field in WordSettings.model_fields.items() if field.annotation is bool
+    ]
     factors: dict[str, Any] = {
         "earlier_messages": 0.26,
         "before_question": 0.16,
@@ -146,7 +162,9 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
         "other_words_for_question": 0.4,
         "kept_words": 0.9,
     }
-    assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
+    assert {*switches, *factors, "names"} == set(WordSettings.model_fields), (
+        "a new setting belongs into this test"
+    )
     off: dict[str, Any] = dict.fromkeys(switches, False)
     for name in switches:
         applied = parameters(Settings.model_validate({"words": off | {name: True}}))
@@ -156,7 +174,10 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
         else:
             is_on = name != "simplified" or can_simplify()
             assert enrichment == Enrichment(**{name: is_on})
-    words = {"words": {**off, **factors, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"}, "timezone": "Asia/Shanghai"}
+    words = {
+        "words": {**off, **factors, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"},
+        "timezone": "Asia/Shanghai",
+    }
     applied = parameters(Settings.model_validate(words))
     wording = applied.wording
     assert (applied.recall.rarity, wording.grams) == (False, False)
@@ -175,11 +196,15 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
 
 def test_names_count_in_the_conversations_that_their_pattern_means() -> None:
     wording = parameters(
-        Settings.model_validate({"words": {"names": "龙井"}, "names_of": {"小明*": ["芝麻"], "*": "阿芙萝黛蒂, 芝麻"}})
+        Settings.model_validate(
+            {"words": {"names": "龙井"}, "names_of": {"小明*": ["芝麻"], "*": "阿芙萝黛蒂, 芝麻"}}
+        )
     ).wording
     assert wording.within("小明和她").enrichment.words == ("龙井", "芝麻", "阿芙萝黛蒂")
     assert wording.within("小红").enrichment.words == ("龙井", "阿芙萝黛蒂", "芝麻")
-    node = parameters(Settings.model_validate({"compat": "node", "names_of": {"*": ["芝麻"]}})).wording
+    node = parameters(
+        Settings.model_validate({"compat": "node", "names_of": {"*": ["芝麻"]}})
+    ).wording
     assert node.within("小明").enrichment == Enrichment()
 
 
@@ -191,22 +216,32 @@ async def test_a_name_of_one_conversation_is_whole_there_and_only_there(tmp_path
             chat = memory.conversation(name)
             stored = await chat.short_term.add([Message("user", "龙胆阿芙来了")])
             assert ("龙胆阿芙" in stored.memory.words) == is_whole
-            assert ("龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words) == is_whole
+            assert (
+                "龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words
+            ) == is_whole
             assert await chat.short_term.outdated() == 0
 
 
 @pytest.mark.anyio
 async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_path: Path) -> None:
     """The vectors were recorded with it (tests/golden/keywords_node.mjs)."""
-    golden = json.loads((Path(__file__).parents[1] / "golden" / "keywords_node.json").read_text(encoding="utf-8"))
+    golden = json.loads(
+        (Path(__file__).parents[1] / "golden" / "keywords_node.json").read_text(encoding="utf-8")
+    )
     compared = 0
-    async with open_memory(tmp_path, settings=Settings(compat="node", timezone="Asia/Shanghai")) as memory:
+    async with open_memory(
+        tmp_path, settings=Settings(compat="node", timezone="Asia/Shanghai")
+    ) as memory:
         for case in golden["chats"]:
-            messages = [Message(message["role"], message["content"]) for message in case["messages"]]
+            messages = [
+                Message(message["role"], message["content"]) for message in case["messages"]
+            ]
             if not any(message.content.strip() for message in messages):
                 continue
             weights = {role: float(weight) for role, weight in case["roleWeights"].items()}
-            stored = (await memory.conversation().short_term.add(messages, role_weights=weights)).memory
+            stored = (
+                await memory.conversation().short_term.add(messages, role_weights=weights)
+            ).memory
             expected = [(entry["word"], entry["weight"]) for entry in case["keywords"]]
             assert list(zip(stored.words, stored.weights, strict=True)) == expected, case["name"]
             compared += len(expected)
@@ -215,7 +250,11 @@ async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_
 
 def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
     settings = Settings.model_validate(
-        {"compat": "node", "words": {"pairs": 1, "names": "小明"}, "short_term": {"advanced": {"episode_share": 1}}}
+        {
+            "compat": "node",
+            "words": {"pairs": 1, "names": "小明"},
+            "short_term": {"advanced": {"episode_share": 1}},
+        }
     )
     assert parameters(settings) == Parameters(
         recall=RecallParameters(sessions=False), retention=NODE_RETENTION, same_turn_ms=0
@@ -260,7 +299,8 @@ def test_all_layers_of_protection_can_be_demanded(
 ) -> None:
     sandbox_options: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "memory_server.runtime.TriggerSandbox", lambda _limits, **options: sandbox_options.append(options)
+        "memory_server.runtime.TriggerSandbox",
+        lambda _limits, **options: sandbox_options.append(options),
     )
     triggers = {"require_all_layers": True} if demanded else {}
     App(Settings.model_validate({"data_dir": tmp_path, "triggers": triggers}))
@@ -306,7 +346,11 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
 
     monkeypatch.setattr("memory_server.upkeep.Jobs", Recorded)
     monkeypatch.setattr(App, "warm", warm)
-    app = App(Settings.model_validate({"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}))
+    app = App(
+        Settings.model_validate(
+            {"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}
+        )
+    )
     settling = asyncio.create_task(app.settle())
     async with asyncio.timeout(10):
         await started.wait()
@@ -316,7 +360,9 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
 
 
 @pytest.mark.anyio
-async def test_a_server_that_started_without_collecting_garbage_collects_again(tmp_path: Path) -> None:
+async def test_a_server_that_started_without_collecting_garbage_collects_again(
+    tmp_path: Path,
+) -> None:
     settings = Settings(upkeep=UpkeepSettings(enabled=False))
     gc.disable()
     try:
@@ -367,5 +413,8 @@ async def test_a_companion_names_its_time_zone(tmp_path: Path) -> None:
 def test_a_time_zone_that_does_not_exist_is_one_sentence(tmp_path: Path, zone: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         open_memory(tmp_path / "memories", timezone=zone)
-    assert str(refused.value) == f"`{zone}` is not an IANA time zone; write for example `Asia/Shanghai`."
+    assert (
+        str(refused.value)
+        == f"`{zone}` is not an IANA time zone; write for example `Asia/Shanghai`."
+    )
     assert not (tmp_path / "memories").exists()

@@ -15,18 +15,25 @@ from memory_server.kernel.errors import InvalidInput
 
 @pytest.fixture(autouse=True)
 def no_file_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.config.default_config_file", lambda: tmp_path / "none" / "memory-server.toml")
+    monkeypatch.setattr(
+        "memory_server.config.default_config_file", lambda: tmp_path / "none" / "memory-server.toml"
+    )
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "settings.toml"
-    path.write_text('conversation = "小满"\nlog_level = "INFO"\n[short_term]\nthreshold = 6\ntop_count = 4\n', "utf-8")
+    path.write_text(
+        'conversation = "小满"\nlog_level = "INFO"\n[short_term]\nthreshold = 6\ntop_count = 4\n',
+        "utf-8",
+    )
     return path
 
 
 def sentence(
-    environment: dict[str, str] | None = None, flags: dict[str, Any] | None = None, config_file: Path | None = None
+    environment: dict[str, str] | None = None,
+    flags: dict[str, Any] | None = None,
+    config_file: Path | None = None,
 ) -> str:
     with pytest.raises(InvalidInput) as refused:
         load(environment or {}, flags, config_file)
@@ -47,7 +54,11 @@ def test_later_sources_win_setting_by_setting(file: Path) -> None:
     assert load(environment, None, file).short_term.threshold == 7
     settings = load(environment, {"log_level": "DEBUG", "seed": None}, file)
     assert (settings.log_level, settings.conversation, settings.seed) == ("DEBUG", "小满", None)
-    assert (settings.short_term.threshold, settings.short_term.top_count, settings.short_term.next_count) == (7, 4, 1)
+    assert (
+        settings.short_term.threshold,
+        settings.short_term.top_count,
+        settings.short_term.next_count,
+    ) == (7, 4, 1)
     assert load(environment, {"short_term": {"threshold": 8}}, file).short_term.top_count == 4
 
 
@@ -86,7 +97,9 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
     assert sentence({"MEMORY_SERVER_TRESHOLD": "5"}) == (
         "There is no setting `treshold` (from the environment); docs/reference/settings.md lists all settings."
     )
-    assert "`short_term.treshold` (from the environment)" in sentence({"MEMORY_SERVER_SHORT_TERM__TRESHOLD": "5"})
+    assert "`short_term.treshold` (from the environment)" in sentence(
+        {"MEMORY_SERVER_SHORT_TERM__TRESHOLD": "5"}
+    )
     assert "`colour` (from the command line)" in sentence(None, {"colour": "red"})
     assert sentence({"MEMORY_SERVER_SHORT_TERM__ADVANCED__SPACING": "5"}) == (
         "There is no setting `short_term.advanced.spacing` (from the environment); "
@@ -106,10 +119,30 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("SHORT_TERM__TOP_COUNT", "2.5", "short_term.top_count", "valid integer"),
         ("SHORT_TERM__HALF_LIFE_DAYS", "0", "short_term.half_life_days", "greater than 0"),
         ("SHORT_TERM", "5", "short_term", "valid dictionary"),
-        ("SHORT_TERM__ADVANCED__SPACING_MS", "-1", "short_term.advanced.spacing_ms", "greater than or equal to 0"),
-        ("SHORT_TERM__ADVANCED__SAME_MOMENT", "0", "short_term.advanced.same_moment", "greater than 0"),
-        ("SHORT_TERM__ADVANCED__SCORE_CEILING", "nan", "short_term.advanced.score_ceiling", "finite number"),
-        ("SHORT_TERM__ADVANCED__MUST_SHARE", "often", "short_term.advanced.must_share", "valid boolean"),
+        (
+            "SHORT_TERM__ADVANCED__SPACING_MS",
+            "-1",
+            "short_term.advanced.spacing_ms",
+            "greater than or equal to 0",
+        ),
+        (
+            "SHORT_TERM__ADVANCED__SAME_MOMENT",
+            "0",
+            "short_term.advanced.same_moment",
+            "greater than 0",
+        ),
+        (
+            "SHORT_TERM__ADVANCED__SCORE_CEILING",
+            "nan",
+            "short_term.advanced.score_ceiling",
+            "finite number",
+        ),
+        (
+            "SHORT_TERM__ADVANCED__MUST_SHARE",
+            "often",
+            "short_term.advanced.must_share",
+            "valid boolean",
+        ),
         ("TRIGGERS__HEAP_MB", "1", "triggers.heap_mb", "greater than or equal to 8"),
         ("UPKEEP__HOUR", "24", "upkeep.hour", "less than or equal to 23"),
         ("UPKEEP__ENABLED", "perhaps", "upkeep.enabled", "valid boolean"),
@@ -140,18 +173,23 @@ def test_the_source_named_is_the_one_that_won(file: Path) -> None:
     environment = {"MEMORY_SERVER_SHORT_TERM__THRESHOLD": "x"}
     assert "(from the environment)" in sentence(environment, None, file)
     assert load(environment, {"short_term": {"threshold": 1}}, file).short_term.threshold == 1
-    assert "(from the command line)" in sentence(environment, {"short_term": {"threshold": "y"}}, file)
+    assert "(from the command line)" in sentence(
+        environment, {"short_term": {"threshold": "y"}}, file
+    )
 
 
 def test_groups_of_conversations_come_from_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "groups.toml"
-    path.write_text('recall_scope = "Family"\n[groups]\nFamily = ["小明", "小红*"]\nwork = "a, b"\n', encoding="utf-8")
+    path.write_text(
+        'recall_scope = "Family"\n[groups]\nFamily = ["小明", "小红*"]\nwork = "a, b"\n',
+        encoding="utf-8",
+    )
     groups = {"Family": ("小明", "小红*"), "work": ("a", "b")}
     settings = load({}, None, path)
     assert (settings.groups, settings.recall_scope) == (groups, "Family")
-    assert load({"MEMORY_SERVER_GROUPS": '{"家": ["小明"]}', "MEMORY_SERVER_RECALL_SCOPE": "家"}).groups == {
-        "家": ("小明",)
-    }
+    assert load(
+        {"MEMORY_SERVER_GROUPS": '{"家": ["小明"]}', "MEMORY_SERVER_RECALL_SCOPE": "家"}
+    ).groups == {"家": ("小明",)}
     assert load(as_environment(settings)) == settings
 
 
@@ -163,7 +201,9 @@ def test_variables_that_contradict_each_other_are_named() -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"threshold = ", b"a = 1\na = 2", b"\xff\xfe", b"[short_term\n", b"{}"])
+@pytest.mark.parametrize(
+    "content", [b"threshold = ", b"a = 1\na = 2", b"\xff\xfe", b"[short_term\n", b"{}"]
+)
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
@@ -172,7 +212,10 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
-    assert sentence(None, None, path) == f"The settings file {path} cannot be read: No such file or directory."
+    assert (
+        sentence(None, None, path)
+        == f"The settings file {path} cannot be read: No such file or directory."
+    )
     assert "Is a directory" in sentence({"MEMORY_SERVER_CONFIG": str(tmp_path)})
 
 

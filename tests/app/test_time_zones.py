@@ -40,7 +40,10 @@ async def test_triggers_date_words_and_ages_follow_the_zone_of_the_call(tmp_path
             is_next_day = zone == "Asia/Shanghai"
             assert ("It is the eighteenth." in text) == is_next_day, (zone, text)
             assert ("quince" in text) == is_next_day, (zone, text)
-        ages = {zone: await recalled(app, "Where is the quince tree?", zone) for zone in ("UTC", "Asia/Shanghai")}
+        ages = {
+            zone: await recalled(app, "Where is the quince tree?", zone)
+            for zone in ("UTC", "Asia/Shanghai")
+        }
         assert "afternoon" in ages["UTC"]
         assert "night" in ages["Asia/Shanghai"]
 
@@ -56,13 +59,20 @@ async def test_a_zone_of_a_call_does_not_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "utc+8", ""])
 async def test_a_zone_that_does_not_exist_is_refused(tmp_path: Path, zone: str) -> None:
     async with App(settings(tmp_path)) as app:
-        with pytest.raises(InvalidInput, match="is not an IANA time zone; write for example `Asia/Shanghai`"):
+        with pytest.raises(
+            InvalidInput, match="is not an IANA time zone; write for example `Asia/Shanghai`"
+        ):
             await recalled(app, "hello", zone)
 
 
 async def test_participants_without_a_zone_change_nothing(tmp_path: Path) -> None:
     async with App(settings(tmp_path)) as app:
-        for participants in ({}, {"user": "Ann"}, {"user": {"name": "Ann"}}, {"char": {"timezone": "Mars/Olympus"}}):
+        for participants in (
+            {},
+            {"user": "Ann"},
+            {"user": {"name": "Ann"}},
+            {"char": {"timezone": "Mars/Olympus"}},
+        ):
             assert app.call.in_zone_of(participants) is app.call
 
 

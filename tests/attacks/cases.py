@@ -16,7 +16,8 @@ ALLOWED = {
     "expressions": FAILURES | {"fired", "quiet"},  # V8 may grow clever about one of them
     "memory": FAILURES | {"fired", "quiet"},
     "jobs": FAILURES,
-    "escapes": (FAILURES | {"quiet", "syntax"}) - {"timeout", "killed"},  # fired would mean: escaped
+    "escapes": (FAILURES | {"quiet", "syntax"})
+    - {"timeout", "killed"},  # fired would mean: escaped
     "pollution": frozenset({"thrown", "reference", "syntax", "fired", "quiet"}),
     "thrown": FAILURES - {"reference"},
     "results": FAILURES | {"fired", "quiet"},

@@ -14,7 +14,11 @@ NOW = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
 CONTEXT: dict[str, Any] = {
     "messages": [
         {"role": "user", "content": "今天是生日", "timestamp": 1784280600000, "name": "Ann"},
-        {"role": "assistant", "content": "Happy birthday! I baked a cake.", "timestamp": 1784280660000},
+        {
+            "role": "assistant",
+            "content": "Happy birthday! I baked a cake.",
+            "timestamp": 1784280660000,
+        },
     ],
     "conversation_id": "tests",
     "participants": {"user": {"name": "Ann"}},

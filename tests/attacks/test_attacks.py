@@ -62,7 +62,10 @@ def late(verdicts: Sequence[Verdict], seconds: float, limits: SandboxLimits) -> 
     """Whether a time limit was met by more than the attack itself."""
     middle = len(INNOCENT)
     others = (*verdicts[:middle], *verdicts[middle + 1 :])
-    stopped = any(isinstance(verdict, Failed) and verdict.kind in ("not_evaluated", "timeout") for verdict in others)
+    stopped = any(
+        isinstance(verdict, Failed) and verdict.kind in ("not_evaluated", "timeout")
+        for verdict in others
+    )
     return stopped or seconds >= limits.search_seconds + 1.5
 
 

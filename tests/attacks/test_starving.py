@@ -84,7 +84,9 @@ def mixed(seed: int, count: int) -> list[str]:
     return [attack.source for attack in random.Random(seed).sample(STARVING, count)]
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 23))])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 23))]
+)
 def test_several_hostile_triggers_take_no_verdict_from_the_others(seed: int) -> None:
     check([*mixed(seed, 5), *INNOCENTS])
 

@@ -54,7 +54,9 @@ class LineClient:
         )
         self.number = 0
         about = {"name": "bench", "version": "1"}
-        self.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about})
+        self.ask(
+            "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}
+        )
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def send(self, message: dict[str, Any]) -> None:
@@ -70,7 +72,9 @@ class LineClient:
         return answer
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        result: dict[str, Any] = self.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+        result: dict[str, Any] = self.ask("tools/call", {"name": tool, "arguments": arguments})[
+            "result"
+        ]
         assert not result.get("isError"), result
         return result
 
@@ -101,7 +105,9 @@ def milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def line(label: str, ours: list[float], other_name: str = "", theirs: list[float] | None = None) -> None:
+def line(
+    label: str, ours: list[float], other_name: str = "", theirs: list[float] | None = None
+) -> None:
     """Median and 95th percentile of our figures, and the ratio to what ran beside them."""
     ordered = sorted(ours)
     text = f"{label:<52} p50 {statistics.median(ours):8.2f} ms   p95 {ordered[int(len(ordered) * 0.95)]:8.2f} ms"
@@ -121,14 +127,18 @@ def cold_start(runs: int) -> None:
                 (ours, memory_server(Path(folder))),
             ):
                 clients: list[LineClient] = []
-                figures.append(milliseconds(lambda c=command, started=clients: started.append(LineClient(*c))))  # type: ignore[misc]
+                figures.append(
+                    milliseconds(lambda c=command, started=clients: started.append(LineClient(*c)))
+                )  # type: ignore[misc]
                 clients[0].close()
     line("start to the answer of initialize", ours, "an empty MCPServer", theirs)
 
 
 def words(rng: random.Random) -> list[str]:
     """A vocabulary of real two-character words, so that a query of some of them meets its memories."""
-    vocabulary = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()]
+    vocabulary = [
+        word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()
+    ]
     return rng.sample(vocabulary, VOCABULARY)
 
 
@@ -137,7 +147,9 @@ def write_memories(data_dir: Path, count: int, vocabulary: list[str], rng: rando
     memories: list[dict[str, Any]] = []
     common = [min(int(rng.expovariate(1 / 3000)), VOCABULARY - 1) for _ in range(count * KEYWORDS)]
     for number in range(count):
-        chosen = dict.fromkeys(vocabulary[i] for i in common[number * KEYWORDS : (number + 1) * KEYWORDS])
+        chosen = dict.fromkeys(
+            vocabulary[i] for i in common[number * KEYWORDS : (number + 1) * KEYWORDS]
+        )
         message = Message("user", " ".join(chosen), NOW_MS - rng.randrange(300 * DAY_MS))
         assert message.time_ms is not None
         weights = sorted((rng.uniform(1, 60) for _ in chosen), reverse=True)
@@ -166,7 +178,9 @@ def short_term(count: int, runs: int) -> None:
 
     def added() -> list[dict[str, object]]:
         # Different ones: equal messages would be stored once.
-        content = f"今天和朋友去西湖边跑步 {next(numbers)} 圈，晚上一起吃了面，聊到下个月的旅行，很开心。"
+        content = (
+            f"今天和朋友去西湖边跑步 {next(numbers)} 圈，晚上一起吃了面，聊到下个月的旅行，很开心。"
+        )
         return [{"role": "user", "content": content, "timestamp": NOW_MS - DAY_MS}]
 
     with tempfile.TemporaryDirectory() as name:
@@ -174,33 +188,58 @@ def short_term(count: int, runs: int) -> None:
         small = Path(name) / "small"
         write_memories(large, count, vocabulary, rng)
         write_memories(small, 100, vocabulary, rng)
-        with connected(*memory_server(large)) as at_large, connected(*memory_server(small)) as at_small:
-            figures: dict[str, list[float]] = {"search": [], "search 100": [], "add": [], "add 100": []}
+        with (
+            connected(*memory_server(large)) as at_large,
+            connected(*memory_server(small)) as at_small,
+        ):
+            figures: dict[str, list[float]] = {
+                "search": [],
+                "search 100": [],
+                "add": [],
+                "add 100": [],
+            }
             common = {"conversation_id": "bench"}
             for client in (at_large, at_small):
-                result = client.call("search_short_term_memories", recentMessages=query, **common)["structuredContent"]
+                result = client.call("search_short_term_memories", recentMessages=query, **common)[
+                    "structuredContent"
+                ]
                 assert len(result["topRelevant"]) == 2, "the query meets memories"
             for _ in range(runs):
                 for client, suffix in ((at_large, ""), (at_small, " 100")):
                     figures["search" + suffix].append(
                         milliseconds(
-                            lambda c=client: c.call("search_short_term_memories", recentMessages=query, **common)
+                            lambda c=client: c.call(
+                                "search_short_term_memories", recentMessages=query, **common
+                            )
                         )  # type: ignore[misc]
                     )
                     figures["add" + suffix].append(
-                        milliseconds(lambda c=client: c.call("add_short_term_memory", messages=added(), **common))  # type: ignore[misc]
+                        milliseconds(
+                            lambda c=client: c.call(
+                                "add_short_term_memory", messages=added(), **common
+                            )
+                        )  # type: ignore[misc]
                     )
             line(
-                f"search_short_term_memories at {count:,} memories", figures["search"], "at 100", figures["search 100"]
+                f"search_short_term_memories at {count:,} memories",
+                figures["search"],
+                "at 100",
+                figures["search 100"],
             )
-            line(f"add_short_term_memory at {count:,} memories", figures["add"], "at 100", figures["add 100"])
+            line(
+                f"add_short_term_memory at {count:,} memories",
+                figures["add"],
+                "at 100",
+                figures["add 100"],
+            )
 
 
 def triggers(count: int, runs: int) -> None:
     rng = random.Random(2)
     keys = ["咖啡", "生日", "weekend", "跑步", "mother", "电影", "猫", "旅行"]
     messages = [
-        {"role": rng.choice(["user", "assistant"]), "content": "晚上我们去看电影吧，听说不错。" * 3} for _ in range(20)
+        {"role": rng.choice(["user", "assistant"]), "content": "晚上我们去看电影吧，听说不错。" * 3}
+        for _ in range(20)
     ]
     with tempfile.TemporaryDirectory() as name:
         stored = [
@@ -217,13 +256,22 @@ def triggers(count: int, runs: int) -> None:
         folder = Path(name) / "bench"
         folder.mkdir()
         (folder / "long-term-memory.json").write_bytes(json_text.dump_array(stored))
-        with connected(*memory_server(Path(name))) as client, connected(sys.executable, "-c", EMPTY_SERVER) as empty:
+        with (
+            connected(*memory_server(Path(name))) as client,
+            connected(sys.executable, "-c", EMPTY_SERVER) as empty,
+        ):
             arguments = {"messages": messages, "conversation_id": "bench"}
             for _ in range(3):
                 result = client.call("search_long_term_memories", **arguments)["structuredContent"]
             assert result["failed"] == []
-            ours = [milliseconds(lambda: client.call("search_long_term_memories", **arguments)) for _ in range(runs)]
-            theirs = [milliseconds(lambda: empty.call("echo", text=json.dumps(messages))) for _ in range(runs)]
+            ours = [
+                milliseconds(lambda: client.call("search_long_term_memories", **arguments))
+                for _ in range(runs)
+            ]
+            theirs = [
+                milliseconds(lambda: empty.call("echo", text=json.dumps(messages)))
+                for _ in range(runs)
+            ]
     line(f"search_long_term_memories with {count} triggers", ours, "an empty tool", theirs)
 
 

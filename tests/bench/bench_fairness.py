@@ -50,7 +50,11 @@ LOADS: dict[str, tuple[str | None, str, dict[str, Any]]] = {
     "recall_turn, 1 MB, 2026-07-28": (MODERN, "recall_turn", {"messages": messages(10)}),
     "recall_turn, 1 MB, 2025-11-25": (HANDSHAKE, "recall_turn", {"messages": messages(10)}),
     "remember_turn, 90 KB": (None, "remember_turn", {"messages": messages(1)}),
-    "200,000 names in roleWeights": (None, "add_short_term_memory", {**said("x"), "roleWeights": WIDE}),
+    "200,000 names in roleWeights": (
+        None,
+        "add_short_term_memory",
+        {**said("x"), "roleWeights": WIDE},
+    ),
     "200,000 names in participants": (None, "recall_turn", {**said("x"), "participants": WIDE}),
     "200,000 unknown arguments": (None, "recall_turn", {**said("x"), **WIDE}),
     "200,000 names, 2026-07-28": (MODERN, "recall_turn", {**said("x"), "participants": WIDE}),
@@ -148,7 +152,11 @@ def silent(url: str, port: int, token: str) -> None:
 
 
 def windows(folder: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_SERVER", "XDG_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MEMORY_SERVER", "XDG_"))
+    }
     run = folder / "run"
     run.mkdir(parents=True)
     run.chmod(0o700)
@@ -171,7 +179,10 @@ def windows(folder: Path) -> None:
     with running(start, environment) as calm, running(start, environment) as noisy:
         calm.connect()
         noisy.connect()
-        calm.call("remember_turn", messages=[{"role": "user", "content": "My cat Miso hates the vacuum cleaner"}])
+        calm.call(
+            "remember_turn",
+            messages=[{"role": "user", "content": "My cat Miso hates the vacuum cleaner"}],
+        )
 
         def ask() -> None:
             calm.call("recall_turn", messages=[{"role": "user", "content": "what does Miso eat?"}])

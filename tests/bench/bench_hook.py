@@ -35,7 +35,9 @@ PROMPT = "下周三是我的生日，我们晚上去吃披萨，还是去看电�
 async def fill(folder: Path, memories: int, triggers: int) -> None:
     chance = random.Random(7)
     now_ms = time.time_ns() // 1_000_000
-    vocabulary = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()][:5_000]
+    vocabulary = [
+        word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()
+    ][:5_000]
     vocabulary += ["生日", "披萨", "电影", "晚上"]
     memories_to_add = []
     for number in range(memories):
@@ -44,7 +46,16 @@ async def fill(folder: Path, memories: int, triggers: int) -> None:
         at_ms = now_ms - chance.randrange(DAY_MS, 300 * DAY_MS)
         weights = tuple(chance.uniform(1, 20) for _ in words)
         memories_to_add.append(
-            ShortTermMemory(f"{number:016x}", at_ms, context_text(messages), words, weights, 0.0, "default", messages)
+            ShortTermMemory(
+                f"{number:016x}",
+                at_ms,
+                context_text(messages),
+                words,
+                weights,
+                0.0,
+                "default",
+                messages,
+            )
         )
     conditions = [
         f"match_keys(context.messages, ['{word}'], 'user', 3) > 0 && new Date().getFullYear() > 2000"
@@ -53,7 +64,9 @@ async def fill(folder: Path, memories: int, triggers: int) -> None:
     conditions.append("match_keys(context.messages, ['生日'], 'user') > 0")
     changes: list[Change] = list(map(Added, memories_to_add))
     for number, trigger in enumerate(conditions):
-        changes.append(TriggerSet(LongTermMemory(f"记忆{number}", f"第 {number} 件事", trigger, now_ms), None))
+        changes.append(
+            TriggerSet(LongTermMemory(f"记忆{number}", f"第 {number} 件事", trigger, now_ms), None)
+        )
     async with open_memory(folder) as memory:
         await memory.store.update("default", lambda state: (changes, None), by="bench")
         await memory.store.compact("default")
@@ -61,13 +74,17 @@ async def fill(folder: Path, memories: int, triggers: int) -> None:
 
 def ran(command: list[str], stdin: bytes) -> tuple[float, float, bytes]:
     """Milliseconds by the wall and of processor time, and what was printed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_SERVER_")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("MEMORY_SERVER_")
+    }
     before = os.times()
     began = time.perf_counter()
     process = subprocess.run(command, input=stdin, capture_output=True, check=True, env=environment)
     wall = time.perf_counter() - began
     after = os.times()
-    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    spent = (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
     return wall * 1000, spent * 1000, process.stdout
 
 
@@ -84,7 +101,11 @@ def main() -> None:
         commands = {
             "python -c pass": [sys.executable, "-c", "pass"],
             **{
-                f"hook, {flags.memories} memories, {count} triggers": [*server, str(Path(home, str(count))), "hook"]
+                f"hook, {flags.memories} memories, {count} triggers": [
+                    *server,
+                    str(Path(home, str(count))),
+                    "hook",
+                ]
                 for count in flags.triggers
             },
             "hook, nothing stored": [*server, str(Path(home, "empty")), "hook"],
@@ -93,7 +114,11 @@ def main() -> None:
         figures: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         for number in range(flags.runs + 1):
             # A session is given the same text once only.
-            event = {"hook_event_name": "UserPromptSubmit", "session_id": f"s{number}", "prompt": PROMPT}
+            event = {
+                "hook_event_name": "UserPromptSubmit",
+                "session_id": f"s{number}",
+                "prompt": PROMPT,
+            }
             for name, command in commands.items():
                 wall, spent, printed = ran(command, json.dumps(event).encode())
                 if number:  # the first one warms the page cache

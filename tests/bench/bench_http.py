@@ -43,7 +43,9 @@ SLICE_SECONDS = 0.5
 class Client:
     """A connection that sends the same request again and again. It costs the machine little, beside the server."""
 
-    def __init__(self, url: str, era: str | None, tool: str, token: str = TOKEN, **arguments: Any) -> None:
+    def __init__(
+        self, url: str, era: str | None, tool: str, token: str = TOKEN, **arguments: Any
+    ) -> None:
         sent: list[httpx.Request] = []
 
         def catch(request: httpx.Request) -> httpx.Response:
@@ -51,7 +53,9 @@ class Client:
             return httpx.Response(200, json={"result": {}})
 
         asker = Asker(url, token)
-        asker.http = httpx.Client(base_url=url, transport=httpx.MockTransport(catch), headers=asker.http.headers)
+        asker.http = httpx.Client(
+            base_url=url, transport=httpx.MockTransport(catch), headers=asker.http.headers
+        )
         if era is None:
             asker.call(tool, arguments)
         else:
@@ -167,17 +171,29 @@ def calls(folder: Path) -> None:
             wait_for(int(port))
             compared(
                 {
-                    f"the SDK's example, add, {MODERN}": lambda: Client(there, MODERN, "add", a=1, b=2),
-                    f"get_memory_stats, {MODERN}": lambda: Client(server.url, MODERN, "get_memory_stats"),
-                    f"search_memories, {MODERN}": lambda: Client(server.url, MODERN, "search_memories", query="hello"),
+                    f"the SDK's example, add, {MODERN}": lambda: Client(
+                        there, MODERN, "add", a=1, b=2
+                    ),
+                    f"get_memory_stats, {MODERN}": lambda: Client(
+                        server.url, MODERN, "get_memory_stats"
+                    ),
+                    f"search_memories, {MODERN}": lambda: Client(
+                        server.url, MODERN, "search_memories", query="hello"
+                    ),
                     "get_memory_stats, REST": lambda: Client(server.url, None, "get_memory_stats"),
-                    "search_memories, REST": lambda: Client(server.url, None, "search_memories", query="hello"),
+                    "search_memories, REST": lambda: Client(
+                        server.url, None, "search_memories", query="hello"
+                    ),
                 }
             )
             compared(
                 {
-                    f"the SDK's example, add, {HANDSHAKE}": lambda: Client(there, HANDSHAKE, "add", a=1, b=2),
-                    f"get_memory_stats, {HANDSHAKE}": lambda: Client(server.url, HANDSHAKE, "get_memory_stats"),
+                    f"the SDK's example, add, {HANDSHAKE}": lambda: Client(
+                        there, HANDSHAKE, "add", a=1, b=2
+                    ),
+                    f"get_memory_stats, {HANDSHAKE}": lambda: Client(
+                        server.url, HANDSHAKE, "get_memory_stats"
+                    ),
                 }
             )
     finally:
@@ -200,7 +216,8 @@ def flood(folder: Path) -> None:
         times(client.done, 20, 0.03)
         alone = times(client.done, 300, 0.03)
         processes = [
-            multiprocessing.Process(target=asks_without_pause, args=(server.url, noisy, 20)) for _ in range(CLIENTS)
+            multiprocessing.Process(target=asks_without_pause, args=(server.url, noisy, 20))
+            for _ in range(CLIENTS)
         ]
         for process in processes:
             process.start()
@@ -215,12 +232,17 @@ def flood(folder: Path) -> None:
 def slow(folder: Path) -> None:
     head = b"POST /v1/get_memory_stats HTTP/1.1\r\nHost: localhost\r\n"
     half_body = head + f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{".encode()
-    with serving(folder, http__token=TOKEN, **OFTEN | {"http__concurrent": "600"}) as server, ExitStack() as stack:
+    with (
+        serving(folder, http__token=TOKEN, **OFTEN | {"http__concurrent": "600"}) as server,
+        ExitStack() as stack,
+    ):
         client = Client(server.url, None, "get_memory_stats")
         times(client.done, 20)
         alone = times(client.done, 300, 0.005)
         for data in (head, half_body) * 100:
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", server.port), 10)
+            )
             connection.sendall(data)
         client.connect()
         print_ratios("beside 200 clients that send half", alone, times(client.done, 300, 0.005))
@@ -237,7 +259,9 @@ def print_ratios(name: str, alone: list[float], beside: list[float]) -> None:
 
 def tenants(folder: Path, count: int) -> None:
     file = TokenFile(folder / ".memory-server" / "tokens.jsonl")
-    tokens = [file.add(f"t{number}", f"t{number}", ["read", "write"], None) for number in range(count)]
+    tokens = [
+        file.add(f"t{number}", f"t{number}", ["read", "write"], None) for number in range(count)
+    ]
     with serving(folder, **OFTEN) as server:
         process = psutil.Process(server.process.pid)
         before = process.memory_info().rss

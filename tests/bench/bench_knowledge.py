@@ -90,7 +90,13 @@ async def measure(folder: Path, count: int, calls: int) -> None:
         return f"p99 {p99:.1f} ms, {statistics.median(milliseconds) / floor:.1f} x bare"
 
     milliseconds = await timed(calls, remember)
-    say("remember, p50", statistics.median(milliseconds), "ms", 50 if few else inf, quantiles(milliseconds))
+    say(
+        "remember, p50",
+        statistics.median(milliseconds),
+        "ms",
+        50 if few else inf,
+        quantiles(milliseconds),
+    )
     queries = [
         "数据库 读写分离",
         "the cache validates session tokens",
@@ -104,7 +110,13 @@ async def measure(folder: Path, count: int, calls: int) -> None:
         await notes.recall(queries[number % len(queries)])
 
     milliseconds = await timed(calls, recall)
-    say("recall, p50", statistics.median(milliseconds), "ms", 100 if few else 500, quantiles(milliseconds))
+    say(
+        "recall, p50",
+        statistics.median(milliseconds),
+        "ms",
+        100 if few else 500,
+        quantiles(milliseconds),
+    )
     long = " ".join(entry.body for entry in entries[:2])[:600]
     milliseconds = await timed(5, lambda _: notes.recall(long))
     say("recall of 600 characters", statistics.median(milliseconds), "ms", 500)
@@ -112,7 +124,9 @@ async def measure(folder: Path, count: int, calls: int) -> None:
     await asyncio.gather(*(notes.recall(queries[number % len(queries)]) for number in range(100)))
     say("100 recalls at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
     began = time.perf_counter()
-    await asyncio.gather(*(notes.remember("domain", f"at once {n}", fresh[n % calls].body) for n in range(100)))
+    await asyncio.gather(
+        *(notes.remember("domain", f"at once {n}", fresh[n % calls].body) for n in range(100))
+    )
     say("100 notes at once", (time.perf_counter() - began) * 1000, "ms", 2_000)
     began = time.perf_counter()
     write_pages(folder / "pages", {str(kind): text for kind, text in (await notes.pages()).items()})
@@ -135,11 +149,15 @@ class Vectors:
 
     async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
         drawn = [random.Random(text) for text in texts]
-        return ModelResponse([unit([draw.gauss() for _ in range(self.dimensions)]) for draw in drawn], self.model)
+        return ModelResponse(
+            [unit([draw.gauss() for _ in range(self.dimensions)]) for draw in drawn], self.model
+        )
 
 
 def resident_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024**2
+    return (
+        int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024**2
+    )
 
 
 async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
@@ -153,7 +171,9 @@ async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
         memories = [replace(entry, key=None, ref="", kind="", project="") for entry in entries]
         if caller is not callers[0]:
             memories = memories[: count // 10]
-        await store.commit(Scope("sessions", caller.user_id), lambda _, memories=memories: (memories, None), FILL)
+        await store.commit(
+            Scope("sessions", caller.user_id), lambda _, memories=memories: (memories, None), FILL
+        )
     texts = [entry.body for entry in entries]
     pairs = [(Scope("sessions", callers[0].user_id), text) for text in texts]
     await store.keep_vectors(dict(zip(pairs, (await model.vectors(texts, 0)).value, strict=True)))
@@ -161,17 +181,35 @@ async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
     print(f"\n{count:,} memories of a user, vectors of {dimensions:,} numbers")
     before = resident_mb()
     calls = 100
-    milliseconds = await timed(calls, lambda number: sessions.add(callers[0], f"fresh {number}", mode="direct"))
-    say("add, direct, p50", statistics.median(milliseconds), "ms", 1_000, f"p99 {max(milliseconds):.1f} ms")
+    milliseconds = await timed(
+        calls, lambda number: sessions.add(callers[0], f"fresh {number}", mode="direct")
+    )
+    say(
+        "add, direct, p50",
+        statistics.median(milliseconds),
+        "ms",
+        1_000,
+        f"p99 {max(milliseconds):.1f} ms",
+    )
     for kind in ("text", "vector", "hybrid"):
         by_kind = partial(sessions.search, callers[0], limit=10, search_type=kind)
         milliseconds = await timed(calls, lambda n, search=by_kind: search(texts[n][:12]))
-        say(f"search, {kind}, p50", statistics.median(milliseconds), "ms", 500, f"p99 {max(milliseconds):.1f} ms")
+        say(
+            f"search, {kind}, p50",
+            statistics.median(milliseconds),
+            "ms",
+            500,
+            f"p99 {max(milliseconds):.1f} ms",
+        )
     began = time.perf_counter()
-    await asyncio.gather(*(sessions.add(callers[n % 10], f"at once {n}", mode="direct") for n in range(100)))
+    await asyncio.gather(
+        *(sessions.add(callers[n % 10], f"at once {n}", mode="direct") for n in range(100))
+    )
     say("100 adds at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
     began = time.perf_counter()
-    await asyncio.gather(*(sessions.search(callers[n % 10], texts[n][:12], search_type="text") for n in range(100)))
+    await asyncio.gather(
+        *(sessions.search(callers[n % 10], texts[n][:12], search_type="text") for n in range(100))
+    )
     say("100 searches at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
     say("memory more than before these calls", resident_mb() - before, "MB", 200)
     await store.aclose()
@@ -183,7 +221,9 @@ async def measure_layers(folder: Path, count: int) -> None:
     store = SqliteStore(folder / "uses.sqlite3", lambda: NOW)
 
     def opened() -> Layer:
-        return Layer("project", MarkdownFolder(layer_folder, locks=folder / "locks"), store, lambda: NOW)
+        return Layer(
+            "project", MarkdownFolder(layer_folder, locks=folder / "locks"), store, lambda: NOW
+        )
 
     layer = opened()
     entries = [replace(entry, key=f"k{number}") for number, entry in enumerate(mixed_notes(count))]
@@ -218,7 +258,9 @@ async def measure_refs(folder: Path, count: int) -> None:
     milliseconds = await timed(50, lambda number: refs.add(entries[number].body * 10))
     say("add, p50", statistics.median(milliseconds), "ms", 50)
     milliseconds = await timed(50, lambda number: refs.search(entries[number].body[:12]))
-    say("search, p50", statistics.median(milliseconds), "ms", 200, f"p99 {max(milliseconds):.1f} ms")
+    say(
+        "search, p50", statistics.median(milliseconds), "ms", 200, f"p99 {max(milliseconds):.1f} ms"
+    )
     began = time.perf_counter()
     await refs.clear("short-term")
     say(f"clear {count:,}", time.perf_counter() - began, "s", inf)

@@ -83,7 +83,11 @@ async def beside_files(url: str, folder: Path, rounds: int) -> None:
         for name, store in stores.items():
             adds[name].append(await timed(lambda s=store, n=new: add(s, "chat", n)))  # type: ignore[misc]
     for _ in range(rounds):
-        bare.append(await timed(lambda: asyncio.to_thread(lambda: connection.execute("select 1").fetchall())))
+        bare.append(
+            await timed(
+                lambda: asyncio.to_thread(lambda: connection.execute("select 1").fetchall())
+            )
+        )
         for name, store in stores.items():
             reads[name].append(await timed(lambda s=store: s.read("chat")))  # type: ignore[misc]
     ratio = p50(adds["database"]) / p50(adds["files"])
@@ -101,7 +105,9 @@ async def beside_files(url: str, folder: Path, rounds: int) -> None:
 def fill(url: str, tenant: str, count: int) -> None:
     """Conversations of 30 memories that are folded, all alike, made in the server."""
     rng = Random(2)
-    state = ConversationState("c", short_term={f"m{n}": memory(rng, f"m{n}") for n in range(MEMORIES)})
+    state = ConversationState(
+        "c", short_term={f"m{n}": memory(rng, f"m{n}") for n in range(MEMORIES)}
+    )
     snapshot = packed(state.short_term.values(), (), None)
     with psycopg.connect(url) as connection, connection.cursor() as cursor:
         columns = "place, tenant, kind, name, version, base, snapshot, records"
@@ -109,7 +115,9 @@ def fill(url: str, tenant: str, count: int) -> None:
             for number in range(count):
                 name = f"c{number}"
                 location = place_of(tenant, "conversation", name)
-                copy.write_row((location, tenant, "conversation", name, MEMORIES, MEMORIES, snapshot, MEMORIES))
+                copy.write_row(
+                    (location, tenant, "conversation", name, MEMORIES, MEMORIES, snapshot, MEMORIES)
+                )
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("vacuum analyze memory_server.partitions")
 
@@ -120,7 +128,9 @@ async def many(url: str, small: int, large: int) -> None:
     stores = {}
     for count in (small, large):
         await asyncio.to_thread(fill, url, f"of{count}", count)
-        stores[count] = PostgresStore(database, f"of{count}", lambda: NOW, replace(QUIET, open_conversations=2000))
+        stores[count] = PostgresStore(
+            database, f"of{count}", lambda: NOW, replace(QUIET, open_conversations=2000)
+        )
     rng = Random(3)
     adds: dict[int, list[float]] = {count: [] for count in stores}
     reads: dict[int, list[float]] = {count: [] for count in stores}
@@ -135,8 +145,18 @@ async def many(url: str, small: int, large: int) -> None:
     for act, times in (("durable add", adds), ("warm read", reads)):
         ratio = p50(times[large]) / p50(times[small])
         figure = f"{p50(times[large]):.2f} ms, {ratio:.2f} x"
-        line(f"{act} among {large:,} beside {small:,} conversations", figure, "goal: at most 1.5 x", ratio <= 1.5)
-    line("cold open of 30 memories, p50", f"{p50(cold[large]):.1f} ms", "goal: at most 10 ms", p50(cold[large]) <= 10)
+        line(
+            f"{act} among {large:,} beside {small:,} conversations",
+            figure,
+            "goal: at most 1.5 x",
+            ratio <= 1.5,
+        )
+    line(
+        "cold open of 30 memories, p50",
+        f"{p50(cold[large]):.1f} ms",
+        "goal: at most 10 ms",
+        p50(cold[large]) <= 10,
+    )
     ids = PostgresStore(database, f"of{large}", lambda: NOW, QUIET)
     await asyncio.to_thread(fill, url, "ids", 10_000)
     ids = PostgresStore(database, "ids", lambda: NOW, QUIET)
@@ -167,7 +187,8 @@ async def room(url: str, count: int) -> None:
                 await add(store, f"c{number}", memory(rng, f"m{memory_number}"))
             await store.compact(f"c{number}")
         kb, commits = (
-            (size(table) - was) / count / 1000 for table, was in zip(("partitions", "commits"), before, strict=True)
+            (size(table) - was) / count / 1000
+            for table, was in zip(("partitions", "commits"), before, strict=True)
         )
     line("disk of a conversation of 30 memories", f"{kb:.1f} kB", "goal: at most 20 kB", kb <= 20)
     line("and of the commits that made them, for 90 days", f"{commits:.1f} kB", "")
@@ -180,7 +201,12 @@ async def room(url: str, count: int) -> None:
 
 def nodes(url: str, folder: Path) -> None:
     seconds = 6.0 if QUICK else 20.0
-    options = {"http__token": TOKEN, "store": url, "http__requests_per_minute": "1000000", "http__concurrent": "64"}
+    options = {
+        "http__token": TOKEN,
+        "store": url,
+        "http__requests_per_minute": "1000000",
+        "http__concurrent": "64",
+    }
     with ExitStack() as stack:
         both = [stack.enter_context(serving(folder / name, **options)) for name in "ab"]
         use(both, 2.0, USERS)  # warm
@@ -192,7 +218,9 @@ def nodes(url: str, folder: Path) -> None:
         ratio = p95(recalls) / p95(of_files)
         figure = f"{p95(recalls):.0f} ms, {ratio:.2f} x a node on files"
         line(f"recall on one node, {USERS} users at once, p95", figure, "peers: 150 to 200 ms")
-        figure = f"{alone:.1f} a second, {alone * seconds / turns_of_files:.2f} x files, {lost} lost"
+        figure = (
+            f"{alone:.1f} a second, {alone * seconds / turns_of_files:.2f} x files, {lost} lost"
+        )
         line("turns told to one node", figure, "goal: 0 lost", lost == 0)
         recalls, turns, lost = use(both, seconds, 2 * USERS)
         ratio = turns / seconds / alone

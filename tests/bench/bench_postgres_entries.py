@@ -36,7 +36,9 @@ COMMON = (
 )
 
 
-async def compare(label: str, calls: int, stores: list[Any], call: Callable[[Any, int], Awaitable[object]]) -> None:
+async def compare(
+    label: str, calls: int, stores: list[Any], call: Callable[[Any, int], Awaitable[object]]
+) -> None:
     milliseconds: list[list[float]] = [[], []]
     for number in range(calls):
         for which, store in enumerate(stores):
@@ -63,13 +65,17 @@ async def measure(folder: Path, count: int, calls: int) -> None:
 
         async def add(store: Any, number: int) -> None:
             body = entries[number % count].body
-            await store.commit(NOTES, lambda _: ([Entry(body, created_ms=NOW, updated_ms=NOW)], None), FILL)
+            await store.commit(
+                NOTES, lambda _: ([Entry(body, created_ms=NOW, updated_ms=NOW)], None), FILL
+            )
 
         await compare("add an entry of 300 characters", calls, stores, add)
         notes = {id(store): Notes(store, lambda: NOW) for store in stores}
 
         async def remember(store: Any, number: int) -> None:
-            await notes[id(store)].remember("tech", f"topic {number}", entries[number % count].body[::-1])
+            await notes[id(store)].remember(
+                "tech", f"topic {number}", entries[number % count].body[::-1]
+            )
 
         await compare("remember a note, as the tool does", calls, stores, remember)
 

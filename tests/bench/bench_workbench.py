@@ -46,10 +46,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for count in (100, 1000):
-            rows = [{"name": f"m{n}", "prompt": "p", "trigger": text} for n, text in enumerate(sources[:count])]
+            rows = [
+                {"name": f"m{n}", "prompt": "p", "trigger": text}
+                for n, text in enumerate(sources[:count])
+            ]
             (folder / f"{count}.json").write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
         messages = [
-            {**context["messages"][n % len(context["messages"])], "timestamp": 1_780_000_000_000 + n * 600_000}
+            {
+                **context["messages"][n % len(context["messages"])],
+                "timestamp": 1_780_000_000_000 + n * 600_000,
+            }
             for n in range(1000)
         ]
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in messages)
@@ -58,10 +64,20 @@ def main() -> int:
         bare = statistics.median(seconds(PYTHON, "-I", "-c", "pass") for _ in range(9))
         start = statistics.median(seconds(*tool, "--help") for _ in range(9))
         check = min(seconds(*tool, "check", str(folder / "1000.json")) for _ in range(2))
-        command = (*tool, "timeline", str(folder / "100.json"), "--chat", str(folder / "chat.jsonl"), "--tz", "UTC")
+        command = (
+            *tool,
+            "timeline",
+            str(folder / "100.json"),
+            "--chat",
+            str(folder / "chat.jsonl"),
+            "--tz",
+            "UTC",
+        )
         along, worked = times(*command)
     print(f"bare Python                             {bare:6.3f} s")
-    print(f"trigger-sandbox --help                  {start:6.3f} s  x{start / bare:.1f} (<= {HELP_SECONDS} s)")
+    print(
+        f"trigger-sandbox --help                  {start:6.3f} s  x{start / bare:.1f} (<= {HELP_SECONDS} s)"
+    )
     print(f"check of 1,000 triggers                 {check:6.2f} s  (<= {CHECK_SECONDS} s)")
     print(
         f"timeline, 100 triggers, 1,000 messages  {along:6.2f} s  (<= {TIMELINE_SECONDS} s), processor {worked:.2f} s"

@@ -55,12 +55,18 @@ _HEADINGS = {
 def parser(about: str) -> ArgumentParser:
     """The arguments that recall_quality.py has too."""
     parser = ArgumentParser(description=about)
-    parser.add_argument("dataset", metavar="FILE", nargs="+", help="*.jsonl files, or folders with some")
+    parser.add_argument(
+        "dataset", metavar="FILE", nargs="+", help="*.jsonl files, or folders with some"
+    )
     before = "messages of another chat before each question; 0: the question alone"
     parser.add_argument("--before", metavar="N", help=before, type=int, default=3)
     beside = "also the search with this setting changed, such as compat=node (may be repeated)"
-    parser.add_argument("--beside", metavar="SETTING=VALUE", help=beside, action="append", default=[])
-    parser.add_argument("--by", help="also by groups of questions", choices=("language", "kind"), default="language")
+    parser.add_argument(
+        "--beside", metavar="SETTING=VALUE", help=beside, action="append", default=[]
+    )
+    parser.add_argument(
+        "--by", help="also by groups of questions", choices=("language", "kind"), default="language"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--timezone", metavar="ZONE", help="such as Asia/Shanghai")
     parser.add_argument("--seed", metavar="N", type=int, help="of all chance")
@@ -71,12 +77,18 @@ def understood(flags: Namespace) -> tuple[Settings, Dataset, int]:
     """The settings, the data set with other talk before each question, and the seed. Raises InvalidInput if an argument
     cannot be used."""
     if not 0 <= flags.before <= MOST_BEFORE:
-        raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
+        raise InvalidInput(
+            f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages."
+        )
     settings = load(os.environ, {"timezone": flags.timezone, "seed": flags.seed})
     seed = settings.seed
     if seed is None:
         seed = SEED
-    return settings, with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed), seed
+    return (
+        settings,
+        with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed),
+        seed,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,13 +116,23 @@ def evaluate(flags: Namespace) -> None:
     units = units_of(dataset.turns)
     searches = {OURS: settings} | {change: changed(settings, change) for change in flags.beside}
     answers_by_search = {
-        name: list(watched("asking", answers(dataset, units, parameters(settings_of_search)), len(dataset.questions)))
+        name: list(
+            watched(
+                "asking",
+                answers(dataset, units, parameters(settings_of_search)),
+                len(dataset.questions),
+            )
+        )
         for name, settings_of_search in searches.items()
     }
     groups = {"all": answers_by_search} | _groups(answers_by_search, flags.by)
     reports = {group: _figures_by_search(members) for group, members in groups.items()}
     if flags.json:
-        about = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
+        about = {
+            "dataset": dataset.name,
+            "before": flags.before,
+            "questions": len(dataset.questions),
+        }
         write({**about, "memories": len(units), "groups": reports})
         return
     out = console()
@@ -136,7 +158,9 @@ def changed(settings: Settings, change: str) -> Settings:
     """`settings` with one change, such as `words.stems=false`. Raises InvalidInput if it cannot be made."""
     name, _, value = change.partition("=")
     if not value:
-        raise InvalidInput(f"--beside {change} has no value; write it as in `--beside compat=node`.")
+        raise InvalidInput(
+            f"--beside {change} has no value; write it as in `--beside compat=node`."
+        )
     values = inner = settings.model_dump(mode="json", exclude_none=True)
     *sections, last = name.split(".")
     for section in sections:
@@ -147,11 +171,15 @@ def changed(settings: Settings, change: str) -> Settings:
     return load({"MEMORY_SERVER_CONFIG": os.devnull}, values)
 
 
-def _groups(answers_by_search: Mapping[str, Sequence[Answer]], by: str) -> dict[str, dict[str, list[Answer]]]:
+def _groups(
+    answers_by_search: Mapping[str, Sequence[Answer]], by: str
+) -> dict[str, dict[str, list[Answer]]]:
     """Group -> search -> answers; empty where no two groups differ."""
     of_search: dict[str, dict[str, list[Answer]]] = {}
     for name, answers_of_search in answers_by_search.items():
-        of_search[name] = grouped(answers_of_search, lambda answer: str(getattr(answer.question, by)))
+        of_search[name] = grouped(
+            answers_of_search, lambda answer: str(getattr(answer.question, by))
+        )
     labels = [label for label in of_search[OURS] if label not in ("", "all")]
     if len(labels) < 2:
         return {}
@@ -165,12 +193,17 @@ def _beside(ours: Sequence[Answer], others: Sequence[Answer], name: str) -> dict
     """How many questions another search answers among its first three and ours does not, and the other way round."""
     if name == OURS:
         return {}
-    pairs = [(mine.within(_GIVEN), theirs.within(_GIVEN)) for mine, theirs in zip(ours, others, strict=True)]
+    pairs = [
+        (mine.within(_GIVEN), theirs.within(_GIVEN))
+        for mine, theirs in zip(ours, others, strict=True)
+    ]
     return {"gained": pairs.count((False, True)), "lost": pairs.count((True, False))}
 
 
 def _table(group: str, figures_of_searches: Mapping[str, Mapping[str, float]]) -> Table:
-    questions, answerable = (int(figures_of_searches[OURS][name]) for name in ("questions", "answerable"))
+    questions, answerable = (
+        int(figures_of_searches[OURS][name]) for name in ("questions", "answerable")
+    )
     title = f"{group}: {counted(questions, 'question')}, {questions - answerable} without an answer"
     headings = dict(_HEADINGS)
     if len(figures_of_searches) > 1:
@@ -180,7 +213,10 @@ def _table(group: str, figures_of_searches: Mapping[str, Mapping[str, float]]) -
         table.add_column(heading, justify="right")
     for name, of_one in figures_of_searches.items():
         cells = (of_one.get(figure, "-") for figure in headings)
-        table.add_row(escape(name), *(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells))
+        table.add_row(
+            escape(name),
+            *(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells),
+        )
     return table
 
 

@@ -30,8 +30,14 @@ def messages(text: str) -> list[dict[str, str]]:
 CALLS = (
     ("search_short_term_memories", lambda _: {"recentMessages": messages("我的猫去了公园吗")}),
     ("add_short_term_memory", lambda n: {"messages": messages(f"狗{n}在家 dog")}),
-    ("add_long_term_memory", lambda n: {"name": f"m{n}", "prompt": "p", "trigger": "match_keys(context, ['猫'])"}),
-    ("memory_add", lambda n: {"messages": messages(f"I live in Berlin {n}"), "user_id": "u", "mode": "direct"}),
+    (
+        "add_long_term_memory",
+        lambda n: {"name": f"m{n}", "prompt": "p", "trigger": "match_keys(context, ['猫'])"},
+    ),
+    (
+        "memory_add",
+        lambda n: {"messages": messages(f"I live in Berlin {n}"), "user_id": "u", "mode": "direct"},
+    ),
     ("remember", lambda n: {"type": "domain", "topic": f"topic {n}", "content": f"content {n}"}),
 )
 
@@ -67,7 +73,9 @@ async def main(names: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with open_memory(folder) as memory:
             for n in range(30):
-                await memory.conversation().short_term.add([Message("user", f"我的猫第{n}次去了公园 topic{n}")])
+                await memory.conversation().short_term.add(
+                    [Message("user", f"我的猫第{n}次去了公园 topic{n}")]
+                )
             for name, arguments in CALLS:
                 await call(TOOLS[name], memory.call, arguments(0))
                 trace = taken = Trace()
@@ -75,8 +83,13 @@ async def main(names: bool) -> None:
                 trace = None
                 files = len(taken.functions)
                 functions = sum(map(len, taken.functions.values()))
-                lines = sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in taken.functions)
-                print(f"{name}: {files} files of {lines:,} lines, {functions} functions, {taken.calls} calls")
+                lines = sum(
+                    len((ROOT / file).read_text(encoding="utf-8").splitlines())
+                    for file in taken.functions
+                )
+                print(
+                    f"{name}: {files} files of {lines:,} lines, {functions} functions, {taken.calls} calls"
+                )
                 if names:
                     print("    " + "\n    ".join(sorted(taken.functions)))
 

@@ -36,9 +36,17 @@ _MEMDAILY_FILE = re.compile(r"\d+_(\w+)_[a-z]+\.json")
 _WEEKDAY = re.compile(r"(?<=日)\D+")
 
 
-def turn(turn_id: str, conversation: str, role: str, content: str, time_ms: int, name: str | None = None) -> Any:
+def turn(
+    turn_id: str, conversation: str, role: str, content: str, time_ms: int, name: str | None = None
+) -> Any:
     """A turn in the plain form."""
-    fields = {"turn": turn_id, "conversation": conversation, "role": role, "content": content, "time": iso(time_ms)}
+    fields = {
+        "turn": turn_id,
+        "conversation": conversation,
+        "role": role,
+        "content": content,
+        "time": iso(time_ms),
+    }
     if name is not None:
         fields["name"] = name
     return fields
@@ -64,7 +72,9 @@ def locomo(name: str, value: Any) -> Lines:
         for number, row in enumerate(sample["qa"], 1):
             category = row["category"]
             evidence = _EVIDENCE.findall(" ".join(row.get("evidence", ())))
-            named_ids = {_locomo_id(conversation, session, turn_number) for session, turn_number in evidence}
+            named_ids = {
+                _locomo_id(conversation, session, turn_number) for session, turn_number in evidence
+            }
             about = sorted(named_ids & turn_ids)
             gold = about
             if category == _ADVERSARIAL:
@@ -101,7 +111,9 @@ def _locomo_turns(conversation_id: str, conversation: Mapping[str, Any]) -> Line
                 text += f" (picture: {line['blip_caption']})"
             ((session_of_id, number),) = _EVIDENCE.findall(line["dia_id"])
             typed = len(line["text"].split())
-            time_ms += round((to_read / _WORDS_READ_A_MINUTE + typed / _WORDS_TYPED_A_MINUTE) * MINUTE_MS)
+            time_ms += round(
+                (to_read / _WORDS_READ_A_MINUTE + typed / _WORDS_TYPED_A_MINUTE) * MINUTE_MS
+            )
             to_read = typed
             turn_id = _locomo_id(conversation_id, session_of_id, number)
             yield turn(turn_id, conversation_id, role, text, time_ms, line["speaker"])
@@ -129,7 +141,13 @@ def memdaily(name: str, value: Any) -> Lines:
         times = []
         for message in trajectory["message_list"]:
             times.append(_memdaily_ms(message["time"]))
-            yield turn(f"{conversation} {message['mid']}", conversation, "user", message["message"], times[-1])
+            yield turn(
+                f"{conversation} {message['mid']}",
+                conversation,
+                "user",
+                message["message"],
+                times[-1],
+            )
         for row in trajectory["question_list"]:
             yield {
                 "question": f"{conversation} q{row['qid']}",
@@ -161,7 +179,9 @@ def memorybank(_name: str, value: Any) -> Lines:
         for day, exchanges in sorted(days.items()):
             for number, exchange in enumerate(exchanges):
                 time_ms = _noon_ms(day) + number * 15 * MINUTE_MS
-                query, response = (f"{user} {day} {number + 1} {part}" for part in ("query", "response"))
+                query, response = (
+                    f"{user} {day} {number + 1} {part}" for part in ("query", "response")
+                )
                 yield turn(query, user, "user", exchange["query"], time_ms, user)
                 yield turn(response, user, "assistant", exchange["response"], time_ms)
                 of_day.setdefault((user, day), []).extend((query, response))

@@ -52,7 +52,9 @@ Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
 """The figures for JSON, and what is printed for people."""
 ASKED_FOR = "asked for"
 """The search as a tool gives it: weak memories too."""
-_LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/project/evaluate-recall.md[/]"
+_LEGEND = (
+    "[dim]In brackets: the 95 % interval. What the columns mean: docs/project/evaluate-recall.md[/]"
+)
 
 
 def flags_of(arguments: Sequence[str] | None) -> Namespace:
@@ -62,16 +64,22 @@ def flags_of(arguments: Sequence[str] | None) -> Namespace:
     half = "only every second question, counted from 0 over all files"
     flag_parser.add_argument("--questions", help=half, choices=HALVES)
     mode = flag_parser.add_mutually_exclusive_group()
-    mode.add_argument("--sessions", action="store_true", help="rank sessions, each by its best memory")
+    mode.add_argument(
+        "--sessions", action="store_true", help="rank sessions, each by its best memory"
+    )
     silence = "ask what the memories have no answer to, and how often nothing comes"
     mode.add_argument("--silence", action="store_true", help=silence)
     year = "live a year with reinforcement and clean-up, and ask at its end"
     mode.add_argument("--year", action="store_true", help=year)
     files = "JSON files of other words of the {}; only questions that have some are asked"
-    flag_parser.add_argument("--words", metavar="FILE", nargs="+", help=files.format("questions"), default=[])
+    flag_parser.add_argument(
+        "--words", metavar="FILE", nargs="+", help=files.format("questions"), default=[]
+    )
     files = "JSON files of other words of the memories"
     flag_parser.add_argument("--memory-words", metavar="FILE", nargs="+", help=files, default=[])
-    flag_parser.add_argument("--all-users", action="store_true", help="ask of all conversations together")
+    flag_parser.add_argument(
+        "--all-users", action="store_true", help="ask of all conversations together"
+    )
     return flag_parser.parse_args(arguments)
 
 
@@ -93,7 +101,9 @@ async def evaluate(flags: Namespace) -> None:
         dataset = of_users(dataset, flags.user)
     other_words = GivenWords(read_words(flags.words), read_words(flags.memory_words))
     if other_words.queries:
-        asked_with = tuple(question for question in dataset.questions if question.id in other_words.queries)
+        asked_with = tuple(
+            question for question in dataset.questions if question.id in other_words.queries
+        )
         dataset = replace(dataset, questions=asked_with)
     searches = {OURS: parameters(settings)}
     for change in flags.beside:
@@ -107,7 +117,11 @@ async def evaluate(flags: Namespace) -> None:
     else:
         report, shown = _found(searches, flags, dataset, other_words, seed)
     if flags.json:
-        about = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
+        about = {
+            "dataset": dataset.name,
+            "before": flags.before,
+            "questions": len(dataset.questions),
+        }
         write({**about, **report})
     else:
         for part in shown:
@@ -116,15 +130,23 @@ async def evaluate(flags: Namespace) -> None:
 
 def _check(flags: Namespace) -> None:
     if flags.all_users and (flags.year or flags.silence):
-        raise InvalidInput("--year and --silence ask of one user's memories; leave --all-users out.")
+        raise InvalidInput(
+            "--year and --silence ask of one user's memories; leave --all-users out."
+        )
     if (flags.year or flags.sessions) and (flags.words or flags.memory_words):
-        raise InvalidInput("--year and --sessions know no other words; leave --words and --memory-words out.")
+        raise InvalidInput(
+            "--year and --sessions know no other words; leave --words and --memory-words out."
+        )
     if flags.year and flags.beside:
         raise InvalidInput("--year simulates one search; leave --beside out.")
 
 
 def _found(
-    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, other_words: GivenWords, seed: int
+    searches: Mapping[str, Parameters],
+    flags: Namespace,
+    dataset: Dataset,
+    other_words: GivenWords,
+    seed: int,
 ) -> Answer:
     """Ask every question: for each group of them, how often the right memory or session came."""
     ranked = "exchange"
@@ -147,7 +169,9 @@ def _found(
         f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, "
         f"each question asked of {whose} after {talk(flags.before)}."
     )
-    tables = [_table(_group(name, scores), ranked, scores, _HEADINGS) for name, scores in groups.items()]
+    tables = [
+        _table(_group(name, scores), ranked, scores, _HEADINGS) for name, scores in groups.items()
+    ]
     return {"ranked": ranked, "units": len(units), "groups": figures}, [title, *tables, _LEGEND]
 
 
@@ -162,12 +186,16 @@ def _group(name: str, scores: Mapping[str, Scores]) -> str:
     return f"{name}: {of}, {any_scores.questions - any_scores.answerable} without an answer"
 
 
-def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]) -> Table:
+def _table(
+    title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]
+) -> Table:
     table = Table(f"{ranked}s by", title=escape(title), title_justify="left", title_style="bold")
     for heading in headings.values():
         table.add_column(heading, justify="right")
     for name, of_ranker in scores.items():
-        cells = [_cell(of_ranker.figures.get(figure), _FORMS.get(figure, "")) for figure in headings]
+        cells = [
+            _cell(of_ranker.figures.get(figure), _FORMS.get(figure, "")) for figure in headings
+        ]
         table.add_row(escape(name), *cells)
     return table
 
@@ -187,8 +215,13 @@ def _silence(
         sentences.extend(filter(None, file.read_text(encoding="utf-8").splitlines()))
     questions = [question for question in dataset.questions if question.answerable]
     if not questions:
-        raise InvalidInput(f"{dataset.name} has no question with an answer; --silence compares others with these.")
-    strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in questions]
+        raise InvalidInput(
+            f"{dataset.name} has no question with an answer; --silence compares others with these."
+        )
+    strangers = [
+        (question, strangers_of(question, whole.questions, sentences, seed))
+        for question in questions
+    ]
     seeing = {name: make for name, make in makers(searches).items() if name not in BLIND}
     rankers = with_other_words(seeing, (OURS,), other_words)
     heard = listen(strangers, units_of(dataset.turns), rankers)
@@ -203,12 +236,17 @@ def _silence(
         table.add_column(heading, justify="right")
     for name, kinds in silences.items():
         for kind, silence in kinds.items():
-            wide = (_cell(estimate, "[]") for estimate in (silence.area, silence.silent_95, silence.silent))
+            wide = (
+                _cell(estimate, "[]")
+                for estimate in (silence.area, silence.silent_95, silence.silent)
+            )
             table.add_row(escape(name), kind, *wide, str(silence.right), _cell(silence.kept))
     return {"silence": figures}, [title, table, _LEGEND]
 
 
-async def _year(parameters_of_search: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
+async def _year(
+    parameters_of_search: Parameters, flags: Namespace, dataset: Dataset, seed: int
+) -> Answer:
     """Simulate a year: what is left of recall at its end."""
     plan = plan_year(dataset, before=flags.before, seed=seed, days=DAYS)
     if not plan.questions:
@@ -226,7 +264,9 @@ async def _year(parameters_of_search: Parameters, flags: Namespace, dataset: Dat
     )
     shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
     title = f"{counted(len(plan.questions), 'question')} at the end, after {talk(flags.before)}"
-    table = _table(title, "exchange", year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
+    table = _table(
+        title, "exchange", year.at_the_end, {figure: _HEADINGS[figure] for figure in shown}
+    )
     share = _ratio(year.at_the_end, "recallAt3")
     share_alone = _ratio(year.at_the_end, "recallAt3Alone")
     about_the_end = (
@@ -279,7 +319,9 @@ def _cell(estimate: Estimate | None, form: str = "") -> str:
     if estimate is None:
         return "-"
     sign = "+" * ("+" in form)
-    value, low, high = (f"{number:{sign}.2f}" for number in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (
+        f"{number:{sign}.2f}" for number in (estimate.value, estimate.low, estimate.high)
+    )
     if "[]" not in form:
         return value
     return rf"{value} \[{low}, {high}]"

@@ -13,7 +13,9 @@ TENANTS = [f"user{number:02}" for number in range(12)]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+def folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Path:
     """A data folder in which only tenants have memories."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     for tenant in TENANTS:
@@ -24,11 +26,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 def names_of_backups(folder: Path, tenant: str | None) -> list[str]:
     owners = home_of(Settings(data_dir=folder), lambda: 0)
-    home = owners if tenant is None else home_of(Settings(data_dir=owners.tenant(tenant)), lambda: 0)
+    home = (
+        owners if tenant is None else home_of(Settings(data_dir=owners.tenant(tenant)), lambda: 0)
+    )
     return [backup.name for backup in home.backups.listed()]
 
 
-def test_every_tenant_is_saved_under_one_name_and_comes_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_tenant_is_saved_under_one_name_and_comes_back(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["backup", "--all-tenants"]) == 0
     assert "12 tenants backed up" in capsys.readouterr().out.replace("12 of 12", "12")
     [name] = names_of_backups(folder, TENANTS[0])
@@ -48,7 +54,9 @@ def test_the_owner_is_saved_with_them(folder: Path, capsys: pytest.CaptureFixtur
     assert names_of_backups(folder, "user11") == ["before-move"]
 
 
-def test_a_tenant_that_cannot_be_saved_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tenant_that_cannot_be_saved_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["--tenant", "user03", "backup", "before-move"])
     capsys.readouterr()
     assert main(["backup", "before-move", "--all-tenants"]) == 1
@@ -66,7 +74,10 @@ def test_a_backup_of_the_owner_says_that_there_are_only_tenants(
     assert "and 2 more" in message
     assert "`memory-server backup --all-tenants` backs up all of them." in message
     main(["doctor"])
-    assert "`memory-server backup --all-tenants` backs up the owner and all tenants." in capsys.readouterr().out
+    assert (
+        "`memory-server backup --all-tenants` backs up the owner and all tenants."
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("more", [["-c", "default"], ["--tenant", "user01"]])
@@ -74,7 +85,9 @@ def test_one_part_and_everything_contradict_each_other(
     folder: Path, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["backup", "--all-tenants", *more]) == 2
-    assert "--all-tenants backs up all memories; leave out --tenant and -c." in capsys.readouterr().err
+    assert (
+        "--all-tenants backs up all memories; leave out --tenant and -c." in capsys.readouterr().err
+    )
 
 
 def test_the_help_of_backup_names_its_other_commands(capsys: pytest.CaptureFixture[str]) -> None:

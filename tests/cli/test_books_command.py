@@ -27,8 +27,20 @@ VENN = {
             "content": "The harbour lies below the wall.",
             "order": 200,
         },
-        "1": {"uid": 1, "comment": "Rain", "key": ["weather"], "content": "It rains.", "group": "weather"},
-        "2": {"uid": 2, "comment": "Sun", "key": ["weather"], "content": "The sun is out.", "group": "weather"},
+        "1": {
+            "uid": 1,
+            "comment": "Rain",
+            "key": ["weather"],
+            "content": "It rains.",
+            "group": "weather",
+        },
+        "2": {
+            "uid": 2,
+            "comment": "Sun",
+            "key": ["weather"],
+            "content": "The sun is out.",
+            "group": "weather",
+        },
         "3": {
             "uid": 3,
             "comment": "Ghost",
@@ -44,7 +56,10 @@ AT = ("--now", "2026-06-25T08:00:00Z", "--timezone", "UTC")
 
 
 def book(name: str, *entries: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "entries": {str(number): {"uid": number, **entry} for number, entry in enumerate(entries)}}
+    return {
+        "name": name,
+        "entries": {str(number): {"uid": number, **entry} for number, entry in enumerate(entries)},
+    }
 
 
 def _use_folder(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +92,9 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 def books_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the book Venn in the conversation `tale`, the book Law in `default`, and their files."""
     folder = tmp_path_factory.mktemp("books")
-    law = book("Law", {"comment": "Lamps", "constant": True, "content": "No lamp may burn after midnight."})
+    law = book(
+        "Law", {"comment": "Lamps", "constant": True, "content": "No lamp may burn after midnight."}
+    )
     (folder / "venn.json").write_text(json.dumps(VENN), "utf-8")
     (folder / "law.json").write_text(json.dumps(law), "utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -100,13 +117,50 @@ def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
 
 def test_books_are_listed_with_their_figures(venn: Run) -> None:
     headings, law, tale = venn("books")[0].splitlines()
-    assert headings.split() == ["book", "conversation", "entries", "constants", "length", "state", "changed", "from"]
-    assert law.split() == ["Law", "default", "1", "1", "(32)", "32", "on", "2026-06-25", "08:00", "law.json"]
-    assert tale.split() == ["Venn", "tale", "4", "1", "(32)", "73", "on", "2026-06-25", "08:00", "venn.json"]
+    assert headings.split() == [
+        "book",
+        "conversation",
+        "entries",
+        "constants",
+        "length",
+        "state",
+        "changed",
+        "from",
+    ]
+    assert law.split() == [
+        "Law",
+        "default",
+        "1",
+        "1",
+        "(32)",
+        "32",
+        "on",
+        "2026-06-25",
+        "08:00",
+        "law.json",
+    ]
+    assert tale.split() == [
+        "Venn",
+        "tale",
+        "4",
+        "1",
+        "(32)",
+        "73",
+        "on",
+        "2026-06-25",
+        "08:00",
+        "venn.json",
+    ]
     assert venn("books", "list")[0] == venn("books")[0]
     assert [row["name"] for row in rows(venn)] == ["Law", "Venn"]
     [row] = rows(venn, "-c", "tale")
-    assert (row["name"], row["entries"], row["constants"], row["constantChars"], row["on"]) == ("Venn", 4, 1, 32, True)
+    assert (row["name"], row["entries"], row["constants"], row["constantChars"], row["on"]) == (
+        "Venn",
+        4,
+        1,
+        32,
+        True,
+    )
 
 
 def test_no_books_are_said_to_be_none(run: Run) -> None:
@@ -125,8 +179,14 @@ def test_the_entries_of_a_book_are_shown_in_order_with_their_rules(venn: Run) ->
         ["100", "15", "-", "group weather", "Sun"],
         ["90", "17", "-", "comes again 2 messages later at the earliest", "Ghost"],
     ]
-    assert [entry["name"] for entry in rows(venn, "show", "Venn", "--limit", "2")] == ["Harbour", "Rain"]
-    assert "3 entries more; --limit N shows more of them." in venn("books", "show", "Venn", "--limit", "1")[0]
+    assert [entry["name"] for entry in rows(venn, "show", "Venn", "--limit", "2")] == [
+        "Harbour",
+        "Rain",
+    ]
+    assert (
+        "3 entries more; --limit N shows more of them."
+        in venn("books", "show", "Venn", "--limit", "1")[0]
+    )
 
 
 STAYING_RULES = [
@@ -186,7 +246,9 @@ def test_a_removed_book_comes_back_by_one_undo(venn: Run) -> None:
 def test_an_import_of_a_book_says_how_it_is_taken_back(run: Run, tmp_path: Path) -> None:
     (tmp_path / "venn.json").write_text(json.dumps(VENN), "utf-8")
     out = run("import", "venn.json")[0]
-    change = re.search("note  Venn: stored; `memory-server undo (1-[0-9a-f]{4})` takes it back", out)
+    change = re.search(
+        "note  Venn: stored; `memory-server undo (1-[0-9a-f]{4})` takes it back", out
+    )
     assert change, out
     run("undo", change[1], "--yes")
     assert rows(run) == []
@@ -211,7 +273,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "status", "sentence"), REFUSED)
-def test_what_cannot_be_done_gets_a_sentence(venn: Run, arguments: list[str], status: int, sentence: str) -> None:
+def test_what_cannot_be_done_gets_a_sentence(
+    venn: Run, arguments: list[str], status: int, sentence: str
+) -> None:
     assert sentence in venn(*arguments, status=status)[1]
     assert [row["on"] for row in rows(venn)] == [True, True]
 
@@ -228,14 +292,20 @@ def test_a_book_in_two_conversations_is_named_with_the_conversation(venn: Run) -
 
 def test_the_number_of_messages_counts_for_cooldowns(venn: Run) -> None:
     ghost_appears = [
-        "Ghost" in venn("-c", "tale", "recall", "the lamp", "--session", "a", "--messages", str(messages))[0]
+        "Ghost"
+        in venn("-c", "tale", "recall", "the lamp", "--session", "a", "--messages", str(messages))[
+            0
+        ]
         for messages in (2, 3, 4, 5)
     ]
     assert ghost_appears == [True, False, True, False]
 
 
 def test_what_had_no_room_is_said_beside_the_block(run: Run, tmp_path: Path) -> None:
-    streets = [{"comment": f"Street {number}", "constant": True, "content": f"{number}: {LONG}"} for number in range(9)]
+    streets = [
+        {"comment": f"Street {number}", "constant": True, "content": f"{number}: {LONG}"}
+        for number in range(9)
+    ]
     (tmp_path / "town.json").write_text(json.dumps(book("Town", *streets)), "utf-8")
     run("import", "town.json")
     out, err = run("recall", "hello", "--chars", "600")

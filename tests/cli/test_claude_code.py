@@ -16,7 +16,9 @@ def spoken(messages: Any) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in messages]
 
 
-def messages_for(prompt: str, *entries: dict[str, Any], prompt_id: str | None = "p9") -> list[tuple[str, str]]:
+def messages_for(
+    prompt: str, *entries: dict[str, Any], prompt_id: str | None = "p9"
+) -> list[tuple[str, str]]:
     fields = event("UserPromptSubmit", prompt=prompt)
     if prompt_id is not None:
         fields["prompt_id"] = prompt_id
@@ -31,16 +33,33 @@ def turn_at_end(*entries: dict[str, Any], **fields: Any) -> list[tuple[str, str]
 
 
 def test_a_new_session_is_searched_by_its_prompt() -> None:
-    assert spoken(messages_now(event_of(event("UserPromptSubmit", prompt="你好")), b"")) == [("user", "你好")]
+    assert spoken(messages_now(event_of(event("UserPromptSubmit", prompt="你好")), b"")) == [
+        ("user", "你好")
+    ]
 
 
 def test_the_last_few_messages_come_before_the_prompt() -> None:
-    entries = [user("一", "p1"), assistant("二"), user("三", "p2"), assistant("四"), user("五", "p3"), assistant("六")]
-    assert messages_for("七", *entries) == [("assistant", "四"), ("user", "五"), ("assistant", "六"), ("user", "七")]
+    entries = [
+        user("一", "p1"),
+        assistant("二"),
+        user("三", "p2"),
+        assistant("四"),
+        user("五", "p3"),
+        assistant("六"),
+    ]
+    assert messages_for("七", *entries) == [
+        ("assistant", "四"),
+        ("user", "五"),
+        ("assistant", "六"),
+        ("user", "七"),
+    ]
 
 
 def test_a_prompt_that_is_in_the_transcript_already_comes_once() -> None:
-    assert messages_for("问", user("答", "p1"), user("问", "p9")) == [("user", "答"), ("user", "问")]
+    assert messages_for("问", user("答", "p1"), user("问", "p9")) == [
+        ("user", "答"),
+        ("user", "问"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +95,10 @@ def test_words_beside_what_the_client_wrote_stay() -> None:
 def test_a_line_that_was_cut_or_is_being_written_is_passed_over() -> None:
     content = transcript(user("一"), assistant("二"))
     prompt = event_of(event("UserPromptSubmit", prompt="三"))
-    assert spoken(messages_now(prompt, content[700:] + b'{"type":"user","message":{"ro'))[-1] == ("user", "三")
+    assert spoken(messages_now(prompt, content[700:] + b'{"type":"user","message":{"ro'))[-1] == (
+        "user",
+        "三",
+    )
     for cut in range(0, len(content), 17):
         assert spoken(messages_now(prompt, content[cut:]))[-1] == ("user", "三")
         assert spoken(messages_now(prompt, content[:cut]))[-1] == ("user", "三")
@@ -88,7 +110,12 @@ def test_a_prompt_without_words_recalls_nothing(prompt: str) -> None:
 
 
 def test_a_turn_is_the_prompt_and_the_last_answer() -> None:
-    entries = [user("旧", "p0"), assistant("旧答"), user("我叫小明", "p1"), assistant("看一下", TOOL_USE)]
+    entries = [
+        user("旧", "p0"),
+        assistant("旧答"),
+        user("我叫小明", "p1"),
+        assistant("看一下", TOOL_USE),
+    ]
     entries += [user(TOOL_RESULT, "p1"), assistant("你好，小明")]
     assert turn_at_end(*entries, prompt_id="p1", last_assistant_message="你好，小明") == [
         ("user", "我叫小明"),
@@ -106,12 +133,18 @@ def test_the_answer_of_the_event_counts_before_that_of_the_transcript() -> None:
 
 def test_a_turn_without_words_of_the_user_is_none() -> None:
     assert turn_at_end(prompt_id="p1", last_assistant_message="答") is None
-    assert turn_at_end(user("问", "p0"), assistant("答"), prompt_id="p1", last_assistant_message="新") is None
+    assert (
+        turn_at_end(user("问", "p0"), assistant("答"), prompt_id="p1", last_assistant_message="新")
+        is None
+    )
 
 
 def test_a_turn_has_one_id_and_another_turn_another() -> None:
     def turn(prompt_id: str, **fields: Any) -> str:
-        turn_end = turn_ended(event_of(event("Stop", prompt_id=prompt_id, **fields)), transcript(user("问", prompt_id)))
+        turn_end = turn_ended(
+            event_of(event("Stop", prompt_id=prompt_id, **fields)),
+            transcript(user("问", prompt_id)),
+        )
         assert turn_end is not None
         return turn_end.id
 
@@ -132,7 +165,9 @@ COMPACTED_MS = 1_781_946_000_000
 
 
 def context_of(*entries: dict[str, Any], **about: Any) -> Session | None:
-    return session_of(event_of(event("UserPromptSubmit", prompt="问")), transcript(*entries), **about)
+    return session_of(
+        event_of(event("UserPromptSubmit", prompt="问")), transcript(*entries), **about
+    )
 
 
 def test_what_was_said_since_the_last_compaction_is_in_the_context() -> None:
@@ -158,7 +193,9 @@ def test_what_was_said_before_the_end_that_is_read_counts_as_gone() -> None:
     content = transcript(user("一", at=BEFORE), user("二", at=COMPACTED))
     prompt = event_of(event("UserPromptSubmit", prompt="问"))
     second_at = content.index("二".encode())
-    assert session_of(prompt, content[content.index("一".encode()) :], whole=False) == Session("s1", COMPACTED_MS)
+    assert session_of(prompt, content[content.index("一".encode()) :], whole=False) == Session(
+        "s1", COMPACTED_MS
+    )
     assert session_of(prompt, content[second_at:], whole=False) == Session("s1", None)
     for cut in range(len(transcript(user("一"))), len(content), 7):
         assert session_of(prompt, content[:cut]) == Session("s1", FIRST_MS)

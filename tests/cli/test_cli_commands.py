@@ -52,7 +52,9 @@ def test_version_is_said_without_loading_anything(capsys: pytest.CaptureFixture[
         (("search", "hook", "--order", "nonsense"), 2),
     ],
 )
-def test_only_a_hook_hides_that_it_cannot_be_run(run: Run, words: tuple[str, ...], status: int) -> None:
+def test_only_a_hook_hides_that_it_cannot_be_run(
+    run: Run, words: tuple[str, ...], status: int
+) -> None:
     try:
         ended = run(*words).status
     except SystemExit as end:
@@ -72,7 +74,9 @@ def test_call_gives_the_structured_result_and_with_text_the_readable_one(run: Ru
     status, out, _ = run("call", "add_short_term_memory", ADD)
     assert status == 0
     assert json.loads(out)["totalMemories"] == 1
-    assert run("call", "get_memory_stats", '{"conversation_id":"小明"}', "--text").out.startswith("1 short-term memory")
+    assert run("call", "get_memory_stats", '{"conversation_id":"小明"}', "--text").out.startswith(
+        "1 short-term memory"
+    )
 
 
 def test_call_reads_its_arguments_from_a_file_or_standard_input(
@@ -80,7 +84,9 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
 ) -> None:
     (tmp_path / "a.json").write_text("\ufeff" + ADD, encoding="utf-8")
     assert run("call", "add_short_term_memory", f"@{tmp_path / 'a.json'}").status == 0
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ADD.replace("我", "小红").encode())))
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(ADD.replace("我", "小红").encode()))
+    )
     assert json.loads(run("call", "add_short_term_memory", "-").out)["totalMemories"] == 2
 
 
@@ -90,14 +96,22 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
         (["call", "no_such_tool"], 2, "There is no tool `no_such_tool`; "),
         (["call", "get_memory_stats", "{"], 2, "the argument is not JSON"),
         (["call", "get_memory_stats", "[]"], 2, "is not a JSON object"),
-        (["call", "get_memory_stats", "@nowhere.json"], 2, "nowhere.json cannot be read: No such file"),
+        (
+            ["call", "get_memory_stats", "@nowhere.json"],
+            2,
+            "nowhere.json cannot be read: No such file",
+        ),
         (["call", "add_short_term_memory", '{"messages":[]}'], 1, "`messages` is empty"),
         (["show", "nothing"], 1, "No memory has the id or name `nothing`"),
         (["show", "nothing"], 1, "nothing is stored in"),
         (["list", "-c", "nosuch"], 2, "There is no conversation nosuch; nothing is stored in"),
         (["cleanup", "-c", "nosuch"], 2, "There is no conversation nosuch"),
         (["pin", "nosuch"], 1, "No short-term memory has the id `nosuch`"),
-        (["undo", "1-abcd"], 2, "There is no change 1-abcd; `memory-server history` lists the changes"),
+        (
+            ["undo", "1-abcd"],
+            2,
+            "There is no change 1-abcd; `memory-server history` lists the changes",
+        ),
         (["backup", "--data-dir", "x", "list"], 2, "Write `memory-server backup list`"),
         (["import", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
         (["--conversation", "a\nb", "list"], 2, "The flag `--conversation`"),
@@ -111,7 +125,12 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
     ],
 )
 def test_a_mistake_is_one_sentence_on_standard_error(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, sentence: str
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    status: int,
+    sentence: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("unknown-toolset.toml").write_text('toolsets = "nonsense"', encoding="utf-8")
@@ -133,7 +152,10 @@ def test_list_show_where_and_stats_look_into_the_folder(run: Run, tmp_path: Path
     }
     run("call", "add_long_term_memory", json.dumps(trigger))
     listed = run("list").out
-    assert [line.split()[:3] for line in listed.splitlines()[1:]] == [["default", "0", "1"], ["小明", "1", "0"]]
+    assert [line.split()[:3] for line in listed.splitlines()[1:]] == [
+        ["default", "0", "1"],
+        ["小明", "1", "0"],
+    ]
     assert memory_id in run("list", "-c", "小明").out
     assert "生日" in run("list", "-c", "default").out
     status, out, err = run("list", "-c", "小红")
@@ -156,7 +178,9 @@ def test_looking_makes_nothing_on_disk(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_cleanup_says_what_it_would_forget_before_it_does(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_says_what_it_would_forget_before_it_does(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__KEEP_AT_LEAST", "0")
     monkeypatch.setenv("MEMORY_SERVER_NOW", "2027-12-01T00:00:00Z")
     run("call", "add_short_term_memory", ADD)
@@ -169,7 +193,9 @@ def test_cleanup_says_what_it_would_forget_before_it_does(run: Run, monkeypatch:
     assert run("cleanup").out == "小明: Forgot 0 memories; remaining: 0.\n"
 
 
-def test_cleanup_says_up_to_how_many_memories_it_forgets_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_says_up_to_how_many_memories_it_forgets_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run("call", "add_short_term_memory", ADD)
     monkeypatch.setenv("MEMORY_SERVER_NOW", "2036-12-01T00:00:00Z")
     rule = "A conversation of up to 20,000 memories keeps everything."
@@ -178,15 +204,23 @@ def test_cleanup_says_up_to_how_many_memories_it_forgets_nothing(run: Run, monke
     assert preview == f"Would forget 0 memories; remaining: 1. {rule}\n"
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__KEEP_AT_LEAST", "0")
     assert "keeps everything" not in run("cleanup", "--dry-run").out
-    assert "keeps everything" not in run("call", "--text", "forget_preview", '{"conversation_id": "小明"}').out
+    assert (
+        "keeps everything"
+        not in run("call", "--text", "forget_preview", '{"conversation_id": "小明"}').out
+    )
 
 
 def test_a_flag_counts_before_and_after_the_command(run: Run, tmp_path: Path) -> None:
-    for arguments in (["--data-dir", str(tmp_path / "x"), "where"], ["where", "--data-dir", str(tmp_path / "x")]):
+    for arguments in (
+        ["--data-dir", str(tmp_path / "x"), "where"],
+        ["where", "--data-dir", str(tmp_path / "x")],
+    ):
         assert f"memories  {tmp_path / 'x'}" in run(*arguments).out
 
 
-def test_an_imported_chat_is_asked_and_says_what_a_question_recalls(run: Run, tmp_path: Path) -> None:
+def test_an_imported_chat_is_asked_and_says_what_a_question_recalls(
+    run: Run, tmp_path: Path
+) -> None:
     chat = tmp_path / "chat.jsonl"
     lines = [
         {
@@ -196,15 +230,35 @@ def test_an_imported_chat_is_asked_and_says_what_a_question_recalls(run: Run, tm
             "timestamp": 1780000000000,
             "name": "小明",
         },
-        {"conversation_id": "小明", "role": "assistant", "content": "记住了", "timestamp": 1780000001000},
-        {"conversation_id": "小明", "role": "user", "content": "周末去看海", "timestamp": 1780090000000},
+        {
+            "conversation_id": "小明",
+            "role": "assistant",
+            "content": "记住了",
+            "timestamp": 1780000001000,
+        },
+        {
+            "conversation_id": "小明",
+            "role": "user",
+            "content": "周末去看海",
+            "timestamp": 1780090000000,
+        },
     ]
     chat.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     triggers = tmp_path / "triggers.json"
     triggers.write_text(
-        json.dumps([{"name": "水果", "prompt": "别给芒果", "trigger": "match_keys(context.messages, ['芒果'])"}])
+        json.dumps(
+            [
+                {
+                    "name": "水果",
+                    "prompt": "别给芒果",
+                    "trigger": "match_keys(context.messages, ['芒果'])",
+                }
+            ]
+        )
     )
-    status, out, err = run("import", str(chat), str(triggers), "--shift-to-now", "--ask", "芒果蛋糕能吃吗")
+    status, out, err = run(
+        "import", str(chat), str(triggers), "--shift-to-now", "--ask", "芒果蛋糕能吃吗"
+    )
     assert status == 0, err
     assert "小明: 2 new" in out
     assert "default: 1 new" in out
@@ -217,7 +271,10 @@ def test_an_imported_chat_is_asked_and_says_what_a_question_recalls(run: Run, tm
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"role":"bot","content":"a"}', "line 1: it has the role 'bot'; it must be user, assistant or system"),
+        (
+            b'{"role":"bot","content":"a"}',
+            "line 1: it has the role 'bot'; it must be user, assistant or system",
+        ),
         (b'{"role":"bot","content":"a"}\n{"role":', "line 1: it has the role 'bot'"),
         (b"[1]", "has an unknown form"),
         (b"\n\n", "is empty"),
@@ -253,9 +310,12 @@ def demo_output(run: Run, language: str, *flags: str) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("language", "sentence"), [("zh", "3 个问题全部答对。"), ("en", "All 3 questions recalled the expected memories.")]
+    ("language", "sentence"),
+    [("zh", "3 个问题全部答对。"), ("en", "All 3 questions recalled the expected memories.")],
 )
-def test_the_short_demo_recalls_what_its_author_expected(run: Run, language: str, sentence: str) -> None:
+def test_the_short_demo_recalls_what_its_author_expected(
+    run: Run, language: str, sentence: str
+) -> None:
     _, out, err = demo_output(run, language)
     assert sentence in out
     assert "--all" in err, "it says how to see the rest"
@@ -269,7 +329,9 @@ def test_the_short_demo_recalls_what_its_author_expected(run: Run, language: str
         ("en", "All 6 questions recalled the expected memories."),
     ],
 )
-def test_the_whole_demo_recalls_what_its_author_expected(run: Run, language: str, sentence: str) -> None:
+def test_the_whole_demo_recalls_what_its_author_expected(
+    run: Run, language: str, sentence: str
+) -> None:
     _, out, err = demo_output(run, language, "--all")
     assert sentence in out
     assert "--all" not in err
@@ -288,7 +350,10 @@ def test_a_memory_is_explained_by_its_id_or_its_words(run: Run, tmp_path: Path) 
 
 
 def test_a_search_in_a_shell_has_every_argument_of_the_tool_but_those_of_programs() -> None:
-    flags = {action.dest.removeprefix("argument ") for action in parser().commands.choices["search"]._actions}
+    flags = {
+        action.dest.removeprefix("argument ")
+        for action in parser().commands.choices["search"]._actions
+    }
     assert flags >= set(TOOLS["search_memories"].input_schema()["properties"]) - {"conversation_id"}
 
 
@@ -302,7 +367,12 @@ def test_flags_are_known_without_importing_the_tools(tmp_path: Path) -> None:
         "import sys; from memory_server.cli import parser; "
         "parser.parser(); sys.exit('memory_server.tools' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60
+        ).returncode
+        == 0
+    )
 
 
 def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -321,19 +391,40 @@ def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixt
         "develop",
     ]
     assert any(line.endswith("Undo a change, or bring a memory back.") for line in lines)
-    names = [name for line in lines[2:] if line[:3] != "  -" for name in line[10:30].replace(",", " ").split()]
+    names = [
+        name
+        for line in lines[2:]
+        if line[:3] != "  -"
+        for name in line[10:30].replace(",", " ").split()
+    ]
     assert len(named := set(names)) == len(names), "each once"
     assert named >= {name for name in parser().commands.choices if " " not in name} - {"hook"}
 
 
 def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
     run("call", "add_short_term_memory", ADD)
-    status, out, _ = run("search", "--word", "披", "-c", "小明", "--kind", "short_term", "--sort", "score", "--reverse")
+    status, out, _ = run(
+        "search",
+        "--word",
+        "披",
+        "-c",
+        "小明",
+        "--kind",
+        "short_term",
+        "--sort",
+        "score",
+        "--reverse",
+    )
     assert status == 0
     assert out.endswith("1 memory found, 1 shown.\n")
     assert "披萨" in run("search", "披萨").out, "all conversations are searched"
     assert run("search", "--min-score", "1").out.startswith("0 memories found, 0 shown.\n")
-    assert run("call", "delete_short_term_memories", '{"conversation_id": "小明", "pattern": "披"}').status == 0
+    assert (
+        run(
+            "call", "delete_short_term_memories", '{"conversation_id": "小明", "pattern": "披"}'
+        ).status
+        == 0
+    )
     assert "undo --memory" in run("search", "披萨", "-c", "小明", "--archived").out
     empty = run("search", "披萨", "-c", "小明").out.splitlines()
     assert empty[0] == "0 memories found, 0 shown."
@@ -400,7 +491,9 @@ def note_id(run: Run, topic: str, content: str) -> str:
 
 def test_notes_are_listed_shown_moved_and_brought_back(run: Run) -> None:
     assert run("knowledge", "list") == (0, "No entries yet.\n", "")
-    assert run("knowledge", "history").out.startswith("The history has no changes; nothing is stored in")
+    assert run("knowledge", "history").out.startswith(
+        "The history has no changes; nothing is stored in"
+    )
     pool = note_id(run, "连接池", "連接池最多二十個")
     note_id(run, "port", "The port is 8080")
     assert "连接池" in run("knowledge", "list").out
@@ -426,7 +519,10 @@ def test_notes_are_listed_shown_moved_and_brought_back(run: Run) -> None:
         "k2",
         "k1",
     ]
-    assert json.loads(run("knowledge", "history", "--json").out.splitlines()[0])["steps"][0]["what"] == "undo"
+    assert (
+        json.loads(run("knowledge", "history", "--json").out.splitlines()[0])["steps"][0]["what"]
+        == "undo"
+    )
     assert "notes   1        1" in run("where").out
 
 
@@ -458,7 +554,9 @@ def test_pages_and_a_reindex(run: Run, tmp_path: Path) -> None:
         (("delete", "1", "--read-only"), "read_only"),
     ],
 )
-def test_a_wrong_action_of_knowledge_is_one_sentence(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
+def test_a_wrong_action_of_knowledge_is_one_sentence(
+    run: Run, arguments: tuple[str, ...], sentence: str
+) -> None:
     status, out, err = run("knowledge", *arguments)
     assert status in (1, 2)
     assert out == ""
@@ -487,7 +585,13 @@ def test_odd_names_among_backups_stop_neither_doctor_nor_the_list_and_send_nothi
     run("backup", "one")
     folder = tmp_path / "data" / ".memory-server" / "backups"
     whole = (folder / "one.backup.gz").read_bytes()
-    for name in (b"a\x1b[31m.backup.gz", b"\xff.backup.gz", b"a\nb.backup.gz", b".\x1b\xff.next", b" .backup.gz"):
+    for name in (
+        b"a\x1b[31m.backup.gz",
+        b"\xff.backup.gz",
+        b"a\nb.backup.gz",
+        b".\x1b\xff.next",
+        b" .backup.gz",
+    ):
         (folder / os.fsdecode(name)).write_bytes(whole)
     (folder / "folder.backup.gz").mkdir()
     (folder / "loop.backup.gz").symlink_to("loop.backup.gz")
@@ -495,7 +599,9 @@ def test_odd_names_among_backups_stop_neither_doctor_nor_the_list_and_send_nothi
     for command in (("doctor",), ("doctor", "--json"), ("backup", "list")):
         _, out, err = run(*command)
         assert "folder" in out + err
-        assert all(name in (out + err).replace("\\\\", "\\") for name in ("a\\x1b[31m", "\\udcff", "a\\nb"))
+        assert all(
+            name in (out + err).replace("\\\\", "\\") for name in ("a\\x1b[31m", "\\udcff", "a\\nb")
+        )
         assert not set(out + err) & {"\x1b", *map(chr, range(0xD800, 0xE000))}
     status, out, _ = run("call", "list_backups")
     assert (status, "a\\\\x1b[31m" in out) == (0, True)
@@ -511,7 +617,11 @@ def test_doctor_changes_nothing_where_a_file_is_broken(run: Run, tmp_path: Path)
     os.utime(broken, (1_700_000_000, 1_700_000_000))  # nobody is saving it just now
 
     def files_before() -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+        return {
+            str(path): path.read_bytes()
+            for path in (tmp_path / "data").rglob("*")
+            if path.is_file()
+        }
 
     before = files_before()
     out = run("doctor").out

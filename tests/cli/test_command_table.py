@@ -62,10 +62,16 @@ def test_each_row_names_a_function(command: Command) -> None:
     assert asyncio.iscoroutinefunction(function_of(command))
 
 
-@pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if command.shared == "turn"])
+@pytest.mark.parametrize(
+    "name", [name for name, command in COMMANDS.items() if command.shared == "turn"]
+)
 def test_the_row_of_a_turn_names_the_options_that_a_value_follows(name: str) -> None:
     settings = {f"--{flag}" for flag in SETTING_FLAGS} | {"--conversation"}
-    actions = [action for action in subparsers()[name]._actions if action.option_strings and action.nargs != 0]
+    actions = [
+        action
+        for action in subparsers()[name]._actions
+        if action.option_strings and action.nargs != 0
+    ]
     options = {action.option_strings[-1] for action in actions}
     assert set(COMMANDS[name].value_options) == options - settings
 
@@ -104,12 +110,18 @@ def memories_in(folder: Path) -> dict[Path, bytes]:
     """The files that hold memories; the record of what was recalled is not one of them."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
-        path: path.read_bytes() for path in files if not re.search("recalls|given|lock", str(path.relative_to(folder)))
+        path: path.read_bytes()
+        for path in files
+        if not re.search("recalls|given|lock", str(path.relative_to(folder)))
     }
 
 
-@pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if command.changes == "memories"])
-def test_what_changes_memories_is_refused_where_nothing_may(run: Run, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name, command in COMMANDS.items() if command.changes == "memories"]
+)
+def test_what_changes_memories_is_refused_where_nothing_may(
+    run: Run, tmp_path: Path, name: str
+) -> None:
     before = memories_in(tmp_path)
     status, out, err = run("--read-only", *name.split(), *ARGUMENTS.get(name, []))
     assert (status, out) == (2, "")
@@ -118,9 +130,16 @@ def test_what_changes_memories_is_refused_where_nothing_may(run: Run, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, command in COMMANDS.items() if command.changes == "nothing" and name not in NOT_RUN]
+    "name",
+    [
+        name
+        for name, command in COMMANDS.items()
+        if command.changes == "nothing" and name not in NOT_RUN
+    ],
 )
-def test_what_changes_nothing_leaves_every_memory_as_it_is(run: Run, tmp_path: Path, name: str) -> None:
+def test_what_changes_nothing_leaves_every_memory_as_it_is(
+    run: Run, tmp_path: Path, name: str
+) -> None:
     before = memories_in(tmp_path / "data")
     status, _, err = run(*name.split(), *ARGUMENTS.get(name, []))
     assert status == 0 or "No " in err, err

@@ -102,7 +102,9 @@ def test_knowledge_that_holds_what_was_erased_there_is_left_and_said(
         async with open_memory(Path(source), settings=Settings(seed=1)) as app:
             addition = await app.knowledge.notes.remember("domain", "safe", ERASED)
             if kept_in == "the past":
-                await app.knowledge.notes.edit(addition.entry.ref, find=ERASED, replacement="The safe is sold.")
+                await app.knowledge.notes.edit(
+                    addition.entry.ref, find=ERASED, replacement="The safe is sold."
+                )
 
     asyncio.run(fill())
     for flags in (["--dry-run"], []):
@@ -150,7 +152,9 @@ def test_a_recall_that_tells_of_what_was_erased_there_is_left_out_and_counted(
         source_home.close()
 
 
-def test_what_was_erased_nowhere_is_copied_with_its_past(tmp_path: Path, target: str, run: Run) -> None:
+def test_what_was_erased_nowhere_is_copied_with_its_past(
+    tmp_path: Path, target: str, run: Run
+) -> None:
     source = str(tmp_path / "source")
     run(source, "remember", "-c", "said-here", ERASED)
     status, output = run_copy(run, source, target)

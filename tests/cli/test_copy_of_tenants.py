@@ -54,7 +54,10 @@ def memories(store: str, *tenant: str) -> str:
     with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as capture:
         patch.setenv("MEMORY_SERVER_STORE", store)
         lines: list[str] = []
-        capture.setattr("rich.console.Console.print", lambda _self, *texts, **_more: lines.extend(map(str, texts)))
+        capture.setattr(
+            "rich.console.Console.print",
+            lambda _self, *texts, **_more: lines.extend(map(str, texts)),
+        )
         main(["list", "-c", "default", *tenant])
     return "\n".join(lines)
 
@@ -64,7 +67,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return status, "".join(capsys.readouterr())
 
 
-def test_all_tenants_are_copied_each_to_itself(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_tenants_are_copied_each_to_itself(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, text = run(capsys, "--from", source, "--to", target)
     assert status == 0, text
     assert "4 conversations copied; 0 conversations already in the other store." in text
@@ -76,7 +81,10 @@ def test_all_tenants_are_copied_each_to_itself(source: str, target: str, capsys:
         assert listing.count("tulips") == 1
         assert "1111" not in listing
     status, text = run(capsys, "--from", source, "--to", target)
-    assert (status, "0 conversations copied; 4 conversations already in the other store." in text) == (0, True), text
+    assert (
+        status,
+        "0 conversations copied; 4 conversations already in the other store." in text,
+    ) == (0, True), text
 
 
 def test_a_record_of_recalls_that_differs_is_left_and_said(
@@ -84,7 +92,9 @@ def test_a_record_of_recalls_that_differs_is_left_and_said(
 ) -> None:
     main(["--data-dir", source, "recall", "What is the safe code?", "--session", "s"])
     assert run(capsys, "--from", source, "--to", target)[0] == 0
-    assert run(capsys, "--from", source, "--to", target)[0] == 0, "what is there already was not left"
+    assert run(capsys, "--from", source, "--to", target)[0] == 0, (
+        "what is there already was not left"
+    )
     main(["--data-dir", source, "recall", "And the code of the safe?", "--session", "s"])
     for flags in (["--dry-run"], []):
         status, text = run(capsys, "--from", source, "--to", target, *flags)
@@ -107,7 +117,9 @@ def test_a_record_that_cannot_be_read_does_not_keep_the_others(
     assert "1111" in memories(target)
 
 
-def test_one_tenant_is_copied_alone(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_tenant_is_copied_alone(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, text = run(capsys, "--from", source, "--to", target, "--tenant", "阿遥")
     assert (status, "1 conversation copied" in text) == (0, True), text
     assert "阿遥 likes tulips" in memories(target, "--tenant", "阿遥")
@@ -131,7 +143,9 @@ def test_a_tenant_comes_back_from_where_it_was_copied_to(
     ]
 
 
-def test_a_tenant_that_is_not_there_is_refused(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tenant_that_is_not_there_is_refused(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, text = run(capsys, "--from", source, "--to", target, "--tenant", "carol")
     assert status == 2
     assert "There is no tenant carol; the tenants are:" in text
@@ -145,7 +159,10 @@ def test_what_is_left_is_named_and_the_status_says_so(
     capsys.readouterr()
     status, text = run(capsys, "--from", source, "--to", target)
     assert status == 1
-    assert "The whole name of the tenant Carol_example_com is not known; copy it with --tenant NAME." in text
+    assert (
+        "The whole name of the tenant Carol_example_com is not known; copy it with --tenant NAME."
+        in text
+    )
     assert "Not copied: Carol_example_com." in text
     assert "The memories of 3 tenants are included." in text
     assert run(capsys, "--from", source, "--to", target, "--tenant", SHORTENED)[0] == 0
@@ -180,9 +197,14 @@ def test_a_tenant_has_no_tenants(source: str, capsys: pytest.CaptureFixture[str]
         assert "Not copied: " in text
 
 
-def test_a_dry_run_copies_nothing(source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_copies_nothing(
+    source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, text = run(capsys, "--from", source, "--to", target, "--dry-run")
-    assert (status, "4 conversations would be copied; 0 conversations already in the other store." in text) == (
+    assert (
+        status,
+        "4 conversations would be copied; 0 conversations already in the other store." in text,
+    ) == (
         0,
         True,
     ), text
@@ -192,7 +214,10 @@ def test_a_dry_run_copies_nothing(source: str, target: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize("form", [str, Path.as_uri])
 def test_the_store_of_the_owner_is_not_that_of_a_tenant(
-    form: type[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    form: type[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("MEMORY_SERVER_STORE", form(tmp_path / "source"))
     main(["remember", "The safe code of the owner is 1111."])

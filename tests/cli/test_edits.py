@@ -22,13 +22,22 @@ from memory_server.cli.install.edits import (
 
 SERVER = Server("memory", ["/opt/with blank/memory-server"], {"conversation": "小明"})
 OTHER_OPTIONS = Server("memory", ["/usr/bin/memory-server"], {"timezone": "Asia/Shanghai"})
-KINDS = {"servers": lambda server: of_server(server, "vscode"), "hooks": lambda server: of_hooks(server, "linux")}
+KINDS = {
+    "servers": lambda server: of_server(server, "vscode"),
+    "hooks": lambda server: of_hooks(server, "linux"),
+}
 OURS = {"hooks": [{"type": "command", "command": "memory-server hook"}]}
 
-NAMES = st.sampled_from(["servers", "hooks", "Stop", "UserPromptSubmit", "memory", "x", "//", "/*", "é", '"', "\\", ""])
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | NAMES | st.text(max_size=4)
+NAMES = st.sampled_from(
+    ["servers", "hooks", "Stop", "UserPromptSubmit", "memory", "x", "//", "/*", "é", '"', "\\", ""]
+)
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | NAMES | st.text(max_size=4)
+)
 VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
 )
 DOCUMENTS = st.fixed_dictionaries(
     {},
@@ -40,7 +49,9 @@ DOCUMENTS = st.fixed_dictionaries(
     },
 ).flatmap(lambda members: st.permutations(list(members.items())).map(dict))
 BLANKS = st.sampled_from(["", "", " ", "\n", "\r\n", "\t", "\n    "])
-COMMENTS = st.sampled_from(["// a\n", "// {\r\n", "//\n", "/* ] */", "/**/", '/* " */', "// it's\n", "/* //\n */"])
+COMMENTS = st.sampled_from(
+    ["// a\n", "// {\r\n", "//\n", "/* ] */", "/**/", '/* " */', "// it's\n", "/* //\n */"]
+)
 
 
 def edits_of(kind: str, server: Server = SERVER) -> Edits:
@@ -48,7 +59,9 @@ def edits_of(kind: str, server: Server = SERVER) -> Edits:
 
 
 @st.composite
-def texts(draw: st.DrawFn, between: st.SearchStrategy[str] = BLANKS, *, commas: bool = False) -> str:
+def texts(
+    draw: st.DrawFn, between: st.SearchStrategy[str] = BLANKS, *, commas: bool = False
+) -> str:
     """A document as somebody may have typed it: blanks, or comments, wherever JSON lets them be."""
     trailing = st.sampled_from(["", ","]) if commas else st.just("")
 
@@ -80,7 +93,9 @@ def put(text: str, edits: Edits) -> str:
 
 
 @given(texts(), st.sampled_from(list(KINDS)))
-def test_what_is_written_is_json_with_the_entry_and_all_else_as_it_was(text: str, kind: str) -> None:
+def test_what_is_written_is_json_with_the_entry_and_all_else_as_it_was(
+    text: str, kind: str
+) -> None:
     edits = edits_of(kind)
     after = put(text, edits)
     expected = json.loads(text)

@@ -17,14 +17,25 @@ Run = Callable[..., Outcome]
 ITEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "memories": (
         "add_short_term_memory",
-        {"messages": [{"role": "user", "content": "the mango tree of Ines"}], "conversation_id": "garden"},
+        {
+            "messages": [{"role": "user", "content": "the mango tree of Ines"}],
+            "conversation_id": "garden",
+        },
     ),
     "triggers": (
         "add_long_term_memory",
-        {"name": "harvest", "prompt": "ask about the mango", "trigger": "true", "createdContext": "she said so"},
+        {
+            "name": "harvest",
+            "prompt": "ask about the mango",
+            "trigger": "true",
+            "createdContext": "she said so",
+        },
     ),
     "notes": ("remember", {"type": "tech", "topic": "deploy", "content": "mango deploys with fly"}),
-    "sessions": ("memory_add", {"messages": "likes mango tea", "user_id": "ann", "agent_id": "a", "mode": "direct"}),
+    "sessions": (
+        "memory_add",
+        {"messages": "likes mango tea", "user_id": "ann", "agent_id": "a", "mode": "direct"},
+    ),
     "layers": ("save_to_memory", {"key": "pool", "content": "mango pool of twenty"}),
     "refs": ("memoryAdd", {"content": "build log of mango"}),
 }
@@ -32,7 +43,12 @@ ITEMS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+def run(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: None,
+) -> Run:
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
@@ -87,7 +103,10 @@ def test_nobody_says_that_nothing_is_stored_while_something_is(run: Run) -> None
 def test_a_list_without_conversations_shows_what_else_is_stored(run: Run) -> None:
     run("call", *call_words("notes"))
     _, out, err = run("list")
-    assert [line.split()[:2] for line in out.splitlines()] == [["family", "entries"], ["notes", "1"]]
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["family", "entries"],
+        ["notes", "1"],
+    ]
     assert "--family" in err
 
 
@@ -111,7 +130,9 @@ def test_a_family_is_listed_found_and_shown(filled: Run, family: str) -> None:
 
 def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: Run) -> None:
     assert {hit["family"] for hit in lines(filled, "search", "mango")} == set(ITEMS)
-    assert {hit["family"] for hit in lines(filled, "search", "mango", "-c", "garden")} == {"memories"}
+    assert {hit["family"] for hit in lines(filled, "search", "mango", "-c", "garden")} == {
+        "memories"
+    }
     _, out, _ = filled("search", "mango")
     assert "2 memories found, 2 shown." in out
     assert "4 entries found, 4 shown." in out
@@ -122,9 +143,13 @@ def test_a_search_finds_in_all_families_and_a_conversation_only_its_own(filled: 
 
 def test_entries_hold_one_of_the_other_words_where_nothing_else_is_asked(filled: Run) -> None:
     entries = set(ITEMS) - {"memories", "triggers"}
-    assert {hit["family"] for hit in lines(filled, "search", "--other-words", "zebra, mango")} >= entries
+    assert {
+        hit["family"] for hit in lines(filled, "search", "--other-words", "zebra, mango")
+    } >= entries
     assert lines(filled, "search", "--other-words", "zebra, quince") == []
-    assert {hit["family"] for hit in lines(filled, "search", "mango", "--other-words", "zebra")} == set(ITEMS)
+    assert {
+        hit["family"] for hit in lines(filled, "search", "mango", "--other-words", "zebra")
+    } == set(ITEMS)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +181,20 @@ def test_a_list_is_newest_first_and_as_long_as_it_is_told(filled: Run) -> None:
     status, _, err = filled("list", "--limit", "0")
     assert (status, err) == (2, "memory-server: --limit must be at least 1.\n")
     status, _, err = filled("list", "--family", "notes", "-c", "garden")
-    assert (status, err) == (2, "memory-server: notes do not belong to a conversation; leave -c out.\n")
+    assert (status, err) == (
+        2,
+        "memory-server: notes do not belong to a conversation; leave -c out.\n",
+    )
 
 
 def test_the_history_of_a_family_and_its_hint_on_standard_error(filled: Run) -> None:
-    assert [change["place"] for change in lines(filled, "history", "--family", "notes")] == ["notes"]
-    assert {change["place"] for change in lines(filled, "history", "--family", "triggers")} == {"default", "garden"}
+    assert [change["place"] for change in lines(filled, "history", "--family", "notes")] == [
+        "notes"
+    ]
+    assert {change["place"] for change in lines(filled, "history", "--family", "triggers")} == {
+        "default",
+        "garden",
+    }
     [note] = lines(filled, "history", "--family", "notes")
     assert [step["text"] for step in note["steps"]] == ["deploy"], "how it begins"
     [change] = lines(filled, "history", "--limit", "1")
@@ -173,7 +206,12 @@ def test_the_history_of_a_family_and_its_hint_on_standard_error(filled: Run) -> 
 
 def test_where_names_every_family_with_its_place(filled: Run, tmp_path: Path) -> None:
     [answer] = lines(filled, "where")
-    assert set(answer["knowledge"]) == {"notes", "sessions/ann", "refs/short-term", "layers/project"}
+    assert set(answer["knowledge"]) == {
+        "notes",
+        "sessions/ann",
+        "refs/short-term",
+        "layers/project",
+    }
     assert set(answer["conversations"]) == {"default", "garden"}
     assert str(tmp_path) in filled("where").out
 
@@ -196,15 +234,24 @@ def test_where_only_tenants_hold_something_each_command_says_so(run: Run) -> Non
         assert (status, "holds only tenants (alice)" in out) == (0, True)
     status, _, err = run("backup")
     assert status == 2
-    assert "Only tenants have memories here (alice); `memory-server backup --all-tenants` backs up all of them." in err
+    assert (
+        "Only tenants have memories here (alice); `memory-server backup --all-tenants` backs up all of them."
+        in err
+    )
     assert "alice; --tenant NAME examines one" in run("doctor").out
     status, _, err = run("doctor", "--reindex")
-    assert (status, "Only tenants have conversations here (alice); use --tenant NAME" in err) == (2, True)
+    assert (status, "Only tenants have conversations here (alice); use --tenant NAME" in err) == (
+        2,
+        True,
+    )
     assert "tea changed" in run("doctor", "--reindex", "--tenant", "alice").out
     assert json.loads(run("where", "--json").out)["tenants"] == ["alice"]
     for command in (["list"], ["backup"], ["doctor"]):
         status, _, err = run(*command, "--tenant", "alcie")
-        assert (status, err) == (2, "memory-server: There is no tenant alcie; the tenants are: alice.\n")
+        assert (status, err) == (
+            2,
+            "memory-server: There is no tenant alcie; the tenants are: alice.\n",
+        )
 
 
 def test_a_reindex_names_the_tenants_that_it_leaves_out(run: Run) -> None:
@@ -216,7 +263,11 @@ def test_a_reindex_names_the_tenants_that_it_leaves_out(run: Run) -> None:
 
 
 def test_words_are_shown_whole_and_without_the_day_of_another_language(run: Run) -> None:
-    run("call", "add_short_term_memory", json.dumps({"messages": [{"role": "user", "content": "Databases of Ines"}]}))
+    run(
+        "call",
+        "add_short_term_memory",
+        json.dumps({"messages": [{"role": "user", "content": "Databases of Ines"}]}),
+    )
     [row] = lines(run, "list", "-c", "default")
     shown = run("show", row["id"]).out
     assert "Databases" in shown.split("keywords")[1].splitlines()[0]
@@ -232,15 +283,22 @@ def test_a_text_without_a_word_that_says_something_is_found_as_it_was_typed(run:
     assert "0 memories found" in run("search", "他来啦").out
 
 
-def test_tokens_are_listed_in_columns_and_taking_one_back_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_listed_in_columns_and_taking_one_back_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
-    assert run("tokens", "list").out == "There are no tokens yet; `memory-server tokens add NAME` makes one.\n"
+    assert (
+        run("tokens", "list").out
+        == "There are no tokens yet; `memory-server tokens add NAME` makes one.\n"
+    )
     run("tokens", "add", "phone", "--tenant", "alice")
     run("tokens", "add", "a-long-name-of-a-laptop", "--days", "2")
     head, *rows = run("tokens", "list").out.splitlines()
     assert head.split() == ["name", "tenant", "rights", "created", "ends", "time", "zone"]
     assert {row.index("read") for row in rows} == {head.index("rights")}
-    assert run("tokens", "remove", "phone").out == "The token phone was revoked and no longer works.\n"
+    assert (
+        run("tokens", "remove", "phone").out == "The token phone was revoked and no longer works.\n"
+    )
 
 
 def test_only_the_last_token_of_a_tenant_says_that_its_memories_stay(run: Run) -> None:

@@ -66,7 +66,9 @@ def run(older: Path, capfd: pytest.CaptureFixture[str]) -> Command:
 
 def _on(data: Path, capfd: pytest.CaptureFixture[str]) -> Command:
     def run(command: str) -> str:
-        status = main(["--data-dir", str(data), "--now", "2026-11-27T09:00+00:00", *shlex.split(command)])
+        status = main(
+            ["--data-dir", str(data), "--now", "2026-11-27T09:00+00:00", *shlex.split(command)]
+        )
         out, err = capfd.readouterr()
         assert status in (None, 0), out + err
         return out
@@ -76,7 +78,14 @@ def _on(data: Path, capfd: pytest.CaptureFixture[str]) -> Command:
 
 def test_everything_is_listed(run: Command) -> None:
     words = run("list").split()
-    for row in ("default 3 1", "work/2026 1 0", "小明 1 1", "layers/project 1", "refs/short-term 1", "sessions/ana 1"):
+    for row in (
+        "default 3 1",
+        "work/2026 1 0",
+        "小明 1 1",
+        "layers/project 1",
+        "refs/short-term 1",
+        "sessions/ana 1",
+    ):
         assert row in " ".join(words)
     assert "Alice likes tulips." in run("list --tenant alice -c default")
 
@@ -129,7 +138,11 @@ def test_the_export_is_imported_equal(
     _on(tmp_path / "from_old", capfd)(f"import {tmp_path / 'old.jsonl'}")
     _on(tmp_path / "from_old", capfd)(f"export {tmp_path / 'from_old.jsonl'}")
     conversations = [line for line in new if '"short"' in line or '"long"' in line]
-    from_old = [line for line in _lines(tmp_path / "from_old.jsonl") if '"short"' in line or '"long"' in line]
+    from_old = [
+        line
+        for line in _lines(tmp_path / "from_old.jsonl")
+        if '"short"' in line or '"long"' in line
+    ]
     assert sorted(from_old) == sorted(conversations)
 
 

@@ -16,11 +16,17 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
 }
 
 
-def test_a_foreign_mcp_and_jieba_do_not_stand_in_for_those_that_are_installed(tmp_path: Path) -> None:
+def test_a_foreign_mcp_and_jieba_do_not_stand_in_for_those_that_are_installed(
+    tmp_path: Path,
+) -> None:
     for name in ("mcp", "jieba", "pydantic"):
         package = tmp_path / "foreign" / name
         package.mkdir(parents=True)
@@ -32,19 +38,39 @@ def test_a_foreign_mcp_and_jieba_do_not_stand_in_for_those_that_are_installed(tm
     }
 
     def run(*arguments: str, stdin: object) -> str:
-        command = [sys.executable, "-P", "-m", "memory_server", "--data-dir", str(tmp_path / "data"), *arguments]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "memory_server",
+            "--data-dir",
+            str(tmp_path / "data"),
+            *arguments,
+        ]
         text = json.dumps(stdin) + "\n"
         completed = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path, env=environment
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            cwd=tmp_path,
+            env=environment,
         )
         assert completed.stderr == ""
         return completed.stdout
 
     assert "Remembered" in run("remember", stdin=[{"role": "user", "content": "我喜欢披萨"}])
-    assert json.loads(run("serve", stdin=INITIALIZE))["result"]["serverInfo"]["name"] == "memory-server"
+    assert (
+        json.loads(run("serve", stdin=INITIALIZE))["result"]["serverInfo"]["name"]
+        == "memory-server"
+    )
 
 
-def test_the_folders_of_pythonpath_come_last_unless_the_program_is_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folders_of_pythonpath_come_last_unless_the_program_is_in_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "path", ["/bin", "/foreign", "/installed"])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/foreign", program_root()]))
     installed_packages_first()

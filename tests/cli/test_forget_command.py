@@ -23,12 +23,22 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 
 Run = Callable[..., str]
-FORGET = {"type": "tool_use", "id": "t1", "name": "mcp__memory__forget", "input": {"words": "Halloran"}}
+FORGET = {
+    "type": "tool_use",
+    "id": "t1",
+    "name": "mcp__memory__forget",
+    "input": {"words": "Halloran"},
+}
 THEIRS = {"type": "tool_use", "id": "t1", "name": "mcp__notes__forgetful", "input": {}}
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+def run(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: None,
+) -> Run:
     """`run("forget", "cat")`: what it prints; `stdin` is standard input, as JSON."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -78,8 +88,14 @@ def test_what_holds_the_words_is_shown_and_forgotten_and_one_undo_brings_it_back
         (("forget", "Halloran", "Miso", "--yes"), "No memory or entry contains these words"),
         (("forget", "--yes"), "Give words of the text to forget"),
         (("forget", "Halloran", "--yes", "-c", "nowhere"), "There is no conversation nowhere"),
-        (("forget", "Halloran", "--yes", "--family", "notes"), "No memory or other entry that you chose contains"),
-        (("forget", "Halloran", "--yes", "--since", "2026-06-26"), "No memory or other entry that you chose contains"),
+        (
+            ("forget", "Halloran", "--yes", "--family", "notes"),
+            "No memory or other entry that you chose contains",
+        ),
+        (
+            ("forget", "Halloran", "--yes", "--since", "2026-06-26"),
+            "No memory or other entry that you chose contains",
+        ),
         (("forget", "\u200b", "--yes"), "Give words of the text to forget"),
         (("forget", "Halloran", "--yes", "--until", "yesterday"), "is not a time"),
         (("--read-only", "forget", "Halloran", "--yes"), "read_only"),
@@ -110,11 +126,20 @@ def test_a_turn_in_which_forget_was_called_keeps_no_text_and_a_new_session_is_no
 ) -> None:
     begun = event("SessionStart", source="startup", session_id="s2", cwd=str(Path.cwd()))
     assert "Halloran" in run("hook", stdin=begun)
-    run("hook", stdin=event("UserPromptSubmit", prompt="Forget my dentist Dr. Halloran", prompt_id="p1"))
+    run(
+        "hook",
+        stdin=event("UserPromptSubmit", prompt="Forget my dentist Dr. Halloran", prompt_id="p1"),
+    )
     assert "Forget my dentist" in run("recalls", "--json")
-    called = json.loads(run("call", "forget", json.dumps({"words": "dentist Halloran", "confirm": True})))
+    called = json.loads(
+        run("call", "forget", json.dumps({"words": "dentist Halloran", "confirm": True}))
+    )
     assert called["forgotten"]
-    entries = user("Forget my dentist Dr. Halloran", "p1"), assistant(FORGET), assistant("Halloran is forgotten.")
+    entries = (
+        user("Forget my dentist Dr. Halloran", "p1"),
+        assistant(FORGET),
+        assistant("Halloran is forgotten."),
+    )
     end_turn(run, tmp_path, *entries, prompt_id="p1")
     assert run("search", "Halloran").startswith("0 memories found")
     assert "Forget my dentist" not in run("recalls", "--json")
@@ -135,13 +160,21 @@ def test_remember_turn_stores_no_turn_that_calls_forget(run: Run) -> None:
     request = {"role": "user", "content": "Forget my dentist"}
     answers = (
         {"role": "assistant", "content": [{"type": "text", "text": "Done."}, FORGET]},
-        {"role": "assistant", "content": "Done.", "tool_calls": [{"id": "1", "function": {"name": "forget"}}]},
+        {
+            "role": "assistant",
+            "content": "Done.",
+            "tool_calls": [{"id": "1", "function": {"name": "forget"}}],
+        },
     )
     for answer in answers:
-        outcome = json.loads(run("call", "remember_turn", json.dumps({"messages": [request, answer]})))
+        outcome = json.loads(
+            run("call", "remember_turn", json.dumps({"messages": [request, answer]}))
+        )
         assert not outcome["stored"]
     theirs = {"role": "assistant", "content": [{"type": "text", "text": "Done."}, THEIRS]}
-    assert json.loads(run("call", "remember_turn", json.dumps({"messages": [request, theirs]})))["stored"]
+    assert json.loads(run("call", "remember_turn", json.dumps({"messages": [request, theirs]})))[
+        "stored"
+    ]
 
 
 @pytest.mark.usefixtures("stored")
@@ -153,13 +186,17 @@ def test_the_tool_first_says_what_would_go_and_asks_for_either_words_or_ids(run:
     ids = json.dumps({"ids": [preview["items"][0]["id"]], "confirm": True})
     answer = json.loads(run("call", "forget", ids))
     assert answer["forgotten"]
-    assert json.loads(run("call", "undo_change", json.dumps({"changeId": answer["changeId"]})))["changes"]
+    assert json.loads(run("call", "undo_change", json.dumps({"changeId": answer["changeId"]})))[
+        "changes"
+    ]
     assert "Elm Street" in run("search", "Halloran")
     assert json.loads(run("call", "forget", '{"words": "broccoli", "confirm": true}'))["found"] == 0
 
 
 @pytest.mark.usefixtures("stored")
-def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found(run: Run, tmp_path: Path) -> None:
+def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found(
+    run: Run, tmp_path: Path
+) -> None:
     run("backup", "before")
     before = run("search", "Halloran")
     preview = run("forget", "Halloran", "--for-good", "--dry-run")
@@ -180,7 +217,9 @@ def test_erasing_names_the_places_and_the_backups_and_says_that_nothing_is_found
     assert run("search", "Halloran").startswith("0 memories found")
     assert "erased" in run("history")
     assert "0 errors" in run("doctor")
-    assert "--in-backups works only with --for-good" in run("forget", "Miso", "--in-backups", "--yes", status=2)
+    assert "--in-backups works only with --for-good" in run(
+        "forget", "Miso", "--in-backups", "--yes", status=2
+    )
 
 
 @pytest.mark.usefixtures("stored")
@@ -194,17 +233,25 @@ def test_what_stays_in_backups_is_named_and_does_not_come_back(run: Run, tmp_pat
     assert run("search", "Halloran").startswith("0 memories found")
     run("import", str(tmp_path / "all.jsonl"))
     assert run("search", "Halloran").startswith("0 memories found")
-    assert "Remembered" in run("remember", "My dentist is Dr. Halloran on Elm Street."), "said again, so it is meant"
+    assert "Remembered" in run("remember", "My dentist is Dr. Halloran on Elm Street."), (
+        "said again, so it is meant"
+    )
     assert "Elm Street" in run("search", "Halloran")
 
 
 @pytest.mark.usefixtures("stored")
 def test_what_an_erasing_left_in_backups_can_be_erased_there_later(run: Run) -> None:
-    run("call", "remember", json.dumps({"type": "tech", "topic": "dentist", "content": "Halloran has the X-rays"}))
+    run(
+        "call",
+        "remember",
+        json.dumps({"type": "tech", "topic": "dentist", "content": "Halloran has the X-rays"}),
+    )
     run("backup", "before")
     run("forget", "halloran", "--for-good", "--yes")
     command = "forget", "halloran", "--for-good", "--in-backups"
-    assert "Only backups contain these words (before)" in run("forget", "halloran", "--for-good", "--yes", status=2)
+    assert "Only backups contain these words (before)" in run(
+        "forget", "halloran", "--for-good", "--yes", status=2
+    )
     assert "Only backups contain these words: before" in run(*command, "--dry-run")
     assert "this is not a terminal" in run(*command, status=2)
     assert "found in 0 places" in run(*command, "--yes")
@@ -216,13 +263,17 @@ def test_what_an_erasing_left_in_backups_can_be_erased_there_later(run: Run) -> 
     assert "Miso" in run("search", "Miso")
 
 
-def test_a_hook_that_comes_late_brings_nothing_back_and_others_may_say_the_same(run: Run, tmp_path: Path) -> None:
+def test_a_hook_that_comes_late_brings_nothing_back_and_others_may_say_the_same(
+    run: Run, tmp_path: Path
+) -> None:
     entries = user("continue", "p1"), assistant("I planted the tulips in the garden.")
     end_turn(run, tmp_path, *entries, prompt_id="p1")
     run("forget", "tulips", "--for-good", "--yes")
     end_turn(run, tmp_path, *entries, prompt_id="p1")
     assert run("search", "tulips").startswith("0 memories found")
-    end_turn(run, tmp_path, user("continue", "p2"), assistant("The roses are next."), prompt_id="p2")
+    end_turn(
+        run, tmp_path, user("continue", "p2"), assistant("The roses are next."), prompt_id="p2"
+    )
     assert "continue" in run("search", "roses")
 
 
@@ -253,12 +304,17 @@ def test_words_count_in_what_was_said_and_not_in_names_of_folders(run: Run, tmp_
 
 def test_of_two_users_with_the_same_fact_only_the_one_that_is_meant_is_erased(run: Run) -> None:
     for name in ("alice", "bob"):
-        arguments = {"user_id": name, "messages": [{"role": "user", "content": "Likes green tea very much"}]}
+        arguments = {
+            "user_id": name,
+            "messages": [{"role": "user", "content": "Likes green tea very much"}],
+        }
         run("call", "memory_add", json.dumps(arguments))
     out = run("forget", "--user", "alice", "--for-good", "--yes")
     assert "Erased 1 memory" in out
     assert "1 memory elsewhere with the same text will not be erased" in out
-    assert json.loads(run("call", "memory_search", '{"user_id": "bob", "query": "tea"}'))["total"] == 1
+    assert (
+        json.loads(run("call", "memory_search", '{"user_id": "bob", "query": "tea"}'))["total"] == 1
+    )
 
 
 def test_a_trigger_is_erased_whose_text_a_memory_that_stays_quotes_too(run: Run) -> None:
@@ -270,7 +326,9 @@ def test_a_trigger_is_erased_whose_text_a_memory_that_stays_quotes_too(run: Run)
     run("call", "add_long_term_memory", json.dumps(trigger))
     run("remember", "-c", "other", "I told it: Ask about the mango tree, please")
     run("backup", "b1")
-    assert "Erased 1 memory" in run("forget", "mango", "-c", "default", "--for-good", "--in-backups", "--yes")
+    assert "Erased 1 memory" in run(
+        "forget", "mango", "-c", "default", "--for-good", "--in-backups", "--yes"
+    )
     assert "mango" not in run("history", "-c", "default")
     run("backup", "restore", "b1")
     assert "mango" not in run("list", "-c", "default")
@@ -298,7 +356,9 @@ def test_of_an_undo_the_parts_that_cannot_be_taken_back_are_said(run: Run) -> No
     run(
         "call",
         "remember",
-        json.dumps({**note, "content": "papaya grows here, and nothing else does in this whole land"}),
+        json.dumps(
+            {**note, "content": "papaya grows here, and nothing else does in this whole land"}
+        ),
     )
     out = run("undo", change, both_streams=True)
     assert f"Undid {change}" in out

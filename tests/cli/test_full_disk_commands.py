@@ -84,7 +84,9 @@ def no_write(number: int, *, accepted: int = 0) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("open_descriptor", "remove_file", "take_name", "sync_file"):
             patch.setattr(files, name, refusing(getattr(files, name)))
-        patch.setattr("memory_server.storage.partition.journal.sync_file", refusing(journal.sync_file))
+        patch.setattr(
+            "memory_server.storage.partition.journal.sync_file", refusing(journal.sync_file)
+        )
         for name in ("unlink", "mkdir", "rename"):
             patch.setattr(Path, name, refusing(getattr(Path, name)))
         yield
@@ -92,7 +94,10 @@ def no_write(number: int, *, accepted: int = 0) -> Iterator[None]:
 
 @pytest.fixture
 def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], elsewhere: None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    elsewhere: None,
 ) -> Callable[..., Outcome]:
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
@@ -109,7 +114,9 @@ async def filled_store(data: Path) -> tuple[str, str]:
     """The id of a change, and of a memory."""
     async with open_memory(data) as app:
         short_term = app.conversation().short_term
-        dentist = await short_term.add([Message("user", "My dentist is Dr. Halloran on Elm Street")])
+        dentist = await short_term.add(
+            [Message("user", "My dentist is Dr. Halloran on Elm Street")]
+        )
         doctor = await short_term.add([Message("user", "my doctor is Dr Halvorsen")])
         await short_term.edit(doctor.memory.id, ["my doctor is Dr Who"], by="test")
         await app.knowledge.notes.remember("tech", "pool", "at most 20 connections")
@@ -177,4 +184,6 @@ def test_an_erasing_that_a_full_disk_interrupts_anywhere_says_so_and_is_finished
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
     files_with_words = [path for path in files if words.encode() in path.read_bytes()]
     assert files_with_words == []
-    assert "No memory or entry contains these words" in run("forget", words, "--for-good", "--yes").err
+    assert (
+        "No memory or entry contains these words" in run("forget", words, "--for-good", "--yes").err
+    )

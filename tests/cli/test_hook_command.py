@@ -88,8 +88,15 @@ def stored(tmp_path: Path) -> list[dict[str, Any]]:
     return json.loads(file.read_bytes()) if file.exists() else []
 
 
-def test_what_was_said_in_one_turn_comes_up_by_itself_in_a_later_one(run: Run, tmp_path: Path) -> None:
-    turn = stop(tmp_path, user("我的生日是六月三十日"), prompt_id="p1", last_assistant_message="我记住了你的生日。")
+def test_what_was_said_in_one_turn_comes_up_by_itself_in_a_later_one(
+    run: Run, tmp_path: Path
+) -> None:
+    turn = stop(
+        tmp_path,
+        user("我的生日是六月三十日"),
+        prompt_id="p1",
+        last_assistant_message="我记住了你的生日。",
+    )
     assert run(turn) == (0, "", "")
     (memory,) = stored(tmp_path)
     assert memory["text"] == "user: 我的生日是六月三十日\nassistant: 我记住了你的生日。"
@@ -116,12 +123,19 @@ def test_a_new_session_is_told_at_once_what_another_was_told(run: Run, tmp_path:
     run(stop(tmp_path, PIZZA, prompt_id="p1", last_assistant_message="好", session_id="s1"))
     (memory,) = stored(tmp_path)
     assert memory["session"] == "s1"
-    new = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="s2", transcript_path=str(tmp_path / "none"))
+    new = event(
+        "UserPromptSubmit",
+        prompt="晚上吃披萨吗？",
+        session_id="s2",
+        transcript_path=str(tmp_path / "none"),
+    )
     assert "我喜欢披萨" in block_of(run(new, now=SOON).out)
 
 
 @pytest.mark.parametrize("now", [SOON, MUCH_LATER])
-def test_a_session_is_not_told_again_what_is_still_in_its_context(run: Run, tmp_path: Path, now: str) -> None:
+def test_a_session_is_not_told_again_what_is_still_in_its_context(
+    run: Run, tmp_path: Path, now: str
+) -> None:
     entries = [PIZZA, assistant("好")]
     run(stop(tmp_path, *entries, prompt_id="p1", last_assistant_message="好"))
     assert run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=now) == (0, "", "")
@@ -130,11 +144,17 @@ def test_a_session_is_not_told_again_what_is_still_in_its_context(run: Run, tmp_
 def test_after_a_compaction_what_was_said_before_it_may_come(run: Run, tmp_path: Path) -> None:
     entries = [PIZZA, assistant("好"), compacted("2026-06-20T08:00:20.000Z")]
     run(stop(tmp_path, *entries[:2], prompt_id="p1", last_assistant_message="好"))
-    assert "我喜欢披萨" in block_of(run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=SOON).out)
+    assert "我喜欢披萨" in block_of(
+        run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=SOON).out
+    )
     again = user("披萨要薄底的", "p3", "2026-06-20T08:00:30.000Z")
     run(stop(tmp_path, *entries, again, prompt_id="p3"), now="2026-06-20T08:00:32Z")
     # It was given since the compaction, so it is in the context again.
-    assert run(prompt(tmp_path, "晚上吃披萨吗？", *entries, again, prompt_id="p4"), now=SOON) == (0, "", "")
+    assert run(prompt(tmp_path, "晚上吃披萨吗？", *entries, again, prompt_id="p4"), now=SOON) == (
+        0,
+        "",
+        "",
+    )
 
 
 def test_a_hook_leaves_nothing_to_chance_unless_it_is_asked_to(run: Run, tmp_path: Path) -> None:
@@ -151,23 +171,40 @@ def test_to_be_asked_unasked_strengthens_nothing(run: Run, tmp_path: Path) -> No
     def memory_files() -> dict[Path, bytes]:
         # What sessions were given is known, so that it does not come twice, and recorded.
         files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
-        memories = [path for path in files if path.name != "given.json" and path.parent.name != "recalls"]
+        memories = [
+            path for path in files if path.name != "given.json" and path.parent.name != "recalls"
+        ]
         return {path: path.read_bytes() for path in memories}
 
     run(stop(tmp_path, PIZZA, prompt_id="p1", last_assistant_message="好"))
     before = memory_files()
     for number in range(3):
-        prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=f"asking {number}")
+        prompt_event = event(
+            "UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=f"asking {number}"
+        )
         assert "我喜欢披萨" in run(prompt_event).out
     assert memory_files() == before
 
 
-def test_what_the_answer_used_is_strengthened_once_and_nothing_else_is(run: Run, tmp_path: Path) -> None:
+def test_what_the_answer_used_is_strengthened_once_and_nothing_else_is(
+    run: Run, tmp_path: Path
+) -> None:
     for number, text in enumerate(["过生日，吃的是水果蛋糕", "去年过生日，吃的是草莓蛋糕"]):
         at = f"2026-06-{10 + number}T08:00:00.000Z"
-        run(stop(tmp_path, user(text, f"p{number}", at), prompt_id=f"p{number}", session_id="earlier"))
+        run(
+            stop(
+                tmp_path, user(text, f"p{number}", at), prompt_id=f"p{number}", session_id="earlier"
+            )
+        )
     entries = [user("今年过生日，吃什么蛋糕？", "p9", "2026-06-25T08:00:00.000Z")]
-    assert len(block_of(run(prompt(tmp_path, "今年过生日，吃什么蛋糕？", prompt_id="p9")).out).splitlines()) == 5
+    assert (
+        len(
+            block_of(
+                run(prompt(tmp_path, "今年过生日，吃什么蛋糕？", prompt_id="p9")).out
+            ).splitlines()
+        )
+        == 5
+    )
     ended = stop(tmp_path, *entries, prompt_id="p9", last_assistant_message="草莓！")
     for _ in range(2):
         assert run(ended, now=LATER) == (0, "", "")
@@ -201,26 +238,43 @@ def test_what_is_private_is_not_remembered(run: Run, tmp_path: Path) -> None:
     half = user("我的猫叫芝麻。<private>密码是 1234</private>", "p1")
     assert run(stop(tmp_path, half, prompt_id="p1", last_assistant_message="好可爱")) == (0, "", "")
     whole = user("<private>密码是 1234</private>", "p2")
-    assert run(stop(tmp_path, whole, prompt_id="p2", last_assistant_message="1234 太短")) == (0, "", "")
-    assert [memory["text"] for memory in stored(tmp_path)] == ["user: 我的猫叫芝麻。\nassistant: 好可爱"]
+    assert run(stop(tmp_path, whole, prompt_id="p2", last_assistant_message="1234 太短")) == (
+        0,
+        "",
+        "",
+    )
+    assert [memory["text"] for memory in stored(tmp_path)] == [
+        "user: 我的猫叫芝麻。\nassistant: 好可爱"
+    ]
 
 
-def test_a_session_can_leave_no_trace(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_can_leave_no_trace(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
     before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
     monkeypatch.setenv("MEMORY_SERVER_READ_ONLY", "true")
-    assert run(stop(tmp_path, user("我的密码是 1234"), prompt_id="p2", last_assistant_message="好")) == (0, "", "")
+    assert run(
+        stop(tmp_path, user("我的密码是 1234"), prompt_id="p2", last_assistant_message="好")
+    ) == (0, "", "")
     assert "我喜欢披萨" in run(event("UserPromptSubmit", prompt="晚上吃披萨吗？")).out
-    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()
+    } == before
 
 
-def test_long_memories_keep_within_the_characters_that_were_allowed(run: Run, tmp_path: Path) -> None:
+def test_long_memories_keep_within_the_characters_that_were_allowed(
+    run: Run, tmp_path: Path
+) -> None:
     for number in range(6):
         long = f"披萨{number}" + "非常好吃" * 400 + "delicious" * 300
         at = f"2026-06-{10 + number}T08:00:00Z"
         run(stop(tmp_path, user(long, f"p{number}", at), prompt_id=f"p{number}"))
     prompt_event = event("UserPromptSubmit", prompt="披萨")
-    sizes = [len(block_of(run(prompt_event, "--chars", str(n), "--flashbacks", "6").out)) for n in (300, 1200)]
+    sizes = [
+        len(block_of(run(prompt_event, "--chars", str(n), "--flashbacks", "6").out))
+        for n in (300, 1200)
+    ]
     shorter = len(HEADS["en"]) - len(HEADS["zh"])  # the note of a Chinese block
     assert 200 - shorter < sizes[0] <= 300
     assert 600 < sizes[1] <= 1200  # each memory has at most a third of it
@@ -235,7 +289,9 @@ def test_after_a_chinese_prompt_half_as_many_characters_come(run: Run, tmp_path:
             long = f"{filler * (20 + number)}{prompt} {filler * (20 - number)}"
             at = f"2026-06-{10 + number}T{8 + most // 400}:00:00Z"
             run(stop(tmp_path, user(long, f"{most} {number}", at), prompt_id=f"{most} {number}"))
-        prompt_events = [event("UserPromptSubmit", prompt=prompt, session_id=name) for name in "abc"]
+        prompt_events = [
+            event("UserPromptSubmit", prompt=prompt, session_id=name) for name in "abc"
+        ]
         usual = run(prompt_events[0])
         assert usual == run(prompt_events[1], "--chars", str(most))
         assert usual != run(prompt_events[2], "--chars", "600")
@@ -254,7 +310,9 @@ def test_triggers_fire_too(run: Run) -> None:
     assert "【过敏】不能吃花生" in out
 
 
-def test_a_turn_whose_prompt_comes_late_into_the_transcript_is_stored(run: Run, tmp_path: Path) -> None:
+def test_a_turn_whose_prompt_comes_late_into_the_transcript_is_stored(
+    run: Run, tmp_path: Path
+) -> None:
     path = tmp_path / "late.jsonl"
 
     def write() -> None:
@@ -262,10 +320,15 @@ def test_a_turn_whose_prompt_comes_late_into_the_transcript_is_stored(run: Run, 
 
     timer = threading.Timer(0.15, write)
     timer.start()
-    ended = event("Stop", transcript_path=str(path), prompt_id="p9", last_assistant_message="记住了")
+    ended = event(
+        "Stop", transcript_path=str(path), prompt_id="p9", last_assistant_message="记住了"
+    )
     assert run(ended) == (0, "", "")
     timer.join()
-    assert any("我对花生过敏" in file.read_text() for file in (tmp_path / "data" / "default").rglob("*.json*"))
+    assert any(
+        "我对花生过敏" in file.read_text()
+        for file in (tmp_path / "data" / "default").rglob("*.json*")
+    )
 
 
 def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
@@ -288,11 +351,21 @@ def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_p
         (event("PreToolUse"), (), {}, "PreToolUse"),
         (event("UserPromptSubmit", prompt="hi", transcript_path="/"), (), {}, "hook"),
         (event("UserPromptSubmit", prompt="hi"), ("--chars", "many"), {}, "--chars"),
-        (event("UserPromptSubmit", prompt="hi"), ("--flashbacks", "-1"), {}, "whole number from 0 to 100"),
+        (
+            event("UserPromptSubmit", prompt="hi"),
+            ("--flashbacks", "-1"),
+            {},
+            "whole number from 0 to 100",
+        ),
         (event("UserPromptSubmit", prompt="hi"), ("--no-such-flag",), {}, "--no-such-flag"),
         (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_SEED": "x"}, "seed"),
         (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_NO_SUCH": "x"}, "no_such"),
-        (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_CONFIG": "/nowhere.toml"}, "nowhere.toml"),
+        (
+            event("UserPromptSubmit", prompt="hi"),
+            (),
+            {"MEMORY_SERVER_CONFIG": "/nowhere.toml"},
+            "nowhere.toml",
+        ),
     ],
 )
 def test_nothing_that_is_wrong_stands_in_the_way(
@@ -325,7 +398,10 @@ TROUBLE: list[tuple[str, Callable[[Path], None]]] = [
 
 @pytest.mark.parametrize("trouble", TROUBLE, ids=[name for name, _ in TROUBLE])
 def test_a_memory_that_cannot_be_used_is_told_to_the_user_once_a_session(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: tuple[str, Callable[[Path], None]]
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: tuple[str, Callable[[Path], None]],
 ) -> None:
     name, damage = trouble
     runtime = tmp_path / "runtime"
@@ -338,7 +414,9 @@ def test_a_memory_that_cannot_be_used_is_told_to_the_user_once_a_session(
     damage(tmp_path)
     begun = event("SessionStart", source="startup", cwd=str(tmp_path))
     asking = prompt(tmp_path, "晚上吃披萨吗？", prompt_id="p1", cwd=str(tmp_path))
-    ended = stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好", cwd=str(tmp_path))
+    ended = stop(
+        tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好", cwd=str(tmp_path)
+    )
     outputs = []
     for hook_event in (begun, asking, ended, asking | {"session_id": "s2"}):
         status, out, err = run(hook_event)
@@ -347,12 +425,16 @@ def test_a_memory_that_cannot_be_used_is_told_to_the_user_once_a_session(
         outputs.append(out)
     sentences = [json.loads(out)["systemMessage"] for out in outputs if out]
     assert [bool(out) for out in outputs] == [True, False, False, True], "once a session"
-    assert all(sentence.startswith("memory-server: until this is repaired") for sentence in sentences)
+    assert all(
+        sentence.startswith("memory-server: until this is repaired") for sentence in sentences
+    )
 
 
 def test_a_pause_is_wished_and_no_trouble(run: Run, tmp_path: Path) -> None:
     main(["--data-dir", str(tmp_path / "data"), "--now", THEN, "pause"])
-    status, out, err = run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
+    status, out, err = run(
+        stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好")
+    )
     assert (status, '"systemMessage"' in out) == (0, False)
     assert "paused" in err
 
@@ -365,12 +447,24 @@ def test_a_pause_is_wished_and_no_trouble(run: Run, tmp_path: Path) -> None:
         *(pytest.param(encoding, True, marks=pytest.mark.full) for encoding in ("ascii", "utf-16")),
     ],
 )
-def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encoding: str, others: bool) -> None:
+def test_what_a_program_reads_is_utf8_whatever_the_locale(
+    tmp_path: Path, encoding: str, others: bool
+) -> None:
     """`others`: whether also the commands that read standard input as `remember` does."""
 
     def run(command: str, stdin: Any, now: str = LATER) -> Any:
         completed = subprocess.run(
-            [sys.executable, "-P", "-m", "memory_server", "--data-dir", tmp_path, "--now", now, *command.split()],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "memory_server",
+                "--data-dir",
+                tmp_path,
+                "--now",
+                now,
+                *command.split(),
+            ],
             input=json.dumps(stdin).encode(),
             capture_output=True,
             timeout=60,
@@ -384,7 +478,10 @@ def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encodi
     hooked = run("hook", event("UserPromptSubmit", prompt="吃披萨吗"))
     assert "我喜欢吃披萨 😀" in hooked["hookSpecificOutput"]["additionalContext"]
     if others:
-        assert "我喜欢吃披萨 😀" in run("recall --json", [{"role": "user", "content": "吃披萨吗"}])["prompt"]
+        assert (
+            "我喜欢吃披萨 😀"
+            in run("recall --json", [{"role": "user", "content": "吃披萨吗"}])["prompt"]
+        )
         answer = run("call search_short_term_memories -", {"recentMessages": messages})
         assert answer["topRelevant"][0]["text"].endswith("😀")
 
@@ -397,7 +494,10 @@ def test_it_gives_up_in_time_when_nobody_ends_its_input(tmp_path: Path) -> None:
         assert hook.stdout is not None
         assert hook.stderr is not None
         assert hook.stdout.read() == b""
-        assert hook.stderr.read() == b"memory-server: hook: gave up after 0.2 s; --seconds allows a longer time\n"
+        assert (
+            hook.stderr.read()
+            == b"memory-server: hook: gave up after 0.2 s; --seconds allows a longer time\n"
+        )
 
 
 def test_a_prompt_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> None:
@@ -410,7 +510,11 @@ def test_a_prompt_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> Non
     )
     stdin = json.dumps(event("UserPromptSubmit", prompt="我喜欢披萨"))
     completed = subprocess.run(
-        [sys.executable, "-c", code], input=stdin.encode(), capture_output=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        input=stdin.encode(),
+        capture_output=True,
+        timeout=60,
+        check=True,
     )
     assert completed.stdout == b""
     assert completed.stderr == b"\n", "imported needlessly"
@@ -420,7 +524,9 @@ def test_a_prompt_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> Non
 def test_a_transcript_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     os.mkfifo(path)
-    stdin = json.dumps(event("UserPromptSubmit", prompt="吃披萨吗", transcript_path=str(path))).encode()
+    stdin = json.dumps(
+        event("UserPromptSubmit", prompt="吃披萨吗", transcript_path=str(path))
+    ).encode()
     completed = run_program(["--data-dir", tmp_path / "data", "hook", "--seconds", "20"], stdin)
     assert (completed.returncode, completed.stdout) == (0, b"")
     assert f"{path} is a named pipe and not a file" in completed.stderr.decode()

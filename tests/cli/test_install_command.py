@@ -112,7 +112,9 @@ def server_entry(home: Path, client: str, name: str = "memory") -> dict[str, obj
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_a_client_without_a_file_gets_one_and_loses_it_again(run: Run, home: Path, client: str) -> None:
+def test_a_client_without_a_file_gets_one_and_loses_it_again(
+    run: Run, home: Path, client: str
+) -> None:
     status, out, err = run("install", client)
     assert (status, err) == (0, "")
     assert str(home / FILES[client]) in out
@@ -159,10 +161,15 @@ def test_what_was_changed_since_stays_when_it_goes(run: Run, home: Path) -> None
     run("install", "cursor")
     file.write_text(file.read_text().replace('"command": "x"', '"command": "new"'))
     run("uninstall", "cursor")
-    assert file.read_text() == json.dumps({"mcpServers": {"x": {"command": "new"}}}, indent="\t") + "\n"
+    assert (
+        file.read_text()
+        == json.dumps({"mcpServers": {"x": {"command": "new"}}}, indent="\t") + "\n"
+    )
 
 
-def test_it_comes_back_to_the_byte_also_after_another_install_with_other_options(run: Run, home: Path) -> None:
+def test_it_comes_back_to_the_byte_also_after_another_install_with_other_options(
+    run: Run, home: Path
+) -> None:
     settings = home / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(OTHERS)
@@ -173,7 +180,14 @@ def test_it_comes_back_to_the_byte_also_after_another_install_with_other_options
 
 
 @pytest.mark.parametrize(
-    "text", [COMMENTED, COMMENTED.replace("\n", "\r\n"), "\ufeff" + COMMENTED, '{"mcpServers": {},}', "// none yet\n{}"]
+    "text",
+    [
+        COMMENTED,
+        COMMENTED.replace("\n", "\r\n"),
+        "\ufeff" + COMMENTED,
+        '{"mcpServers": {},}',
+        "// none yet\n{}",
+    ],
 )
 @pytest.mark.parametrize("client", FILES)
 def test_a_file_with_comments_is_left_alone_and_what_to_paste_is_said(
@@ -194,10 +208,14 @@ def test_a_file_with_comments_is_left_alone_and_what_to_paste_is_said(
         listed = "servers" if client == "vscode" else "mcpServers"
         assert json.loads(block)[listed]["memory"]["args"] == ["--conversation", "小明"]
     assert "nothing was changed" in run("uninstall", client).out
-    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, text.encode())]
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [
+        (file.name, text.encode())
+    ]
 
 
-def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_hand(run: Run, home: Path) -> None:
+def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_hand(
+    run: Run, home: Path
+) -> None:
     file = home / FILES["vscode"]
     file.parent.mkdir(parents=True)
     block = run("install", "print").out.split("# VS Code")[1].split("\n", 1)[1].split("\n\n")[0]
@@ -214,7 +232,9 @@ def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home
     settings.parent.mkdir()
     settings.write_text(COMMENTED)
     assert run("install", "claude-code", "--with-hooks").status == 2
-    assert not (home / ".claude.json").exists(), "nothing is changed where one of two files cannot be"
+    assert not (home / ".claude.json").exists(), (
+        "nothing is changed where one of two files cannot be"
+    )
     assert run("install", "claude-code").status == 0
     assert run("uninstall", "claude-code").status == 0
     assert settings.read_text() == COMMENTED
@@ -245,7 +265,9 @@ def test_what_the_server_refuses_is_not_installed(
     assert not any(home.rglob("*.json"))
 
 
-def test_what_only_this_shell_says_is_not_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_this_shell_says_is_not_refused(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The installed server does not have it."""
     monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", "refs,sessions")
     assert run("install", "cursor").status == 0
@@ -256,8 +278,20 @@ def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path:
     settings = (home / FILES["cursor"]).read_bytes()
     assert "nothing was changed" in run("install", "cursor").out
     assert (home / FILES["cursor"]).read_bytes() == settings
-    assert run("install", "cursor", "--data-dir", "mine", "--conversation", "小明", "--toolsets", "all").status == 0
-    arguments = ["--data-dir", str(Path("mine").absolute()), "--conversation", "小明", "--toolsets", "all"]
+    assert (
+        run(
+            "install", "cursor", "--data-dir", "mine", "--conversation", "小明", "--toolsets", "all"
+        ).status
+        == 0
+    )
+    arguments = [
+        "--data-dir",
+        str(Path("mine").absolute()),
+        "--conversation",
+        "小明",
+        "--toolsets",
+        "all",
+    ]
     assert server_entry(home, "cursor")["args"] == arguments
     run("install", "cursor", "--name", "second")
     assert "args" not in server_entry(home, "cursor", "second")
@@ -269,7 +303,9 @@ def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path:
 
 @pytest.mark.parametrize("client", FILES)
 def test_a_dry_run_shows_and_changes_nothing(run: Run, home: Path, client: str) -> None:
-    status, out, _ = run("install", client, "--dry-run", *(["--with-hooks"] if client == "claude-code" else []))
+    status, out, _ = run(
+        "install", client, "--dry-run", *(["--with-hooks"] if client == "claude-code" else [])
+    )
     assert status == 0
     assert "+" in out
     assert '"command"' in out
@@ -287,10 +323,19 @@ def test_hooks_come_with_claude_code_and_go_with_it(run: Run, home: Path) -> Non
     assert len(hooks["Stop"]) == 2
     command = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
     assert command.endswith(" --conversation 'my project' hook")
-    assert "nothing was changed" in run("install", "claude-code", "--with-hooks", "--conversation", "my project").out
+    assert (
+        "nothing was changed"
+        in run("install", "claude-code", "--with-hooks", "--conversation", "my project").out
+    )
     run("install", "claude-code")
-    assert "my project" not in settings.read_text(), "the hooks are of the same memory as the server"
-    assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [2, 1, 1], "not doubled"
+    assert "my project" not in settings.read_text(), (
+        "the hooks are of the same memory as the server"
+    )
+    assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [
+        2,
+        1,
+        1,
+    ], "not doubled"
     run("uninstall", "claude-code")
     assert settings.read_text() == before
     assert not (home / ".claude.json").exists()
@@ -333,14 +378,18 @@ def names_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(run: Run, home: Path, project: Path) -> None:
+def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(
+    run: Run, home: Path, project: Path
+) -> None:
     flags = ("--project", str(project), "--with-hooks", "--conversation", "小 明")
     status, out, err = run("install", "claude-code", *flags)
     assert (status, err) == (0, "")
     assert "the conversation of this folder is `小 明`" in out
     assert read(project / NAME).conversation == "小 明"
     server = json.loads((project / ".mcp.json").read_bytes())["mcpServers"]["memory"]
-    assert (server["args"], server["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), "the file says which conversation"
+    assert (server["args"], server["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), (
+        "the file says which conversation"
+    )
     assert "小" not in (project / ".claude" / "settings.local.json").read_text("utf-8")
     before = {name: (project / name).read_bytes() for name in names_in(project)}
     assert "Start" not in run("install", "claude-code", *flags).out
@@ -352,7 +401,15 @@ def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(run: Run, h
 
 def test_what_is_there_for_all_projects_is_not_put_into_one_again(run: Run, project: Path) -> None:
     run("install", "claude-code", "--with-hooks")
-    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron").out
+    out = run(
+        "install",
+        "claude-code",
+        "--with-hooks",
+        "--project",
+        str(project),
+        "--conversation",
+        "heron",
+    ).out
     assert out.count(SAID) == 2
     assert names_in(project) == {NAME}
     out = run("install", "claude-code", "--project", str(project)).out
@@ -361,11 +418,21 @@ def test_what_is_there_for_all_projects_is_not_put_into_one_again(run: Run, proj
     assert names_in(project) == set()
 
 
-def test_the_plugin_has_server_and_hooks_for_all_projects(run: Run, home: Path, project: Path) -> None:
+def test_the_plugin_has_server_and_hooks_for_all_projects(
+    run: Run, home: Path, project: Path
+) -> None:
     (home / ".claude").mkdir()
     on = {"enabledPlugins": {"memory-server@memory-server": True, "other@x": True}}
     (home / ".claude" / "settings.json").write_text(json.dumps(on))
-    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron").out
+    out = run(
+        "install",
+        "claude-code",
+        "--with-hooks",
+        "--project",
+        str(project),
+        "--conversation",
+        "heron",
+    ).out
     assert out.count(SAID) == 2
     on["enabledPlugins"]["memory-server@memory-server"] = False
     (home / ".claude" / "settings.json").write_text(json.dumps(on))
@@ -388,9 +455,13 @@ def test_a_server_knows_of_hooks_that_are_there(run: Run, home: Path, project: P
 
 
 @pytest.mark.parametrize("content", ['conversation = "crane"\n', "conversation = crane", ""])
-def test_a_file_of_the_project_that_says_something_else_is_left_alone(run: Run, project: Path, content: str) -> None:
+def test_a_file_of_the_project_that_says_something_else_is_left_alone(
+    run: Run, project: Path, content: str
+) -> None:
     (project / NAME).write_text(content)
-    status, out, err = run("install", "claude-code", "--project", str(project), "--conversation", "heron")
+    status, out, err = run(
+        "install", "claude-code", "--project", str(project), "--conversation", "heron"
+    )
     assert (status, out) == (2, "")
     assert str(project / NAME) in err
     assert {path.name: path.read_text() for path in project.iterdir()} == {NAME: content}
@@ -418,8 +489,14 @@ def test_where_claude_codes_own_command_is_it_does_it(run: Run, home: Path, clau
 
 
 def test_when_claude_fails_it_is_told_in_one_sentence(run: Run, home: Path, claude: Path) -> None:
-    (home.parent / "bin" / "claude").write_text(f"#!{sys.executable}\nimport sys\nsys.exit('not logged in')\n")
-    assert run("install", "claude-code") == (1, "", "memory-server: `claude mcp add-json` failed: not logged in.\n")
+    (home.parent / "bin" / "claude").write_text(
+        f"#!{sys.executable}\nimport sys\nsys.exit('not logged in')\n"
+    )
+    assert run("install", "claude-code") == (
+        1,
+        "",
+        "memory-server: `claude mcp add-json` failed: not logged in.\n",
+    )
 
 
 @pytest.mark.parametrize("before", [None, OTHERS, COMMENTED])
@@ -460,7 +537,9 @@ def test_where_vs_codes_own_command_is_it_does_it_also_beside_comments(
         (b"\xff\xfe{}", "it is not UTF-8"),
     ],
 )
-def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, content: bytes, reason: str) -> None:
+def test_a_file_that_is_not_understood_is_left_alone(
+    run: Run, home: Path, content: bytes, reason: str
+) -> None:
     file = home / FILES["cursor"]
     file.parent.mkdir()
     file.write_bytes(content)
@@ -469,7 +548,9 @@ def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, conte
     assert reason in err
     assert "install print" in err
     run("uninstall", "cursor")
-    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, content)]
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [
+        (file.name, content)
+    ]
 
 
 def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Path) -> None:
@@ -485,13 +566,19 @@ OTHER_MEMORY = {
     "gemini": {"httpUrl": "http://127.0.0.1:1/mcp"},
     "windsurf": {"serverUrl": "http://127.0.0.1:1/mcp"},
     "vscode": {"command": "node", "args": ["/opt/memory-server/index.js"]},
-    "claude-code": {"type": "stdio", "command": "other", "args": [], "env": {"KEY": "memory-server"}},
+    "claude-code": {
+        "type": "stdio",
+        "command": "other",
+        "args": [],
+        "env": {"KEY": "memory-server"},
+    },
 }
 """Servers of somebody else's under the name that ours has; the official one is called so."""
 
 
 @pytest.mark.parametrize(
-    ("client", "by_its_own_command"), [*((client, False) for client in FILES), ("claude-code", True)]
+    ("client", "by_its_own_command"),
+    [*((client, False) for client in FILES), ("claude-code", True)],
 )
 def test_another_server_of_that_name_is_neither_replaced_nor_taken_out(
     run: Run, home: Path, client: str, by_its_own_command: bool, request: pytest.FixtureRequest
@@ -500,7 +587,9 @@ def test_another_server_of_that_name_is_neither_replaced_nor_taken_out(
         request.getfixturevalue("claude")
     file = home / FILES[client]
     file.parent.mkdir(parents=True, exist_ok=True)
-    before = json.dumps({"servers" if client == "vscode" else "mcpServers": {"memory": OTHER_MEMORY[client]}})
+    before = json.dumps(
+        {"servers" if client == "vscode" else "mcpServers": {"memory": OTHER_MEMORY[client]}}
+    )
     file.write_text(before)
     for flags in ((), ("--dry-run",), ("--with-hooks",) if client == "claude-code" else ()):
         status, out, err = run("install", client, *flags)
@@ -536,17 +625,27 @@ def test_print_shows_what_to_paste(run: Run, home: Path) -> None:
     assert "UserPromptSubmit" not in out
     assert "MEMORY_SERVER_HOOKS" not in out
     out = run("install", "print", "--with-hooks").out
-    assert all(part in out for part in ("UserPromptSubmit", "sessionStart", '"MEMORY_SERVER_HOOKS": "true"'))
+    assert all(
+        part in out
+        for part in ("UserPromptSubmit", "sessionStart", '"MEMORY_SERVER_HOOKS": "true"')
+    )
     assert list(home.iterdir()) == []
 
 
 HOOK_FILES = {"claude-code": ".claude/settings.json", "cursor": ".cursor/hooks.json"}
 HOOK_FILES["vscode"] = ".copilot/hooks/memory-server.json"
-MINE = {"hooks": {"stop": [{"command": "say done"}], "Stop": [{"type": "command", "command": "say done"}]}}
+MINE = {
+    "hooks": {
+        "stop": [{"command": "say done"}],
+        "Stop": [{"type": "command", "command": "say done"}],
+    }
+}
 
 
 @pytest.mark.parametrize("client", HOOK_FILES)
-@pytest.mark.parametrize("before", [None, json.dumps(MINE), json.dumps({"version": 1} | MINE, indent=4)])
+@pytest.mark.parametrize(
+    "before", [None, json.dumps(MINE), json.dumps({"version": 1} | MINE, indent=4)]
+)
 def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
     run: Run, home: Path, client: str, before: str | None
 ) -> None:
@@ -565,14 +664,20 @@ def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
     assert ("UserPromptSubmit" in hooks) == (client != "cursor"), "Cursor's cannot add to a prompt"
     assert "nothing was changed" in run("install", client, "--with-hooks").out
     run("install", client, "--timezone", "Asia/Shanghai")
-    assert file.read_text().count("Asia/Shanghai") == len(json.loads(file.read_bytes())["hooks"]) - (before is not None)
+    assert file.read_text().count("Asia/Shanghai") == len(
+        json.loads(file.read_bytes())["hooks"]
+    ) - (before is not None)
     assert run("uninstall", client).status == 0
     assert (file.read_text() if file.exists() else None) == before
     assert before is not None or list(home.rglob("*")) == [], "also no empty folder"
 
 
-@pytest.mark.parametrize("flags", [("gemini", "--with-hooks"), ("cursor", "--with-hooks", "--project", ".")])
-def test_hooks_that_a_client_cannot_have_are_refused(run: Run, home: Path, flags: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "flags", [("gemini", "--with-hooks"), ("cursor", "--with-hooks", "--project", ".")]
+)
+def test_hooks_that_a_client_cannot_have_are_refused(
+    run: Run, home: Path, flags: tuple[str, ...]
+) -> None:
     status, out, err = run("install", *flags)
     assert (status, out) == (2, "")
     assert "hooks are for claude-code, cursor, vscode" in err
@@ -609,7 +714,9 @@ def test_codex_keeps_its_comments(run: Run, home: Path, before: str | None) -> N
     assert text.startswith((before or "").lstrip("\ufeff").rstrip())
     assert "nothing was changed" in run("install", "codex", "--conversation", '小 "明"').out
     run("install", "codex", "--toolsets", "all")
-    assert tomllib.loads(file.read_bytes().decode("utf-8-sig"))["mcp_servers"]["memory"]["args"] == [
+    assert tomllib.loads(file.read_bytes().decode("utf-8-sig"))["mcp_servers"]["memory"][
+        "args"
+    ] == [
         "--toolsets",
         "all",
     ]
@@ -640,7 +747,9 @@ def test_what_was_changed_in_toml_since_stays_when_it_goes(run: Run, home: Path)
         ("mcp_servers = 5\n", "is not an object"),
     ],
 )
-def test_toml_that_cannot_be_changed_is_left_alone(run: Run, home: Path, text: str, reason: str) -> None:
+def test_toml_that_cannot_be_changed_is_left_alone(
+    run: Run, home: Path, text: str, reason: str
+) -> None:
     file = home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_text(text)
@@ -662,9 +771,17 @@ def test_a_file_that_people_commit_holds_no_path_of_this_machine(
     (home.parent / "bin" / "git").symlink_to("/usr/bin/git")
     git(project, "init", "-q")
     flags = ("install", client, "--project", str(project))
-    settings_name = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"}[client]
-    assert f"{project / settings_name} holds paths of this machine" in run(*flags).out, "the program is not on the PATH"
-    (home.parent / "bin" / "memory-server").symlink_to(Path(sys.executable).with_name("memory-server"))
+    settings_name = {
+        "claude-code": ".mcp.json",
+        "cursor": ".cursor/mcp.json",
+        "vscode": ".vscode/mcp.json",
+    }[client]
+    assert f"{project / settings_name} holds paths of this machine" in run(*flags).out, (
+        "the program is not on the PATH"
+    )
+    (home.parent / "bin" / "memory-server").symlink_to(
+        Path(sys.executable).with_name("memory-server")
+    )
     assert "paths of this machine" not in run(*flags).out
     assert str(Path(sys.executable).parent) not in (project / settings_name).read_text()
     assert '"memory-server"' in (project / settings_name).read_text()
@@ -676,11 +793,19 @@ def test_a_file_that_people_commit_holds_no_path_of_this_machine(
         assert "settings.local.json holds paths" in run(*flags, "--with-hooks").out
 
 
-def test_settings_of_the_shell_that_are_not_carried_over_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_shell_that_are_not_carried_over_are_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
-    assert "This shell sets MEMORY_SERVER_TIMEZONE, and the client may not" in run("install", "cursor", "--dry-run").out
+    assert (
+        "This shell sets MEMORY_SERVER_TIMEZONE, and the client may not"
+        in run("install", "cursor", "--dry-run").out
+    )
     assert "This shell sets" not in run("install", "cursor", "--timezone", "Asia/Tokyo").out
 
 
 def test_the_rule_that_lets_claude_code_use_the_tools_is_named(run: Run) -> None:
-    assert '{"permissions": {"allow": ["mcp__mine"]}}' in run("install", "claude-code", "--name", "mine").out
+    assert (
+        '{"permissions": {"allow": ["mcp__mine"]}}'
+        in run("install", "claude-code", "--name", "mine").out
+    )

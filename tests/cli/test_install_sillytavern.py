@@ -113,7 +113,10 @@ def test_the_settings_file_keeps_what_it_said(root: Path, tmp_path: Path, text: 
     former_origins = was.get("http", {}).pop("origins", [])
     if isinstance(former_origins, str):
         former_origins = [former_origins]
-    assert origins == [*former_origins, *(origin for origin in ORIGINS if origin not in former_origins)]
+    assert origins == [
+        *former_origins,
+        *(origin for origin in ORIGINS if origin not in former_origins),
+    ]
     assert now == {"http": {}} | was
     assert load({}, {}, file).http.origins == ",".join(origins)
     assert all(line in file.read_text() for line in text.splitlines() if line.startswith("#"))
@@ -124,7 +127,10 @@ def test_the_settings_file_keeps_what_it_said(root: Path, tmp_path: Path, text: 
 def test_another_port_has_other_origins(root: Path, tmp_path: Path) -> None:
     run("install", "sillytavern", str(root), "--port", "8123")
     settings = tmp_path / "config" / "memory-server" / "memory-server.toml"
-    assert tomllib.loads(settings.read_text())["http"]["origins"] == ["http://127.0.0.1:8123", "http://localhost:8123"]
+    assert tomllib.loads(settings.read_text())["http"]["origins"] == [
+        "http://127.0.0.1:8123",
+        "http://localhost:8123",
+    ]
 
 
 def test_what_cannot_be_is_refused_and_changes_nothing(
@@ -149,7 +155,9 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
 def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (root / "data" / "default-user" / "extensions").mkdir()
-    (root / "data" / "default-user" / "extensions" / "memory-server").symlink_to(tmp_path / "theirs")
+    (root / "data" / "default-user" / "extensions" / "memory-server").symlink_to(
+        tmp_path / "theirs"
+    )
     assert "link" in refused("install", "sillytavern", str(root))
     assert list((tmp_path / "theirs").iterdir()) == []
 
@@ -157,7 +165,11 @@ def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
 def test_a_token_of_that_name_for_something_else_is_not_touched(root: Path, tmp_path: Path) -> None:
     run("tokens", "add", "sillytavern", "--tenant", "alice")
     before = files_in(root)
-    assert "a token `sillytavern` that `install` did not make" in refused("install", "sillytavern", str(root))
+    assert "a token `sillytavern` that `install` did not make" in refused(
+        "install", "sillytavern", str(root)
+    )
     assert files_in(root) == before
     assert "The token `sillytavern` stays" in run("uninstall", "sillytavern", str(root))
-    assert [token.tenant for token in TokenFile(tokens_at(tmp_path / "memories")).tokens()] == ["alice"]
+    assert [token.tenant for token in TokenFile(tokens_at(tmp_path / "memories")).tokens()] == [
+        "alice"
+    ]

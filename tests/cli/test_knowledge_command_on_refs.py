@@ -38,7 +38,12 @@ def test_refs_are_listed_deleted_and_brought_back(run: Run) -> None:
 
 def test_memories_of_a_user_are_listed_deleted_and_brought_back(run: Run) -> None:
     for user in ("ann", "bob"):
-        arguments = {"messages": f"tea of {user}", "user_id": user, "agent_id": "a", "mode": "direct"}
+        arguments = {
+            "messages": f"tea of {user}",
+            "user_id": user,
+            "agent_id": "a",
+            "mode": "direct",
+        }
         run("call", "memory_add", json.dumps(arguments))
     assert "tea of bob" not in run("knowledge", "list", "tea", "--user", "ann").out
     assert "tea of ann" in run("knowledge", "list", "--user", "ann").out
@@ -68,7 +73,9 @@ def test_an_entry_is_promoted_once(run: Run, tmp_path: Path, elsewhere: None) ->
     assert (status, errors.count("\n"), "There is no entry `k`" in errors) == (1, 1, True)
 
 
-def test_entries_of_layers_are_listed_shown_deleted_and_brought_back(run: Run, tmp_path: Path, elsewhere: None) -> None:
+def test_entries_of_layers_are_listed_shown_deleted_and_brought_back(
+    run: Run, tmp_path: Path, elsewhere: None
+) -> None:
     for key in ("pool", "port"):
         run("call", "save_to_memory", json.dumps({"key": key, "content": f"披萨 {key}"}))
     listed = run("knowledge", "list", "披萨").out

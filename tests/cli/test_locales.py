@@ -20,19 +20,29 @@ from memory_server.kernel.folder_names import hash_in, hashed_name, subfolders
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.examination import examine
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one encoding for file names")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems have one encoding for file names"
+)
 
 LOCALES = {"C": ("", ""), "GBK": ("zh_CN", "GBK"), "Latin-1": ("en_US", "ISO-8859-1")}
 Run = Callable[..., str]
-EVENT = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "what about my birthday cake?"}
+EVENT = {
+    "hook_event_name": "UserPromptSubmit",
+    "session_id": "s",
+    "prompt": "what about my birthday cake?",
+}
 TURN = {
     "conversation_id": "小明",
     "messages": [{"role": "user", "content": "my birthday cake…", "timestamp": 1780000000000}],
 }
 
 
-@pytest.fixture(scope="module", params=["C", "GBK", pytest.param("Latin-1", marks=pytest.mark.full)])
-def locale(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+@pytest.fixture(
+    scope="module", params=["C", "GBK", pytest.param("Latin-1", marks=pytest.mark.full)]
+)
+def locale(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, str]:
     """The variables of a locale without UTF-8, where the system can make it."""
     off = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     language, charset = LOCALES[request.param]
@@ -50,7 +60,11 @@ def locale(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def run(*command: str | Path, locale: Mapping[str, str], stdin: str = "") -> str:
     """What a program prints, as UTF-8; nothing on standard error."""
     ended = subprocess.run(
-        [sys.executable, *command], input=stdin.encode(), capture_output=True, env={**os.environ, **locale}, timeout=60
+        [sys.executable, *command],
+        input=stdin.encode(),
+        capture_output=True,
+        env={**os.environ, **locale},
+        timeout=60,
     )
     assert (ended.returncode, ended.stderr) == (0, b"")
     return ended.stdout.decode()
@@ -64,18 +78,30 @@ def run_here(*arguments: str | Path) -> None:
 
 def test_a_conversation_is_one_in_every_locale(tmp_path: Path, locale: Mapping[str, str]) -> None:
     server = ("-m", "memory_server", "--data-dir", tmp_path / "数据…")
-    run(*server, "call", "add_short_term_memory", json.dumps(TURN, ensure_ascii=False), locale=locale)
-    run_here("--data-dir", tmp_path / "数据…", "--conversation", "小明", "remember", "我喜欢吃披萨 🍕")
+    run(
+        *server,
+        "call",
+        "add_short_term_memory",
+        json.dumps(TURN, ensure_ascii=False),
+        locale=locale,
+    )
+    run_here(
+        "--data-dir", tmp_path / "数据…", "--conversation", "小明", "remember", "我喜欢吃披萨 🍕"
+    )
     listing = run(*server, "list", "-c", "小明", locale=locale)
     assert "my birthday cake…" in listing
     assert "我喜欢吃披萨 🍕" in listing
     assert os.listdir(os.fsencode(tmp_path)) == ["数据…".encode()]
     assert [*os.listdir(os.fsencode(tmp_path / "数据…"))] == [hashed_name("小明").encode()]
-    recalled = run(*server, "--conversation", "小明", "hook", locale=locale, stdin=json.dumps(EVENT))
+    recalled = run(
+        *server, "--conversation", "小明", "hook", locale=locale, stdin=json.dumps(EVENT)
+    )
     assert "my birthday cake…" in json.loads(recalled)["hookSpecificOutput"]["additionalContext"]
 
 
-def test_a_program_with_the_memory_in_itself_finds_the_same_folder(tmp_path: Path, locale: Mapping[str, str]) -> None:
+def test_a_program_with_the_memory_in_itself_finds_the_same_folder(
+    tmp_path: Path, locale: Mapping[str, str]
+) -> None:
     program = """
 import asyncio, sys
 from memory_server.app import open_memory
@@ -99,7 +125,9 @@ def test_a_trigger_on_the_command_line_is_what_was_typed(locale: Mapping[str, st
 async def in_gbk(data_dir: Path, name: str, text: str) -> Path:
     """A conversation as it was stored under a GBK locale."""
     await commit(open_store(data_dir), Added(memory(text)), chat=name)
-    (folder,) = (subfolder for subfolder in subfolders(data_dir) if subfolder.name == hashed_name(name))
+    (folder,) = (
+        subfolder for subfolder in subfolders(data_dir) if subfolder.name == hashed_name(name)
+    )
     return folder.rename(os.fsdecode(bytes(data_dir) + b"/" + folder.name.encode("gbk")))
 
 
@@ -130,7 +158,10 @@ async def test_a_conversation_that_was_split_is_told_and_can_be_made_one(tmp_pat
     (tmp_path / "kept").rename(folder)
     (finding,) = findings(data)
     assert (finding.grade, finding.about) == ("warning", "小明")
-    assert rf"\xc3\xf7~{hash_in(folder.name)} holds other memories of this conversation" in finding.what
+    assert (
+        rf"\xc3\xf7~{hash_in(folder.name)} holds other memories of this conversation"
+        in finding.what
+    )
     aside.mkdir()
     folder.rename(aside / hashed_name("小明"))
     run_here("--data-dir", aside, "export", tmp_path / "file")

@@ -53,7 +53,9 @@ def test_looking_needs_no_conversation(run: Run) -> None:
     assert run("explain", "芒果", "--ask", "芒果蛋糕？").out.startswith(f"{mango} in 小满")
     assert run("explain", pizza[:6], "--ask", "披萨？").out.startswith(f"{pizza} in 小明")
     changes = run("history").out.splitlines()
-    assert [line.split(" in ")[1].split()[0] for line in changes] == ["小明", "小满"], "newest first"
+    assert [line.split(" in ")[1].split()[0] for line in changes] == ["小明", "小满"], (
+        "newest first"
+    )
     assert len(run("history", "-c", "小明").out.splitlines()) == 1
     assert "More: -c ID" in run("history", "--limit", "1").err
     listed = run("list").out
@@ -77,16 +79,22 @@ def test_what_is_changed_is_found_by_the_beginning_of_its_id(run: Run) -> None:
     changed = unpinned.split()[-1].rstrip(".")
     run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
     assert "Would bring back 1 memory." in run("undo", "--memory", mango[:6], "--dry-run").out
-    assert mango in run("explain", mango[:6], "--ask", "芒果？").out, "the archive is looked through as well"
+    assert mango in run("explain", mango[:6], "--ask", "芒果？").out, (
+        "the archive is looked through as well"
+    )
     assert "Brought back 1 memory." in run("undo", "--memory", mango[:6]).out
-    assert run("undo", changed).out.startswith(f"Undid {changed};"), "its conversation is found by the change"
+    assert run("undo", changed).out.startswith(f"Undid {changed};"), (
+        "its conversation is found by the change"
+    )
     assert "`zzz` is not in an archive" in run("undo", "--memory", "zzz").err
 
 
 def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
     for number in range(40):
         remembered_id(run, f"我喜欢吃披萨 {number}", "小明", 1_780_000_000_000 + number * 10**9)
-    ids = [line.split()[0] for line in run("list").out.splitlines() if re.match("[0-9a-f]{16} ", line)]
+    ids = [
+        line.split()[0] for line in run("list").out.splitlines() if re.match("[0-9a-f]{16} ", line)
+    ]
     [(common_letter, number_of_ids)] = Counter(memory_id[0] for memory_id in ids).most_common(1)
     assert number_of_ids > 1
     status, _, err = run("pin", common_letter)
@@ -96,14 +104,23 @@ def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("lst", "list"), ("serach", "search"), ("doktor", "doctor"), ("erase", "forget"), ("delete", "forget")],
+    [
+        ("lst", "list"),
+        ("serach", "search"),
+        ("doktor", "doctor"),
+        ("erase", "forget"),
+        ("delete", "forget"),
+    ],
 )
 def test_a_wrong_command_gets_the_right_one(
     run: Run, typed: str, meant: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         run(typed)
-    assert capfd.readouterr().err == f"memory-server: There is no command `{typed}`; did you mean `{meant}`?\n"
+    assert (
+        capfd.readouterr().err
+        == f"memory-server: There is no command `{typed}`; did you mean `{meant}`?\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,21 +132,36 @@ def test_a_wrong_command_gets_the_right_one(
             "install` cannot be used with `cursr`; did you mean `cursor`?",
             "`cursor`？",
         ),
-        ("memory-server", ("uninstall", "foo"), "`foo`; choose one of: claude-code, ", "可以用：claude-code"),
+        (
+            "memory-server",
+            ("uninstall", "foo"),
+            "`foo`; choose one of: claude-code, ",
+            "可以用：claude-code",
+        ),
         (
             "memory-server",
             ("list", "--family", "note"),
             "`--family` cannot be `note`; did you mean `notes`?",
             "`notes`？",
         ),
-        ("memory-server", ("zzz",), "There is no command `zzz`; `memory-server --help` lists", "没有命令 `zzz`；"),
+        (
+            "memory-server",
+            ("zzz",),
+            "There is no command `zzz`; `memory-server --help` lists",
+            "没有命令 `zzz`；",
+        ),
         (
             "trigger-sandbox",
             ("lint",),
             "There is no command `lint`; did you mean `check`?",
             "没有命令 `lint`；你是不是",
         ),
-        ("trigger-sandbox", ("pack", "chek"), "There is no command `chek`; did you mean `check`?", "你是不是"),
+        (
+            "trigger-sandbox",
+            ("pack", "chek"),
+            "There is no command `chek`; did you mean `check`?",
+            "你是不是",
+        ),
         ("trigger-sandbox", ("new", "birtday"), "`birtday`; did you mean `birthday`?", "你是不是"),
     ],
 )
@@ -157,11 +189,17 @@ def test_times_are_local_in_a_shell_and_in_utc_for_clients(run: Run) -> None:
     for command in (["list"], ["show", mango], ["search", "芒果"]):
         assert "2026-05-29 04:26" in run(*command).out
     run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
-    texts = [run("search", "芒果", "--archived").out, run("undo", "--memory", mango).out, run("history").out]
+    texts = [
+        run("search", "芒果", "--archived").out,
+        run("undo", "--memory", mango).out,
+        run("history").out,
+    ]
     assert not re.search(r"UTC|\d\dZ", "".join(texts))
 
 
-def test_every_page_of_help_has_an_example_and_no_setting(capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_page_of_help_has_an_example_and_no_setting(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     for words in (["list"], ["backup", "restore"], ["install"], ["search"]):
         with pytest.raises(SystemExit, match="0"):
             main([*words, "--help"])
@@ -177,7 +215,10 @@ def test_nobody_waits_at_a_terminal_without_a_word(tmp_path: Path) -> None:
     process = Program(["--data-dir", tmp_path, "recall"], stdin=terminal, stdout=pipe, stderr=pipe)
     try:
         assert process.stderr is not None
-        assert b"reading messages as JSON from this terminal; Ctrl-D ends it" in process.stderr.readline()
+        assert (
+            b"reading messages as JSON from this terminal; Ctrl-D ends it"
+            in process.stderr.readline()
+        )
     finally:
         process.kill()
         process.communicate()
@@ -187,12 +228,16 @@ def test_nobody_waits_at_a_terminal_without_a_word(tmp_path: Path) -> None:
 
 def test_without_standard_output_there_is_one_sentence(tmp_path: Path) -> None:
     command = f"{sys.executable} -m memory_server --data-dir {tmp_path} list >&-"
-    completed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    completed = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (completed.returncode, completed.stderr.count("\n")) == (1, 1)
     assert "no standard output" in completed.stderr
 
 
-def test_a_list_on_a_terminal_is_cut_at_its_edge_and_nothing_ends_with_blanks(run: Run, tmp_path: Path) -> None:
+def test_a_list_on_a_terminal_is_cut_at_its_edge_and_nothing_ends_with_blanks(
+    run: Run, tmp_path: Path
+) -> None:
     text = "今天我们去了植物园，看了很多很多的花，还买了一盆小小的多肉植物放在窗台上，晚上又一起吃了火锅。"
     remembered_id(run, text, "小明")
     plain = run("list").out

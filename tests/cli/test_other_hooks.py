@@ -24,8 +24,12 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
     def run(hook_event: dict[str, Any]) -> str:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(hook_event).encode())))
-        assert main(["--data-dir", str(tmp_path / "data"), "--timezone", "Asia/Shanghai", "hook"]) == 0
+        monkeypatch.setattr(
+            sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(hook_event).encode()))
+        )
+        assert (
+            main(["--data-dir", str(tmp_path / "data"), "--timezone", "Asia/Shanghai", "hook"]) == 0
+        )
         out, err = capfd.readouterr()
         assert err == ""
         return out
@@ -39,39 +43,65 @@ def stored_messages(folder: Path) -> Iterator[list[tuple[str, str]]]:
 
 
 def written_transcript(path: Path, *entries: dict[str, Any]) -> str:
-    path.write_text("".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries), encoding="utf-8"
+    )
     return str(path)
 
 
 def vscode_event(name: str, path: str, session: str = "v1", **fields: Any) -> dict[str, Any]:
-    about = {"timestamp": "2026-06-20T08:00:00.000Z", "hook_event_name": name, "session_id": session}
+    about = {
+        "timestamp": "2026-06-20T08:00:00.000Z",
+        "hook_event_name": name,
+        "session_id": session,
+    }
     return about | {"transcript_path": path, "cwd": "/tmp"} | fields
 
 
 def copilot_entry(kind: str, content: str, **data: Any) -> dict[str, Any]:
     at = "2026-06-20T08:00:00.000Z"
-    return {"type": kind, "data": {"content": content, **data}, "id": "x", "timestamp": at, "parentId": None}
+    return {
+        "type": kind,
+        "data": {"content": content, **data},
+        "id": "x",
+        "timestamp": at,
+        "parentId": None,
+    }
 
 
 def test_vs_code(run: Run, tmp_path: Path) -> None:
     path = written_transcript(
         tmp_path / "v.jsonl",
-        {"type": "session.start", "data": {"sessionId": "v1"}, "timestamp": "2026-06-20T07:59:00.000Z"},
+        {
+            "type": "session.start",
+            "data": {"sessionId": "v1"},
+            "timestamp": "2026-06-20T07:59:00.000Z",
+        },
         copilot_entry("user.message", "我的狗叫阿黄"),
-        {"type": "assistant.turn_start", "data": {"turnId": "0"}, "timestamp": "2026-06-20T08:00:01.000Z"},
+        {
+            "type": "assistant.turn_start",
+            "data": {"turnId": "0"},
+            "timestamp": "2026-06-20T08:00:01.000Z",
+        },
         copilot_entry("assistant.message", "", toolRequests=[{"name": "read_file"}]),
         copilot_entry("assistant.message", "记住了，阿黄"),
     )
     ended = vscode_event("Stop", path, stop_hook_active=False)
     assert run(ended) == run(ended) == ""
-    assert list(stored_messages(tmp_path)) == [[("user", "我的狗叫阿黄"), ("assistant", "记住了，阿黄")]]
+    assert list(stored_messages(tmp_path)) == [
+        [("user", "我的狗叫阿黄"), ("assistant", "记住了，阿黄")]
+    ]
     start = vscode_event("SessionStart", str(tmp_path / "none"), "v2", source="new")
     output = json.loads(run(start))["hookSpecificOutput"]
     assert output["hookEventName"] == "SessionStart"
     assert "我的狗叫阿黄" in output["additionalContext"]
-    second_answer = run(vscode_event("UserPromptSubmit", str(tmp_path / "none"), "v2", prompt="阿黄是谁？"))
+    second_answer = run(
+        vscode_event("UserPromptSubmit", str(tmp_path / "none"), "v2", prompt="阿黄是谁？")
+    )
     assert second_answer == "", "this session was given it at its start"
-    other_answer = run(vscode_event("UserPromptSubmit", str(tmp_path / "none"), "v3", prompt="阿黄是谁？"))
+    other_answer = run(
+        vscode_event("UserPromptSubmit", str(tmp_path / "none"), "v3", prompt="阿黄是谁？")
+    )
     assert "我的狗叫阿黄" in json.loads(other_answer)["hookSpecificOutput"]["additionalContext"]
 
 
@@ -80,18 +110,29 @@ def test_the_names_that_vs_code_documents_are_known_too() -> None:
     assert (hook_event.name, hook_event.session_id) == ("Stop", "v1")
 
 
-def cursor_event(name: str, path: str, session: str = "c1", turn: str = "g1", **fields: Any) -> dict[str, Any]:
-    about = {"conversation_id": session, "generation_id": turn, "hook_event_name": name, "cursor_version": "2.0"}
+def cursor_event(
+    name: str, path: str, session: str = "c1", turn: str = "g1", **fields: Any
+) -> dict[str, Any]:
+    about = {
+        "conversation_id": session,
+        "generation_id": turn,
+        "hook_event_name": name,
+        "cursor_version": "2.0",
+    }
     return about | {"workspace_roots": ["/tmp"], "transcript_path": path} | fields
 
 
 def cursor_entry(role: str, *blocks: Any) -> dict[str, Any]:
-    texts = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+    texts = [
+        {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
+    ]
     return {"role": role, "message": {"content": texts}}
 
 
 def test_cursor(run: Run, tmp_path: Path) -> None:
-    query = "<attached_files>\nsecret.txt\n</attached_files>\n<user_query>\n我的狗叫阿黄\n</user_query>"
+    query = (
+        "<attached_files>\nsecret.txt\n</attached_files>\n<user_query>\n我的狗叫阿黄\n</user_query>"
+    )
     path = written_transcript(
         tmp_path / "c.jsonl",
         cursor_entry("user", query),
@@ -100,11 +141,15 @@ def test_cursor(run: Run, tmp_path: Path) -> None:
     )
     ended = cursor_event("stop", path, status="completed", loop_count=0)
     assert run(ended) == run(ended) == ""
-    assert list(stored_messages(tmp_path)) == [[("user", "我的狗叫阿黄"), ("assistant", "看一下\n记住了，阿黄")]]
+    assert list(stored_messages(tmp_path)) == [
+        [("user", "我的狗叫阿黄"), ("assistant", "看一下\n记住了，阿黄")]
+    ]
     begun = json.loads(run(cursor_event("sessionStart", "", "c2", is_background_agent=False)))
     assert "我的狗叫阿黄" in begun.pop("additional_context")
     assert begun == {}
-    assert run(cursor_event("beforeSubmitPrompt", path, "c2", prompt="阿黄是谁？")) == "", "it cannot add to a prompt"
+    assert run(cursor_event("beforeSubmitPrompt", path, "c2", prompt="阿黄是谁？")) == "", (
+        "it cannot add to a prompt"
+    )
 
 
 def test_the_folder_of_cursor_decides_the_conversation() -> None:

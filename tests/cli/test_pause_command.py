@@ -23,7 +23,9 @@ Run = Callable[..., Outcome]
 NOON = "2026-06-20T12:00:00Z"
 ONE = "2026-06-20T13:00:00Z"
 THREE = "2026-06-20T15:00:00Z"
-TRIGGER = '{"name":"过敏","prompt":"不能吃花生","trigger":"match_keys(context.messages,[\'花生\'])"}'
+TRIGGER = (
+    '{"name":"过敏","prompt":"不能吃花生","trigger":"match_keys(context.messages,[\'花生\'])"}'
+)
 
 
 @pytest.fixture
@@ -65,7 +67,9 @@ def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path
     for hook_event in (PROMPT_EVENT, stop_event(tmp_path, "我的密码是 1234")):
         status, out, err = run("hook", stdin=hook_event, now=ONE)
         assert (status, out) == (0, "")
-        assert err == ("memory-server: hook: nothing is recalled or remembered: paused until `memory-server resume`\n")
+        assert err == (
+            "memory-server: hook: nothing is recalled or remembered: paused until `memory-server resume`\n"
+        )
     assert run("resume", now=THREE) == (0, "Memory resumed.\n", "")
     assert memory_count(run) == 1
     # In a session that was not given it yet.
@@ -106,12 +110,20 @@ def test_where_and_doctor_tell_of_it(run: Run) -> None:
     assert "paused" not in run("where").out
     run("pause")
     assert "paused until `memory-server resume`" in run("where").out
-    notes = [finding for finding in json.loads(run("doctor", "--json").out)["findings"] if "paused" in finding["what"]]
+    notes = [
+        finding
+        for finding in json.loads(run("doctor", "--json").out)["findings"]
+        if "paused" in finding["what"]
+    ]
     assert [(note["grade"], note["about"]) for note in notes] == [("note", "folder")]
 
 
-@pytest.mark.parametrize("duration", ["", "2", "h", "-2h", "0m", "2 weeks", "1.5h", "999999999d", "٢h"])
-def test_what_is_not_a_duration_is_told_and_nothing_is_paused(run: Run, tmp_path: Path, duration: str) -> None:
+@pytest.mark.parametrize(
+    "duration", ["", "2", "h", "-2h", "0m", "2 weeks", "1.5h", "999999999d", "٢h"]
+)
+def test_what_is_not_a_duration_is_told_and_nothing_is_paused(
+    run: Run, tmp_path: Path, duration: str
+) -> None:
     status, out, err = run("pause", f"--for={duration}")
     assert (status, out) == (2, "")
     assert "write a number and m, h or d, such as 30m, 2h or 3d." in err
@@ -123,7 +135,9 @@ def test_a_memory_that_nobody_changes_is_not_paused_either(run: Run) -> None:
     assert run("--read-only", "resume").status == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"until": "tomorrow"}', b'{"until": true}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"until": "tomorrow"}', b'{"until": true}']
+)
 def test_a_note_that_cannot_be_read_is_a_pause(tmp_path: Path, content: bytes) -> None:
     note = tmp_path / ".memory-server" / "paused.json"
     note.parent.mkdir()
@@ -134,7 +148,9 @@ def test_a_note_that_cannot_be_read_is_a_pause(tmp_path: Path, content: bytes) -
 
 
 @pytest.mark.anyio
-async def test_a_process_that_runs_sees_at_once_that_another_one_paused(tmp_path: Path, run: Run) -> None:
+async def test_a_process_that_runs_sees_at_once_that_another_one_paused(
+    tmp_path: Path, run: Run
+) -> None:
     async with App(Settings(data_dir=tmp_path / "data")) as app:
         chat = app.conversation()
         await chat.short_term.add([Message("user", "一")])
@@ -145,4 +161,7 @@ async def test_a_process_that_runs_sees_at_once_that_another_one_paused(tmp_path
             await chat.long_term.update("过敏", prompt="x")
         await anyio.to_thread.run_sync(main, ["resume"])
         await chat.short_term.add([Message("user", "三")])
-        assert [memory.text for memory in await chat.short_term.memories()] == ["user: 一", "user: 三"]
+        assert [memory.text for memory in await chat.short_term.memories()] == [
+            "user: 一",
+            "user: 三",
+        ]

@@ -26,7 +26,9 @@ LINUX = Machine("linux", PurePosixPath("/home/ming"), {})
 MACOS = Machine("macos", PurePosixPath("/Users/ming"), {})
 WINDOWS = Machine("windows", PureWindowsPath(r"C:\Users\明"), {})
 WINDOWS_MOVED = Machine(
-    "windows", PureWindowsPath(r"C:\Users\明"), {"APPDATA": r"D:\Roaming", "LOCALAPPDATA": r"D:\Local"}
+    "windows",
+    PureWindowsPath(r"C:\Users\明"),
+    {"APPDATA": r"D:\Roaming", "LOCALAPPDATA": r"D:\Local"},
 )
 PACKAGE = PureWindowsPath(r"D:\Local\Packages\Claude_pzs8sxrjxfjjc")
 PACKAGED = Machine("windows", WINDOWS.home, WINDOWS_MOVED.environment, (PACKAGE,))
@@ -36,10 +38,22 @@ PACKAGED = Machine("windows", WINDOWS.home, WINDOWS_MOVED.environment, (PACKAGE,
     ("client", "machine", "expected"),
     [
         ("claude-desktop", LINUX, "/home/ming/.config/Claude/claude_desktop_config.json"),
-        ("claude-desktop", MACOS, "/Users/ming/Library/Application Support/Claude/claude_desktop_config.json"),
-        ("claude-desktop", WINDOWS, r"C:\Users\明\AppData\Roaming\Claude\claude_desktop_config.json"),
+        (
+            "claude-desktop",
+            MACOS,
+            "/Users/ming/Library/Application Support/Claude/claude_desktop_config.json",
+        ),
+        (
+            "claude-desktop",
+            WINDOWS,
+            r"C:\Users\明\AppData\Roaming\Claude\claude_desktop_config.json",
+        ),
         ("claude-desktop", WINDOWS_MOVED, r"D:\Roaming\Claude\claude_desktop_config.json"),
-        ("claude-desktop", PACKAGED, rf"{PACKAGE}\LocalCache\Roaming\Claude\claude_desktop_config.json"),
+        (
+            "claude-desktop",
+            PACKAGED,
+            rf"{PACKAGE}\LocalCache\Roaming\Claude\claude_desktop_config.json",
+        ),
         ("claude-code", LINUX, "/home/ming/.claude.json"),
         ("claude-code", MACOS, "/Users/ming/.claude.json"),
         ("claude-code", WINDOWS, r"C:\Users\明\.claude.json"),
@@ -60,7 +74,9 @@ def test_the_file_of_a_user(client: Client, machine: Machine, expected: str) -> 
 
 
 def test_what_the_environment_moves() -> None:
-    moved = Machine("linux", LINUX.home, {"XDG_CONFIG_HOME": "/cfg", "CLAUDE_CONFIG_DIR": "/claude"})
+    moved = Machine(
+        "linux", LINUX.home, {"XDG_CONFIG_HOME": "/cfg", "CLAUDE_CONFIG_DIR": "/claude"}
+    )
     assert str(servers_file("claude-desktop", moved)) == "/cfg/Claude/claude_desktop_config.json"
     assert str(servers_file("vscode", moved)) == "/cfg/Code/User/mcp.json"
     assert str(servers_file("claude-code", moved)) == "/claude/.claude.json"
@@ -79,7 +95,9 @@ def test_what_the_environment_moves() -> None:
 )
 def test_the_file_of_a_project(client: Client, expected: str) -> None:
     assert str(servers_file(client, LINUX, PurePosixPath("/project"))) == f"/project/{expected}"
-    assert str(hooks_file(LINUX, PurePosixPath("/project"))) == "/project/.claude/settings.local.json"
+    assert (
+        str(hooks_file(LINUX, PurePosixPath("/project"))) == "/project/.claude/settings.local.json"
+    )
 
 
 def test_a_place_that_cannot_be_told_is_refused() -> None:
@@ -99,7 +117,10 @@ def test_packages_are_looked_for_on_windows_only() -> None:
 
 PLAIN = Server("memory", ["/bin/memory-server"])
 TUNED = Server(
-    "memory", ["/bin/python", "-m", "memory_server"], {"conversation": "小 明"}, {"toolsets": "all", "read-only": None}
+    "memory",
+    ["/bin/python", "-m", "memory_server"],
+    {"conversation": "小 明"},
+    {"toolsets": "all", "read-only": None},
 )
 ARGUMENTS = ["-m", "memory_server", "--conversation", "小 明", "--toolsets", "all", "--read-only"]
 
@@ -110,12 +131,18 @@ ARGUMENTS = ["-m", "memory_server", "--conversation", "小 明", "--toolsets", "
         (PLAIN, "claude-desktop", {"command": "/bin/memory-server"}),
         (PLAIN, "cursor", {"command": "/bin/memory-server"}),
         (PLAIN, "vscode", {"type": "stdio", "command": "/bin/memory-server"}),
-        (PLAIN, "claude-code", {"type": "stdio", "command": "/bin/memory-server", "args": [], "env": {}}),
+        (
+            PLAIN,
+            "claude-code",
+            {"type": "stdio", "command": "/bin/memory-server", "args": [], "env": {}},
+        ),
         (TUNED, "cursor", {"command": "/bin/python", "args": ARGUMENTS}),
         (TUNED, "vscode", {"type": "stdio", "command": "/bin/python", "args": ARGUMENTS}),
     ],
 )
-def test_the_entry_that_starts_the_server(server: Server, client: Client, entry: dict[str, Any]) -> None:
+def test_the_entry_that_starts_the_server(
+    server: Server, client: Client, entry: dict[str, Any]
+) -> None:
     assert server_entry(server, client) == entry
 
 
@@ -140,14 +167,25 @@ def test_the_hook_runs_in_a_shell_and_is_known_again() -> None:
 
 def test_a_windows_path_is_the_same_for_both_shells() -> None:
     command = [r"C:\Program Files\memory\memory-server.exe", "--data-dir", r"D:\my data", "hook"]
-    assert shell_line(command, "windows") == '"C:/Program Files/memory/memory-server.exe" --data-dir "D:/my data" hook'
-    assert shell_line(["/my venv/bin/memory-server", "hook"], "linux") == "'/my venv/bin/memory-server' hook"
+    assert (
+        shell_line(command, "windows")
+        == '"C:/Program Files/memory/memory-server.exe" --data-dir "D:/my data" hook'
+    )
+    assert (
+        shell_line(["/my venv/bin/memory-server", "hook"], "linux")
+        == "'/my venv/bin/memory-server' hook"
+    )
 
 
 @pytest.mark.parametrize(
     ("executable", "called_as", "existing", "command"),
     [
-        (PurePosixPath("/v/bin/python"), PurePosixPath("/x"), {"/v/bin/memory-server"}, ["/v/bin/memory-server"]),
+        (
+            PurePosixPath("/v/bin/python"),
+            PurePosixPath("/x"),
+            {"/v/bin/memory-server"},
+            ["/v/bin/memory-server"],
+        ),
         (
             PurePosixPath("/usr/bin/python3"),
             PurePosixPath("/o/memory-server"),
@@ -171,13 +209,17 @@ def test_a_windows_path_is_the_same_for_both_shells() -> None:
 def test_the_command_that_is_started(
     executable: PurePath, called_as: PurePath, existing: set[str], command: list[str]
 ) -> None:
-    assert command_here(executable, called_as, "linux", lambda path: str(path) in existing) == command
+    assert (
+        command_here(executable, called_as, "linux", lambda path: str(path) in existing) == command
+    )
 
 
 def test_the_command_on_windows() -> None:
     python = PureWindowsPath(r"C:\v\Scripts\python.exe")
     beside = r"C:\v\Scripts\memory-server.exe"
-    assert command_here(python, PureWindowsPath("x"), "windows", lambda path: str(path) == beside) == [beside]
+    assert command_here(
+        python, PureWindowsPath("x"), "windows", lambda path: str(path) == beside
+    ) == [beside]
 
 
 @pytest.mark.parametrize(

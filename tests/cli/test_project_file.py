@@ -25,7 +25,8 @@ NOW = "2026-06-20T08:00:10Z"
 
 
 @pytest.mark.parametrize(
-    "name", ["my-project", "小明", 'with "quotes" and \\', "it's", "a = 1 # no comment", "Родной 🐈"]
+    "name",
+    ["my-project", "小明", 'with "quotes" and \\', "it's", "a = 1 # no comment", "Родной 🐈"],
 )
 def test_a_file_gives_back_the_name_that_was_written_into_it(tmp_path: Path, name: str) -> None:
     (tmp_path / NAME).write_text(text_of(name), encoding="utf-8")
@@ -39,9 +40,16 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
     (tmp_path / "project" / NAME).write_text('conversation = "outer"', encoding="utf-8")
     project = project_at(deep)
     assert project is not None
-    assert (project.conversation, project.path, project.ignored) == ("outer", tmp_path / "project" / NAME, ())
+    assert (project.conversation, project.path, project.ignored) == (
+        "outer",
+        tmp_path / "project" / NAME,
+        (),
+    )
     (deep.parent / NAME).write_text('\ufeffconversation = "inner"\r\n', encoding="utf-8")
-    assert [getattr(project_at(folder), "conversation", None) for folder in (deep, deep.parent.parent, tmp_path)] == [
+    assert [
+        getattr(project_at(folder), "conversation", None)
+        for folder in (deep, deep.parent.parent, tmp_path)
+    ] == [
         "inner",
         "outer",
         None,
@@ -63,7 +71,9 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
         (b'conversation = "x"\n#' + b"x" * MOST_BYTES, "has more than 10,000 bytes"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
     (tmp_path / NAME).write_bytes(content)
     with pytest.raises(InvalidInput) as raised:
         project_at(tmp_path / "below")
@@ -106,7 +116,9 @@ def conversation_folders(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("flags", [(), ("--conversation", "mine")])
-def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_what_is_said_in_a_project_lies_nowhere_else(
+    run: Run, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     project = tmp_path / "project" / "src"
     elsewhere = tmp_path / "elsewhere"
     project.mkdir(parents=True)
@@ -116,7 +128,9 @@ def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, f
     assert run(*flags, "hook", stdin=stop_event(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
     usual = flags[1] if flags else "default"
     folders = conversation_folders(tmp_path)
-    texts = {folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in folders}
+    texts = {
+        folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in folders
+    }
     assert {name: "苍鹭" in text for name, text in texts.items()} == {"heron": True, usual: False}
     prompt = event("UserPromptSubmit", prompt="苍鹭是什么代号？", session_id="s2")
     assert "苍鹭" in run(*flags, "hook", stdin=prompt | {"cwd": str(project)}).out
@@ -126,7 +140,9 @@ def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, f
 def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    (project / NAME).write_text(f'conversation = "x"\ndata_dir = "{tmp_path / "theirs"}"\nread_only = true', "utf-8")
+    (project / NAME).write_text(
+        f'conversation = "x"\ndata_dir = "{tmp_path / "theirs"}"\nread_only = true', "utf-8"
+    )
     status, out, err = run("hook", stdin=stop_event(tmp_path, "我喜欢披萨", project))
     assert (status, out) == (0, "")
     assert (
@@ -137,7 +153,9 @@ def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "theirs").exists()
 
 
-def test_where_the_file_cannot_be_used_a_hook_keeps_nothing_and_brings_nothing(run: Run, tmp_path: Path) -> None:
+def test_where_the_file_cannot_be_used_a_hook_keeps_nothing_and_brings_nothing(
+    run: Run, tmp_path: Path
+) -> None:
     run("hook", stdin=stop_event(tmp_path, "我喜欢披萨", tmp_path))
     project = tmp_path / "project"
     project.mkdir()
@@ -185,7 +203,9 @@ def test_a_server_that_is_started_in_a_project_uses_its_conversation(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_a_link_counts_in_the_home_folder_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_counts_in_the_home_folder_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "dotfiles").write_text('conversation = "mine"', encoding="utf-8")
     for folder in ("home", "repository"):
@@ -198,8 +218,12 @@ def test_a_link_counts_in_the_home_folder_only(tmp_path: Path, monkeypatch: pyte
         project_at(tmp_path / "repository")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
-def test_a_file_of_another_user_does_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
+def test_a_file_of_another_user_does_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / NAME).write_text('conversation = "mine"', encoding="utf-8")
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / NAME).write_text('conversation = "theirs"', encoding="utf-8")
@@ -207,4 +231,6 @@ def test_a_file_of_another_user_does_not_count(tmp_path: Path, capsys: pytest.Ca
     project = project_at(tmp_path / "below")
     assert project is not None
     assert project.conversation == "mine"
-    assert "is not used, because it, or its folder, belongs to another user" in capsys.readouterr().err
+    assert (
+        "is not used, because it, or its folder, belongs to another user" in capsys.readouterr().err
+    )

@@ -60,7 +60,9 @@ class Desk:
 
     def hooked(self, folder: Path, prompt: str, work: Path | None = None) -> str:
         """What the hook adds to a prompt; `work`: where the session is, if not where the hook runs."""
-        hook_event = event("UserPromptSubmit", prompt=prompt, session_id="s", cwd=str(work or folder))
+        hook_event = event(
+            "UserPromptSubmit", prompt=prompt, session_id="s", cwd=str(work or folder)
+        )
         return self.run(folder, "hook", stdin=hook_event)
 
 
@@ -86,7 +88,9 @@ def test_two_folders_of_one_name_share_nothing(desk: Desk) -> None:
     desk.remember(acme, "vault rotation", NOTE)
     assert desk.hooked(globex, "When is the vault password rotated?") == ""
     assert NOTE in desk.hooked(acme, "When is the vault password rotated?")
-    assert NOTE in desk.hooked(globex, "When is the vault password rotated?", work=acme)  # the event says where
+    assert NOTE in desk.hooked(
+        globex, "When is the vault password rotated?", work=acme
+    )  # the event says where
     desk.remember(globex, "vault rotation", "Globex has no vault")
     assert desk.recalled(acme, "vault") == [NOTE]
     assert desk.recalled(globex, "vault") == ["Globex has no vault"]
@@ -97,11 +101,15 @@ def test_two_folders_of_one_name_share_nothing(desk: Desk) -> None:
     listed = desk.run(acme, "knowledge", "list")
     assert "notes (acme/backend)" in listed
     assert "notes (globex/backend)" in listed
-    counts = [json.loads(line) for line in desk.run(acme, "knowledge", "projects", "--json").splitlines()]
+    counts = [
+        json.loads(line) for line in desk.run(acme, "knowledge", "projects", "--json").splitlines()
+    ]
     assert {row["name"]: row["notes"] for row in counts} == {"acme/backend": 1, "globex/backend": 1}
 
 
-def test_an_export_that_is_imported_keeps_them_apart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_is_imported_keeps_them_apart(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     acme = desk.repository("acme/backend")
     globex = desk.repository("globex/backend")
     desk.remember(acme, "vault rotation", NOTE)
@@ -123,12 +131,18 @@ def test_a_worktree_is_its_repository_also_after_it_was_removed(desk: Desk) -> N
     transcript_path = desk.top / "t.jsonl"
     transcript_path.write_bytes(transcript(user("I stopped at the webhooks.", "p1")))
     ended = event(
-        "Stop", cwd=str(work), transcript_path=str(transcript_path), session_id="t", last_assistant_message="Good."
+        "Stop",
+        cwd=str(work),
+        transcript_path=str(transcript_path),
+        session_id="t",
+        last_assistant_message="Good.",
     )
     desk.run(work, "hook", stdin=ended)
     desk.git(shop, "worktree", "remove", "--force", str(work))
     assert desk.recalled(shop, "webhooks in staging") == ["Webhooks arrive twice in staging"]
-    begun = desk.run(shop, "hook", stdin=event("SessionStart", cwd=str(shop), source="startup", session_id="u"))
+    begun = desk.run(
+        shop, "hook", stdin=event("SessionStart", cwd=str(shop), source="startup", session_id="u")
+    )
     assert "I stopped at the webhooks." in begun
 
 
@@ -146,8 +160,12 @@ def test_notes_of_before_come_to_the_folder_and_of_two_folders_they_wait(desk: D
     assert "1 note from before" in answer["note"]
     assert "memory-server knowledge assign backend" in answer["note"]
     assert "one of several folders" in desk.run(acme, "knowledge", "projects")
-    assert "Would assign 1 note to acme/backend." in desk.run(acme, "knowledge", "assign", "backend", "--dry-run")
-    assert "Assigned 1 note to acme/backend. Change k" in desk.run(acme, "knowledge", "assign", "backend")
+    assert "Would assign 1 note to acme/backend." in desk.run(
+        acme, "knowledge", "assign", "backend", "--dry-run"
+    )
+    assert "Assigned 1 note to acme/backend. Change k" in desk.run(
+        acme, "knowledge", "assign", "backend"
+    )
     assert desk.recalled(acme, "vault") == [NOTE]
     assert desk.recalled(globex, "vault") == []
     assert "note" not in desk.call(acme, "recall", query="vault")
@@ -155,7 +173,9 @@ def test_notes_of_before_come_to_the_folder_and_of_two_folders_they_wait(desk: D
     output = desk.run(acme, "knowledge", "assign", "backend", status=2)  # nothing waits any more
     assert f"may be `{globex}`" in output.replace("\n", " ")
     assert desk.recalled(globex, "8080") == ["8080"]
-    assert "Assigned 1 note to globex/backend." in desk.run(shop, "knowledge", "assign", "1", "--to", str(globex))
+    assert "Assigned 1 note to globex/backend." in desk.run(
+        shop, "knowledge", "assign", "1", "--to", str(globex)
+    )
     assert desk.recalled(globex, "vault") == [NOTE]
 
 
@@ -227,7 +247,9 @@ def test_what_is_not_clear_is_refused_in_one_sentence_and_changes_nothing(
         desk.remember(desk.repository(name), "vault rotation", f"of {name}")
     desk.call(desk.top / "shop", "remember", type="tech", topic="t", content="true anywhere")
     before = desk.run(desk.top, "knowledge", "projects")
-    output = desk.run(desk.top / "shop", "knowledge", *words, status=1 if "There is no" in sentence else 2)
+    output = desk.run(
+        desk.top / "shop", "knowledge", *words, status=1 if "There is no" in sentence else 2
+    )
     assert sentence in output.replace("\n", " ")
     assert desk.run(desk.top, "knowledge", "projects") == before
 
@@ -245,9 +267,14 @@ def test_pages_of_claude_code_become_notes_of_the_repository_of_their_sessions(d
         project_folder = desk.top / "projects" / str(folder).replace("/", "-")
         (project_folder / "memory").mkdir(parents=True)
         line = {"type": "user", "uuid": folder.parent.name, "sessionId": "s", "cwd": str(folder)}
-        line |= {"timestamp": "2026-05-28T20:00:00.000Z", "message": {"role": "user", "content": "hello there"}}
+        line |= {
+            "timestamp": "2026-05-28T20:00:00.000Z",
+            "message": {"role": "user", "content": "hello there"},
+        }
         (project_folder / "s.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-        (project_folder / "memory" / "MEMORY.md").write_text(f"## Vault\nof {folder.parent.name}\n", encoding="utf-8")
+        (project_folder / "memory" / "MEMORY.md").write_text(
+            f"## Vault\nof {folder.parent.name}\n", encoding="utf-8"
+        )
     desk.run(desk.top, "import", str(desk.top / "projects"))
     assert desk.recalled(acme, "vault") == ["of acme"]
     assert desk.recalled(globex, "vault") == ["of globex"]
@@ -260,9 +287,16 @@ def test_a_folder_of_transcripts_that_two_working_folders_have_is_of_neither(des
     (project_folder / "memory").mkdir(parents=True)
     for folder in (acme, globex):
         line = {"type": "user", "uuid": folder.name, "sessionId": folder.name, "cwd": str(folder)}
-        line |= {"timestamp": "2026-05-28T20:00:00.000Z", "message": {"role": "user", "content": "hello there"}}
-        (project_folder / f"{folder.name}.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    (project_folder / "memory" / "MEMORY.md").write_text("## Vault\nof one of them\n", encoding="utf-8")
+        line |= {
+            "timestamp": "2026-05-28T20:00:00.000Z",
+            "message": {"role": "user", "content": "hello there"},
+        }
+        (project_folder / f"{folder.name}.jsonl").write_text(
+            json.dumps(line) + "\n", encoding="utf-8"
+        )
+    (project_folder / "memory" / "MEMORY.md").write_text(
+        "## Vault\nof one of them\n", encoding="utf-8"
+    )
     desk.run(desk.top, "import", str(desk.top / "projects"))
     assert desk.recalled(acme, "vault") == desk.recalled(globex, "vault") == []
     assert "of one of them" in desk.run(acme, "knowledge", "list")

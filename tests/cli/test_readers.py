@@ -59,7 +59,9 @@ def test_the_search_for_sentences_finds_them(sentences: set[str]) -> None:
     assert TOOL.search("Call search_memories, or memorySearch.")
 
 
-@pytest.mark.parametrize(("at_a_shell", "instruction"), [(True, "`memory-server undo`"), (False, "undo_change")])
+@pytest.mark.parametrize(
+    ("at_a_shell", "instruction"), [(True, "`memory-server undo`"), (False, "undo_change")]
+)
 def test_the_reader_decides(at_a_shell: bool, instruction: str) -> None:
     token = AT_A_SHELL.set(at_a_shell)
     assert way("undo_change", "memory-server undo") == instruction

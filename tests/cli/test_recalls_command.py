@@ -48,7 +48,9 @@ def ask(run: Run, prompt: str, **fields: Any) -> str:
     return run("hook", stdin=event("UserPromptSubmit", prompt=prompt, **fields))
 
 
-def end_turn(run: Run, tmp_path: Path, *entries: dict[str, Any], now: str = "", **fields: Any) -> None:
+def end_turn(
+    run: Run, tmp_path: Path, *entries: dict[str, Any], now: str = "", **fields: Any
+) -> None:
     path = tmp_path / "session.jsonl"
     path.write_bytes(transcript(*entries))
     run("hook", stdin=event("Stop", transcript_path=str(path), **fields), now=now)
@@ -69,20 +71,33 @@ def stored(run: Run, tmp_path: Path) -> None:
 def test_a_prompt_leaves_what_came_why_and_for_whom(run: Run) -> None:
     assert "我喜欢披萨" in ask(run, "晚上吃披萨吗？", prompt_id="p1", cwd="/tmp")
     [line] = recalls(run)
-    assert (line["by"], line["client"], line["cwd"], line["conversation"]) == ("hook", "claude-code", "/tmp", "default")
+    assert (line["by"], line["client"], line["cwd"], line["conversation"]) == (
+        "hook",
+        "claude-code",
+        "/tmp",
+        "default",
+    )
     assert (line["session"], line["turn"], line["said"]) == ("s1", "p1", "晚上吃披萨吗？")
     [item] = line["came"]
     assert item["tier"] == "top"
     assert item["words"]["披萨"] > 10 > 5 < item["relevance"]
-    assert (item["chars"], line["at"][:14]) == (len("user: 我喜欢披萨，最喜欢榴莲味的"), "2026-06-25T08:")
+    assert (item["chars"], line["at"][:14]) == (
+        len("user: 我喜欢披萨，最喜欢榴莲味的"),
+        "2026-06-25T08:",
+    )
     assert 0 < line["tokens"] < line["chars"]
     assert "used" not in line
-    assert "披萨，" not in json.dumps(line["came"], ensure_ascii=False), "no text of a memory is in it"
+    assert "披萨，" not in json.dumps(line["came"], ensure_ascii=False), (
+        "no text of a memory is in it"
+    )
 
 
 @pytest.mark.usefixtures("stored")
 def test_the_end_of_the_turn_says_what_its_answer_used(run: Run, tmp_path: Path) -> None:
-    for turn, prompt, answer in (("p1", "晚上吃披萨吗？", "好，来个榴莲味的。"), ("p2", "披萨几点吃？", "七点。")):
+    for turn, prompt, answer in (
+        ("p1", "晚上吃披萨吗？", "好，来个榴莲味的。"),
+        ("p2", "披萨几点吃？", "七点。"),
+    ):
         at = f"2026-06-25T08:00:0{turn[1]}.000Z"
         ask(run, prompt, prompt_id=turn)
         end_turn(run, tmp_path, user(prompt, turn, at), assistant(answer, at=at), prompt_id=turn)
@@ -95,7 +110,9 @@ def test_the_end_of_the_turn_says_what_its_answer_used(run: Run, tmp_path: Path)
 def test_a_recall_that_brought_nothing_is_a_line_too(run: Run) -> None:
     ask(run, "晚上吃披萨吗？")
     assert ask(run, "I need a regex that matches a UUID.") == ""
-    assert [line["said"] for line in recalls(run, "--empty")] == ["I need a regex that matches a UUID."]
+    assert [line["said"] for line in recalls(run, "--empty")] == [
+        "I need a regex that matches a UUID."
+    ]
     out = run("recalls")
     assert "nothing" in out
     assert out.endswith("1 of 2 recalls found nothing.\n")
@@ -160,7 +177,9 @@ def test_nothing_is_recorded_of_what_is_private_or_during_a_pause(run: Run, tmp_
     [line] = recalls(run)
     assert line["said"] == "晚上吃什么？"
     files = (tmp_path / "data" / ".memory-server" / "recalls").glob("*.jsonl")
-    assert "披萨" not in "".join(path.read_text("utf-8") for path in files), "the shared words would tell it"
+    assert "披萨" not in "".join(path.read_text("utf-8") for path in files), (
+        "the shared words would tell it"
+    )
     run("pause")
     ask(run, "晚上吃披萨吗？")
     run("recall", "晚上吃披萨吗？")
@@ -168,7 +187,9 @@ def test_nothing_is_recorded_of_what_is_private_or_during_a_pause(run: Run, tmp_
 
 
 @pytest.mark.usefixtures("stored")
-def test_recalls_are_kept_for_the_days_of_the_setting(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recalls_are_kept_for_the_days_of_the_setting(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ask(run, "晚上吃披萨吗？")
     assert len(recalls(run, now="2026-07-24T08:00:00Z")) == 1
     assert recalls(run, now="2026-07-26T08:00:00Z") == []
@@ -176,7 +197,10 @@ def test_recalls_are_kept_for_the_days_of_the_setting(run: Run, monkeypatch: pyt
     assert len(recalls(run, now=MONTHS_LATER)) == 1
     monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "0")
     ask(run, "披萨？", session_id="s2")
-    assert run("recalls") == "No recalls are recorded; the setting recalls.days says how long they are kept.\n"
+    assert (
+        run("recalls")
+        == "No recalls are recorded; the setting recalls.days says how long they are kept.\n"
+    )
     monkeypatch.setenv("MEMORY_SERVER_RECALLS__DAYS", "90")
     assert len(recalls(run, now=MONTHS_LATER)) == 1
 
@@ -199,19 +223,27 @@ def test_a_backup_holds_no_recalls(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("stored")
-def test_the_receipt_says_what_came_what_nearly_came_and_what_the_answer_used(run: Run, tmp_path: Path) -> None:
+def test_the_receipt_says_what_came_what_nearly_came_and_what_the_answer_used(
+    run: Run, tmp_path: Path
+) -> None:
     near = user("晚上一直下雨", "p5", "2026-06-21T08:00:00.000Z")
     end_turn(run, tmp_path, near, prompt_id="p5", session_id="s0", now="2026-06-21T08:00:10Z")
     prompt = "晚上去吃披萨，我喜欢"
     ask(run, prompt, prompt_id="p1")
     at = "2026-06-25T08:00:01.000Z"
-    end_turn(run, tmp_path, user(prompt, "p1", at), assistant("榴莲味的，六点", at=at), prompt_id="p1")
+    end_turn(
+        run, tmp_path, user(prompt, "p1", at), assistant("榴莲味的，六点", at=at), prompt_id="p1"
+    )
     [line] = recalls(run)
     out = run("explain", "--recall", line["id"][:5])
     head, last_message, given_line = out.splitlines()[:3]
-    assert head == f"{line['id']} 2026-06-25 16:{line['at'][14:16]} hook, claude-code, /tmp, default"
+    assert (
+        head == f"{line['id']} 2026-06-25 16:{line['at'][14:16]} hook, claude-code, /tmp, default"
+    )
     assert last_message == f"last message: {prompt}"
-    assert given_line.startswith(f"Added to the prompt: {line['chars']} characters, about {line['tokens']} tokens.")
+    assert given_line.startswith(
+        f"Added to the prompt: {line['chars']} characters, about {line['tokens']} tokens."
+    )
     assert f"top {line['came'][0]['id']}" in out
     assert "我喜欢披萨，最喜欢榴莲味的: 披萨 " in out
     assert "\nNearly recalled:\n" in out
@@ -258,7 +290,9 @@ def test_a_receipt_in_chinese(run: Run) -> None:
     receipt = run("--language", "zh", "explain", "--recall", line["id"])
     assert "最后一条消息: 晚上吃披萨吗？\n加入提示：" in receipt
     assert f"  最相关 {line['came'][0]['id']}" in receipt
-    assert "用户: 我喜欢披萨" in receipt, "the role is in the language of the reader, and what was said stays as it is"
+    assert "用户: 我喜欢披萨" in receipt, (
+        "the role is in the language of the reader, and what was said stays as it is"
+    )
     assert "2 次回忆，其中 50%" in run("--language", "zh", "doctor")
 
 
@@ -273,7 +307,9 @@ def test_a_receipt_in_chinese(run: Run) -> None:
         (("explain", "--ask", "披萨？"), "Name a memory and give --ask; or give --recall"),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_a_sentence(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
+def test_what_cannot_be_shown_is_said_in_a_sentence(
+    run: Run, arguments: tuple[str, ...], sentence: str
+) -> None:
     assert sentence in run(*arguments, status=2)
 
 
@@ -284,14 +320,21 @@ def test_before_anything_is_stored_nothing_is_recorded(run: Run, tmp_path: Path)
 
 
 def test_triggers_and_notes_that_came_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    trigger = {"name": "过敏", "prompt": "小明对芒果过敏。", "trigger": 'match_keys(context.messages, ["芒果"])'}
+    trigger = {
+        "name": "过敏",
+        "prompt": "小明对芒果过敏。",
+        "trigger": 'match_keys(context.messages, ["芒果"])',
+    }
     run("call", "add_long_term_memory", json.dumps(trigger))
     monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", "default,notes")
     note = {"type": "domain", "topic": "芒果布丁", "content": "芒果布丁先煮牛奶，再放芒果"}
     run("call", "remember", json.dumps(note))
     assert "芒果布丁" in ask(run, "下午茶做芒果布丁吗？")
     [line] = recalls(run)
-    assert [(item["tier"], "芒果布丁" in item["id"]) for item in line["came"]] == [("note", True), ("trigger", False)]
+    assert [(item["tier"], "芒果布丁" in item["id"]) for item in line["came"]] == [
+        ("note", True),
+        ("trigger", False),
+    ]
     out = run("--read-only", "explain", "--recall", line["id"])
     assert "\n  trigger 过敏 (8 characters)\n" in out
     assert "\n  note note “芒果布丁”\n" in out

@@ -48,11 +48,15 @@ def test_a_question_records_what_the_block_shows(run: Run) -> None:
     lacking_room = [memory for memory in recall["near"] if memory["lacked"] == "room"]
     assert len(recall["came"]) == block.count("Harbour ")
     assert lacking_room
-    assert {memory["id"] for memory in lacking_room}.isdisjoint(memory["id"] for memory in recall["came"])
+    assert {memory["id"] for memory in lacking_room}.isdisjoint(
+        memory["id"] for memory in recall["came"]
+    )
     assert "enough, but no room was left in the text" in run("explain", "--recall", recall["id"])
 
 
-def test_the_start_of_a_session_records_the_pinned_memories_that_it_shows_the_newest(run: Run) -> None:
+def test_the_start_of_a_session_records_the_pinned_memories_that_it_shows_the_newest(
+    run: Run,
+) -> None:
     ids: list[str] = []
     for number in range(MOST_PINNED):
         now = f"2026-06-{number + 1:02}T08:00:00Z"
@@ -66,4 +70,6 @@ def test_the_start_of_a_session_records_the_pinned_memories_that_it_shows_the_ne
     shown = [number for number in range(MOST_PINNED) if f"Harbour {number}:" in block]
     assert len(shown) < MOST_PINNED
     assert shown == list(range(MOST_PINNED))[-len(shown) :]
-    assert [memory["id"] for memory in newest_recall(run)["came"]] == [ids[number] for number in shown]
+    assert [memory["id"] for memory in newest_recall(run)["came"]] == [
+        ids[number] for number in shown
+    ]

@@ -53,8 +53,12 @@ def store_turns(run: Run, tmp_path: Path, *texts: str, session: str = "earlier")
         assert run("hook", stdin=ended) == (0, "", "")
 
 
-def start_of_session(run: Run, source: str, session: str = "new", cwd: str = "/tmp", **about: Any) -> str:
-    status, out, err = run("hook", stdin=event("SessionStart", source=source, session_id=session, cwd=cwd), **about)
+def start_of_session(
+    run: Run, source: str, session: str = "new", cwd: str = "/tmp", **about: Any
+) -> str:
+    status, out, err = run(
+        "hook", stdin=event("SessionStart", source=source, session_id=session, cwd=cwd), **about
+    )
     assert (status, err) == (0, "")
     if not out:
         return ""
@@ -64,7 +68,9 @@ def start_of_session(run: Run, source: str, session: str = "new", cwd: str = "/t
 
 
 @pytest.mark.parametrize("source", ["startup", "clear"])
-def test_a_new_session_is_told_where_the_last_one_left_off(run: Run, tmp_path: Path, source: str) -> None:
+def test_a_new_session_is_told_where_the_last_one_left_off(
+    run: Run, tmp_path: Path, source: str
+) -> None:
     store_turns(run, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
     assert (
         start_of_session(run, source)
@@ -79,7 +85,9 @@ def test_a_new_session_is_told_where_the_last_one_left_off(run: Run, tmp_path: P
 
 def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_path: Path) -> None:
     store_turns(run, tmp_path, "我对花生过敏", "我们改到周五出发")
-    (allergy, _) = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
+    (allergy, _) = json.loads(
+        (tmp_path / "data" / "default" / "short-term-memory.json").read_bytes()
+    )
     run("pin", allergy["id"])
     pinned = "置顶的记忆：\n用户（12 小时前，早上）：我对花生过敏\n助手（12 小时前，早上）：好0"
     last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1"
@@ -88,7 +96,9 @@ def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_p
 
 
 @pytest.mark.parametrize("source", ["resume", "fork", "", "something new"])
-def test_a_session_that_brings_its_context_is_told_nothing(run: Run, tmp_path: Path, source: str) -> None:
+def test_a_session_that_brings_its_context_is_told_nothing(
+    run: Run, tmp_path: Path, source: str
+) -> None:
     store_turns(run, tmp_path, "我喜欢披萨")
     assert start_of_session(run, source) == ""
 
@@ -102,7 +112,9 @@ def test_it_is_short_however_long_the_memories_are(run: Run, tmp_path: Path) -> 
     store_turns(run, tmp_path, "披萨" * 3_000, "We leave on Friday. " * 300)
     for flags in ((), ("--chars", "400")):
         start = event("SessionStart", source="startup", session_id=f"s{flags}")
-        block = json.loads(run("hook", *flags, stdin=start).out)["hookSpecificOutput"]["additionalContext"]
+        block = json.loads(run("hook", *flags, stdin=start).out)["hookSpecificOutput"][
+            "additionalContext"
+        ]
         assert 200 < len(block) <= (int(flags[1]) if flags else BEGINNING_CHARS)
 
 
@@ -129,16 +141,28 @@ def test_the_model_is_asked_for_other_words_only_where_it_has_the_tool_and_there
 def test_what_the_model_is_asked_is_in_the_language_of_the_memories_short_and_never_remembered(
     run: Run, tmp_path: Path
 ) -> None:
-    run("remember", "--session", "earlier", stdin=[{"role": "user", "content": "We leave on Friday."}])
+    run(
+        "remember",
+        "--session",
+        "earlier",
+        stdin=[{"role": "user", "content": "We leave on Friday."}],
+    )
     english = OTHER_WORDS_ASKED["en"]
-    run("pin", json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())[0]["id"])
+    run(
+        "pin",
+        json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())[0][
+            "id"
+        ],
+    )
     block = start_of_session(run, "startup")
     assert block.endswith(f"\n{english}")
     assert without_recalled(f"{block}\nWater the garden.") == "Water the garden."
     assert without_recalled(english) == ""
     assert max(map(len, OTHER_WORDS_ASKED.values())) <= BEGINNING_CHARS // 4
     start = event("SessionStart", source="startup", session_id="narrow")
-    narrow_block = json.loads(run("hook", "--chars", "300", stdin=start).out)["hookSpecificOutput"]["additionalContext"]
+    narrow_block = json.loads(run("hook", "--chars", "300", stdin=start).out)["hookSpecificOutput"][
+        "additionalContext"
+    ]
     assert english not in narrow_block
     assert "Friday" in narrow_block
 
@@ -152,7 +176,9 @@ def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
-    def ids(*memories: Any, session: Session | None = None, **about: Any) -> tuple[list[str], list[str]]:
+    def ids(
+        *memories: Any, session: Session | None = None, **about: Any
+    ) -> tuple[list[str], list[str]]:
         pinned, last = left_off(memories, conversation_id="chat", session=session, **about)
         return [m.id for m in pinned], [m.id for m in last]
 
@@ -161,7 +187,9 @@ def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
     assert ids(*said_here, elsewhere) == ([], ["h1", "h0"][:LAST_EXCHANGES])
     assert ids(*said_here, session=Session("one")) == ([], [])
     assert ids(*said_here, memory("u", age=9 * DAY), session=Session("one")) == ([], ["u"])
-    pinned = [memory(f"p{n}", age=n * DAY, pinned=True, session="one") for n in range(MOST_PINNED + 2)]
+    pinned = [
+        memory(f"p{n}", age=n * DAY, pinned=True, session="one") for n in range(MOST_PINNED + 2)
+    ]
     newest_last = [f"p{n}" for n in reversed(range(MOST_PINNED))]
     assert ids(*pinned, session=Session("one")) == (newest_last, [])
     assert ids(*pinned, *said_here, with_last=False) == (newest_last, [])
@@ -170,7 +198,9 @@ def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
     assert ids(*said_here, shop, garden, pinned[0], folder="/other") == (["p0"], [])
 
 
-def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_all(run: Run, tmp_path: Path) -> None:
+def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_all(
+    run: Run, tmp_path: Path
+) -> None:
     shop = tmp_path / "shop"
     garden = tmp_path / "garden"
     for folder in (shop / ".git", shop / "src", garden):
@@ -185,8 +215,17 @@ def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_al
     assert start_in(run, garden) == ASKED, "nothing was said here, and a search is of all folders"
 
     def asked(folder: Path, session: str) -> str:
-        prompt_event = event("UserPromptSubmit", prompt="天气服务的密钥哪天过期？", session_id=session, cwd=str(folder))
-        return str(json.loads(run("hook", stdin=prompt_event).out)["hookSpecificOutput"]["additionalContext"])
+        prompt_event = event(
+            "UserPromptSubmit",
+            prompt="天气服务的密钥哪天过期？",
+            session_id=session,
+            cwd=str(folder),
+        )
+        return str(
+            json.loads(run("hook", stdin=prompt_event).out)["hookSpecificOutput"][
+                "additionalContext"
+            ]
+        )
 
     assert "上午，在 shop）：天气服务" not in asked(shop, "s2")
     block = asked(garden, "s3")
@@ -198,14 +237,22 @@ def start_in(run: Run, folder: Path) -> str:
     return start_of_session(run, "startup", f"begun in {folder}", cwd=str(folder))
 
 
-def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(run: Run, tmp_path: Path) -> None:
+def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(
+    run: Run, tmp_path: Path
+) -> None:
     store_turns(run, tmp_path, "我喜欢披萨")
     assert start_of_session(run, "startup")
     assert start_of_session(run, "startup") == "", "another hook for the same event"
     assert start_of_session(run, "startup", "another")
     assert start_of_session(run, "startup", now="2026-06-20T12:00:11Z")
     # Each question in a session of its own: none is given the same line twice.
-    questions = (("p1", "a", True), ("p1", "a", False), ("p2", "b", True), (None, "c", True), (None, "d", True))
+    questions = (
+        ("p1", "a", True),
+        ("p1", "a", False),
+        ("p2", "b", True),
+        (None, "c", True),
+        (None, "d", True),
+    )
     for prompt_id, session, comes in questions:
         prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=session)
         if prompt_id is not None:
@@ -214,7 +261,10 @@ def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(run: Run, 
 
 
 def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
-    environment = os.environ | {"MEMORY_SERVER_DATA_DIR": str(tmp_path), "MEMORY_SERVER_TIMEZONE": "Asia/Shanghai"}
+    environment = os.environ | {
+        "MEMORY_SERVER_DATA_DIR": str(tmp_path),
+        "MEMORY_SERVER_TIMEZONE": "Asia/Shanghai",
+    }
 
     def output_of(*arguments: str, stdin: Any) -> bytes:
         completed = run_program(arguments, json.dumps(stdin).encode(), env=environment)
@@ -223,7 +273,9 @@ def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
         return output
 
     output_of("remember", "--session", "earlier", stdin=[{"role": "user", "content": "我喜欢披萨"}])
-    prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new", prompt_id="p1")
+    prompt_event = event(
+        "UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new", prompt_id="p1"
+    )
     with ThreadPoolExecutor() as pool:
         commands = [("hook",), ("hook", "--chars", "1000")]
         answers = list(pool.map(lambda command: output_of(*command, stdin=prompt_event), commands))
@@ -235,7 +287,9 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
 ) -> None:
     """As one that is taken back while it closes: the hook that recalls in its place must find all lines."""
     store_turns(run, tmp_path, "我喜欢披萨")
-    prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", prompt_id="p", session_id="new")
+    prompt_event = event(
+        "UserPromptSubmit", prompt="晚上吃披萨吗？", prompt_id="p", session_id="new"
+    )
     prompt_event["transcript_path"] = str(tmp_path / "none")
     closed = App.__aexit__
 
@@ -247,7 +301,9 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
         patched.setattr(App, "__aexit__", ended)
         assert run("hook", stdin=prompt_event)[1:] == ("", "memory-server: hook: taken back\n")
     assert "我喜欢披萨" in run("hook", stdin=prompt_event).out
-    assert run("hook", stdin=prompt_event | {"prompt_id": "p2"}).out == "", "it is in the context now"
+    assert run("hook", stdin=prompt_event | {"prompt_id": "p2"}).out == "", (
+        "it is in the context now"
+    )
 
 
 def test_sessions_that_are_told_at_once_lose_no_lines(tmp_path: Path) -> None:
@@ -259,7 +315,9 @@ def test_sessions_that_are_told_at_once_lose_no_lines(tmp_path: Path) -> None:
 
 def test_threads_that_claim_at_once_claim_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        claimed = list(pool.map(lambda number: AnsweredEvents(tmp_path).claim(f"e{number // 8}", 0), range(80)))
+        claimed = list(
+            pool.map(lambda number: AnsweredEvents(tmp_path).claim(f"e{number // 8}", 0), range(80))
+        )
     assert [sum(claimed[start : start + 8]) for start in range(0, 80, 8)] == [1] * 10
 
 

@@ -46,16 +46,24 @@ def test_all_tools_are_listed_by_toolset(capsys: pytest.CaptureFixture[str]) -> 
     assert "list_notes" in listed
     assert "pin_memory" not in listed
     rows = [json.loads(line) for line in outcome(capsys, "tools", "--json").out.splitlines()]
-    assert {row["tool"] for row in rows if row["default"]} <= {row["tool"] for row in rows} == set(TOOLS)
+    assert (
+        {row["tool"] for row in rows if row["default"]}
+        <= {row["tool"] for row in rows}
+        == set(TOOLS)
+    )
 
 
-def test_a_tool_is_shown_with_its_arguments_and_by_the_help_of_call(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tool_is_shown_with_its_arguments_and_by_the_help_of_call(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     status, out, _ = outcome(capsys, "tools", "pin_memory")
     assert status == 0
     assert "  id                required  Id of a short-term memory" in out
     assert "memory-server call pin_memory '{" in out
     assert outcome(capsys, "call", "pin_memory", "--help").out == out
-    assert "required" in json.loads(outcome(capsys, "tools", "pin_memory", "--json").out)["arguments"]
+    assert (
+        "required" in json.loads(outcome(capsys, "tools", "pin_memory", "--json").out)["arguments"]
+    )
     with pytest.raises(SystemExit):
         main(["call", "--help"])
     assert "TOOL" in capsys.readouterr().out
@@ -68,5 +76,7 @@ def test_an_unknown_tool_gets_its_neighbour(
     status, out, err = outcome(capsys, "--data-dir", str(tmp_path), *command, "pin_memroy")
     assert (status, out) == (2, "")
     lists = "`memory-server tools` lists all.\n"
-    assert err == f"memory-server: There is no tool `pin_memroy`; did you mean `pin_memory`? {lists}"
+    assert (
+        err == f"memory-server: There is no tool `pin_memroy`; did you mean `pin_memory`? {lists}"
+    )
     assert outcome(capsys, "--data-dir", str(tmp_path), *command, "zzzz").err.endswith(lists)

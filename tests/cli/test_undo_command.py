@@ -32,7 +32,12 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+def run(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: None,
+) -> Run:
     """`run("undo")`: exit status, output, errors; `typed` is what a person types when asked."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -99,7 +104,12 @@ def test_a_recall_that_only_counted_a_message_is_not_the_last_change(run: Run) -
 @pytest.mark.parametrize(
     ("family", "tool", "arguments", "word"),
     [
-        ("memories", "add_short_term_memory", {"messages": [{"role": "user", "content": "I like tulips."}]}, "tulips"),
+        (
+            "memories",
+            "add_short_term_memory",
+            {"messages": [{"role": "user", "content": "I like tulips."}]},
+            "tulips",
+        ),
         ("triggers", "add_long_term_memory", TRIGGER, "birthday"),
         ("notes", "remember", NOTE, "port"),
         ("sessions", "memory_add", FACT, "mango"),
@@ -160,7 +170,9 @@ def test_a_recall_that_reinforced_memories_is_not_the_last_change(run: Run) -> N
         (("-c", "nowhere"), "There is no conversation nowhere"),
     ],
 )
-def test_what_cannot_be_undone_is_one_sentence(run: Run, arguments: tuple[str, ...], sentence: str) -> None:
+def test_what_cannot_be_undone_is_one_sentence(
+    run: Run, arguments: tuple[str, ...], sentence: str
+) -> None:
     status, out, err = run("undo", *arguments)
     assert (status, out) == (2, "")
     assert sentence in err

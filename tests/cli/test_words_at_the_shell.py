@@ -48,7 +48,11 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 @pytest.fixture
 def memory_id(run: Run) -> str:
     """The id of a memory with two speakers."""
-    run("call", "add_short_term_memory", json.dumps({"conversation_id": "阿遥", "messages": MESSAGES}))
+    run(
+        "call",
+        "add_short_term_memory",
+        json.dumps({"conversation_id": "阿遥", "messages": MESSAGES}),
+    )
     memory_id: str = json.loads(run("list", "-c", "阿遥", "--json").splitlines()[0])["id"]
     return memory_id
 
@@ -73,7 +77,9 @@ def memory_id(run: Run) -> str:
     ],
     ids=lambda command: command[0],
 )
-def test_roles_are_in_the_language_of_the_reader(run: Run, memory_id: str, command: tuple[str, ...]) -> None:
+def test_roles_are_in_the_language_of_the_reader(
+    run: Run, memory_id: str, command: tuple[str, ...]
+) -> None:
     out = run(*(word.replace("ID", memory_id) for word in command))
     assert "用户: 我喜欢喝乌龙茶" in out
     assert "user:" not in out
@@ -117,7 +123,13 @@ def test_only_the_role_at_the_beginning_of_a_line_is_translated() -> None:
     [
         (MergeCounts(added=2), False, None, "小明: 2 new", "小明：新增 2 条"),
         (MergeCounts(unchanged=27), False, None, "小明: 27 unchanged", "小明：27 条没有变化"),
-        (MergeCounts(added=1, forgotten=1), False, "3-a", "小明: 1 new, 1 of them forgotten before (change 3-a)", None),
+        (
+            MergeCounts(added=1, forgotten=1),
+            False,
+            "3-a",
+            "小明: 1 new, 1 of them forgotten before (change 3-a)",
+            None,
+        ),
         (MergeCounts(added=1, replaced=2), True, None, "小明 (dry run): 1 new, 2 replaced", None),
         (MergeCounts(), False, None, "小明: nothing", None),
     ],
@@ -151,7 +163,9 @@ def test_doctor_names_only_shared_processes_of_this_folder(
 ) -> None:
     ours = {"pid": 11, "sessions": 1, "since": 1782000000, "place": str(tmp_path / "data")}
     theirs = ours | {"pid": 22, "place": "/elsewhere"}
-    monkeypatch.setattr(daemon, "running", lambda: [(Path("a.sock"), ours), (Path("b.sock"), theirs)])
+    monkeypatch.setattr(
+        daemon, "running", lambda: [(Path("a.sock"), ours), (Path("b.sock"), theirs)]
+    )
     for command in ("doctor", "where"):
         out = run(command)
         assert "11" in out

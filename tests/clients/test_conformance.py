@@ -20,7 +20,9 @@ def known_failures(revision: str) -> Path:
 
 @pytest.mark.parametrize("revision", MOST)
 def test_the_suite_finds_nothing_but_what_is_known(tmp_path: Path, revision: str) -> None:
-    with serving(tmp_path / "data", http__open="true", http__requests_per_minute="600000") as server:
+    with serving(
+        tmp_path / "data", http__open="true", http__requests_per_minute="600000"
+    ) as server:
         completed = run(
             PACKAGE,
             "conformance",
@@ -29,7 +31,9 @@ def test_the_suite_finds_nothing_but_what_is_known(tmp_path: Path, revision: str
             home=tmp_path,
             cwd=tmp_path,
         )
-    assert completed.returncode == 0, completed.stdout[completed.stdout.find("=== SUMMARY") :] + completed.stderr
+    assert completed.returncode == 0, (
+        completed.stdout[completed.stdout.find("=== SUMMARY") :] + completed.stderr
+    )
 
 
 @pytest.mark.parametrize("revision", MOST)

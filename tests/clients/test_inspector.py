@@ -27,7 +27,14 @@ class Inspection(NamedTuple):
 
 def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> Inspection:
     """One inspection of a server on a data folder of its own."""
-    server = (sys.executable, "-m", "memory_server", "serve", "--data-dir", str(tmp_path / "memories"))
+    server = (
+        sys.executable,
+        "-m",
+        "memory_server",
+        "serve",
+        "--data-dir",
+        str(tmp_path / "memories"),
+    )
     # The Inspector gives a server only a few variables.
     variables = ("-e", f"XDG_RUNTIME_DIR={os.environ['XDG_RUNTIME_DIR']}")
     if toolsets:
@@ -41,7 +48,9 @@ def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> Ins
 @pytest.mark.full
 @pytest.mark.parametrize("era", ERAS)
 def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
-    code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", "--protocol-era", era)
+    code, result, complaints = inspect(
+        tmp_path, "--method", "tools/list", "--strict", "--protocol-era", era
+    )
     assert code == 0, complaints
     assert len(result["tools"]) == 6
 
@@ -50,7 +59,9 @@ def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
     from memory_server.tools import TOOLS, TOOLSETS
 
     names = set()
-    for left_out, era in zip(("sessions", "refs"), ERAS, strict=True):  # tools of the two differ only in spelling
+    for left_out, era in zip(
+        ("sessions", "refs"), ERAS, strict=True
+    ):  # tools of the two differ only in spelling
         toolsets = ",".join(name for name in TOOLSETS if name != left_out)
         listed = ("--method", "tools/list", "--strict", "--protocol-era", era)
         code, result, complaints = inspect(tmp_path, *listed, toolsets=toolsets)
@@ -61,7 +72,14 @@ def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.full), "modern"])
 def test_a_call_that_fails_is_seen_as_failed(tmp_path: Path, era: str) -> None:
-    call = ("--method", "tools/call", "--tool-name", "get_memory_context", "--tool-arg", "name=没有的")
+    call = (
+        "--method",
+        "tools/call",
+        "--tool-name",
+        "get_memory_context",
+        "--tool-arg",
+        "name=没有的",
+    )
     code, result, _ = inspect(tmp_path, *call, "--protocol-era", era, toolsets="long-term")
     assert code == 5
     assert result["isError"]
@@ -73,4 +91,9 @@ def test_no_call_fails_under_load(tmp_path: Path) -> None:
         tmp_path, "--method", "tools/call", "--tool-name", "get_memory_stats", *load, toolsets="all"
     )
     assert code == 0
-    assert (result["requests"], result["ok"], result["errors"], result["toolErrors"]) == (300, 300, 0, 0)
+    assert (result["requests"], result["ok"], result["errors"], result["toolErrors"]) == (
+        300,
+        300,
+        0,
+        0,
+    )

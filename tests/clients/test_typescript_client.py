@@ -17,7 +17,14 @@ SESSION = Path(__file__).parent / "session.mjs"
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_a_session_of_the_typescript_client(tmp_path: Path, era: str) -> None:
     installed("@modelcontextprotocol/client")
-    server = (sys.executable, "-m", "memory_server", "serve", "--data-dir", str(tmp_path / "memories"))
+    server = (
+        sys.executable,
+        "-m",
+        "memory_server",
+        "serve",
+        "--data-dir",
+        str(tmp_path / "memories"),
+    )
     completed = run_script(SESSION, era, *server, home=tmp_path)
     assert completed.returncode == 0, completed.stderr
     session = json.loads(completed.stdout)

@@ -113,12 +113,24 @@ async def test_a_book_is_found_by_name_or_id_in_any_case(house: House, name: str
 
 
 async def test_entries_stand_in_the_order_in_which_they_take_room(house: House) -> None:
-    assert [memory.name for memory in await house.books().entries("Tale")] == ["Town", "River", "Dragon"]
+    assert [memory.name for memory in await house.books().entries("Tale")] == [
+        "Town",
+        "River",
+        "Dragon",
+    ]
 
 
 NOT_THERE = [
-    ("chat", "Tail", "No book is called `Tail` in the conversation `chat`; there are `Tale`, `Weather`."),
-    ("empty", "Tale", "The conversation `empty` has no books; `memory-server import FILE` brings one in."),
+    (
+        "chat",
+        "Tail",
+        "No book is called `Tail` in the conversation `chat`; there are `Tale`, `Weather`.",
+    ),
+    (
+        "empty",
+        "Tale",
+        "The conversation `empty` has no books; `memory-server import FILE` brings one in.",
+    ),
     (
         "chat",
         "house rules",
@@ -132,7 +144,12 @@ async def test_a_name_that_is_not_there_gets_the_names_that_are(
     house: House, conversation_id: str, name: str, sentence: str
 ) -> None:
     books = house.books(conversation_id)
-    for act in (books.book(name), books.entries(name), books.switch(name, on=False), books.remove(name)):
+    for act in (
+        books.book(name),
+        books.entries(name),
+        books.switch(name, on=False),
+        books.remove(name),
+    ):
         with pytest.raises(MemoryNotFound) as raised:
             await act
         assert str(raised.value) == sentence
@@ -152,7 +169,13 @@ async def test_switching_is_one_change_and_an_undo_takes_it_back(house: House) -
     assert receipt.book == TALE_BOOK
     assert receipt.entries == 3
     assert receipt.change_id is not None
-    assert [memory.rules.is_off for memory in (await house.memories()).values()] == [False, True, True, True, False]
+    assert [memory.rules.is_off for memory in (await house.memories()).values()] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
     assert not (await house.books().book("tale")).is_on
     await house.conversations.get("chat").archive.undo(receipt.change_id)
     assert await house.memories() == before

@@ -33,7 +33,9 @@ BOOK_ID = "0123456789abcdef"
 LATER = NOW + 1_000
 
 
-def entry(uid: str, title: str, text: str = "", rules: FiringRules = PLAIN, book_name: str = "Tale") -> LongTermMemory:
+def entry(
+    uid: str, title: str, text: str = "", rules: FiringRules = PLAIN, book_name: str = "Tale"
+) -> LongTermMemory:
     """An entry as an import makes it: the comment of its trigger has its number."""
     prompt = text or f"about {title}"
     trigger = f"// World info entry {uid}: {title}\nmatch_keys(context.messages, ['{title}']) > 0"
@@ -44,7 +46,9 @@ def entry(uid: str, title: str, text: str = "", rules: FiringRules = PLAIN, book
         created_ms=0,
         created_context=f"tale.json, entry {uid}",
         rules=rules,
-        book=BookEntry(BOOK_ID, book_name, "tale.json", uid, imported_fingerprint(prompt, trigger, rules)),
+        book=BookEntry(
+            BOOK_ID, book_name, "tale.json", uid, imported_fingerprint(prompt, trigger, rules)
+        ),
     )
 
 
@@ -115,10 +119,14 @@ CASES = {
         (SWORD,), BookUpdate(unchanged=["Sword"], retired=["Shield"]), {"Sword": "about Sword"}
     ),
     "other numbers": Case(
-        (entry("7", "Sword"), entry("8", "Shield")), BookUpdate(unchanged=["Sword", "Shield"]), ABOUT
+        (entry("7", "Sword"), entry("8", "Shield")),
+        BookUpdate(unchanged=["Sword", "Shield"]),
+        ABOUT,
     ),
     "numbers that changed places": Case(
-        (entry("1", "Shield"), entry("2", "Sword")), BookUpdate(unchanged=["Shield", "Sword"]), ABOUT
+        (entry("1", "Shield"), entry("2", "Sword")),
+        BookUpdate(unchanged=["Shield", "Sword"]),
+        ABOUT,
     ),
     "titles that moved on by one, with a new first entry": Case(
         (entry("1", "Bow"), entry("2", "Sword"), entry("3", "Shield")),
@@ -132,7 +140,10 @@ CASES = {
     ),
     "nothing at all": Case((), BookUpdate(retired=["Sword", "Shield"]), {}),
     "an edited entry stays where the book is the same": Case(
-        FIRST, BookUpdate(unchanged=["Sword", "Shield"]), ABOUT | {"Sword": "mine"}, edited=["Sword"]
+        FIRST,
+        BookUpdate(unchanged=["Sword", "Shield"]),
+        ABOUT | {"Sword": "mine"},
+        edited=["Sword"],
     ),
     "an edited entry stays where the book has another text": Case(
         (entry("1", "Sword", "It is blunt."), SHIELD),
@@ -141,7 +152,10 @@ CASES = {
         edited=["Sword"],
     ),
     "an edited entry stays where the book has it no longer": Case(
-        (SHIELD,), BookUpdate(unchanged=["Shield"], kept=["Sword"]), ABOUT | {"Sword": "mine"}, edited=["Sword"]
+        (SHIELD,),
+        BookUpdate(unchanged=["Shield"], kept=["Sword"]),
+        ABOUT | {"Sword": "mine"},
+        edited=["Sword"],
     ),
     "an edited entry stays beside another one that has its number now": Case(
         (entry("1", "Bow"), SHIELD),
@@ -168,7 +182,11 @@ def test_an_import_of_a_known_book_is_an_update(case: Case) -> None:
         assert list(getattr(update, name)) == list(getattr(case.update, name)), name
     assert prompts(state) == case.texts
     uids = {memory.name: memory.book.uid for memory in case.entries if memory.book is not None}
-    kept_uids = {memory.name: memory.book.uid for memory in state.long_term.values() if memory.book is not None}
+    kept_uids = {
+        memory.name: memory.book.uid
+        for memory in state.long_term.values()
+        if memory.book is not None
+    }
     assert kept_uids == {name: uids.get(name, kept_uids[name]) for name in kept_uids}
     second = imported(state, *case.entries)
     assert not second.new
@@ -215,7 +233,9 @@ def test_entries_of_one_title_and_one_number_come_once_each() -> None:
 
 def test_a_name_is_never_longer_than_names_may_be() -> None:
     titles = ["长" * 300, "长" * 300, "长" * MAX_NAME_CHARS]
-    state = with_book(*(entry(str(number), title, str(number)) for number, title in enumerate(titles)))
+    state = with_book(
+        *(entry(str(number), title, str(number)) for number, title in enumerate(titles))
+    )
     assert len(state.long_term) == 3
     assert all(len(name) <= MAX_NAME_CHARS for name in state.long_term)
 
@@ -238,7 +258,9 @@ def test_of_a_book_that_is_off_new_entries_are_off_too() -> None:
 
 
 @pytest.mark.parametrize("decide", [partial(switching, is_off=True), removing_book])
-def test_switching_and_removing_can_be_taken_back(decide: Callable[[Sequence[LongTermMemory]], list[Change]]) -> None:
+def test_switching_and_removing_can_be_taken_back(
+    decide: Callable[[Sequence[LongTermMemory]], list[Change]],
+) -> None:
     state = with_book(*FIRST)
     before = dict(state.long_term)
     changes = decide(memories_of_book(state, BOOK_ID))
@@ -282,7 +304,11 @@ def test_of_an_import_from_before_numbered_names_are_known() -> None:
 
 
 def test_of_an_import_from_before_what_is_gone_is_retired_and_what_was_edited_is_kept() -> None:
-    state = state_of(before_books("1", "Sword", edited=True), before_books("2", "Shield"), before_books("3", "Bow"))
+    state = state_of(
+        before_books("1", "Sword", edited=True),
+        before_books("2", "Shield"),
+        before_books("3", "Bow"),
+    )
     update = imported(state, SWORD, SHIELD)
     assert update.kept == ["Sword"]
     assert update.changed == ["Shield"]
@@ -292,7 +318,9 @@ def test_of_an_import_from_before_what_is_gone_is_retired_and_what_was_edited_is
 
 def test_another_file_and_a_trigger_of_ones_own_are_left_alone() -> None:
     of_another_file = replace(before_books("9", "Bow"), created_context="other.json, entry 9")
-    of_the_user = LongTermMemory("Own", "p", "// World info entries are nice\ntrue", NOW, "tale.json")
+    of_the_user = LongTermMemory(
+        "Own", "p", "// World info entries are nice\ntrue", NOW, "tale.json"
+    )
     state = state_of(of_another_file, of_the_user)
     imported(state, *FIRST)
     assert {"Bow", "Own"} <= set(state.long_term)
@@ -319,13 +347,18 @@ def test_books_are_counted() -> None:
 def test_a_book_with_the_titles_of_another_may_be_its_new_version() -> None:
     rows = [entry(str(number), title) for number, title in enumerate(("Sword", "Shield", "Bow"))]
     state = with_book(*rows)
-    other_version = [replace(row, book=replace(row.book, book_id="other")) for row in rows if row.book is not None]
+    other_version = [
+        replace(row, book=replace(row.book, book_id="other"))
+        for row in rows
+        if row.book is not None
+    ]
     older = older_version(state, BookContents("other", "Tale 2", "tale2.json", other_version))
     assert older is not None
     assert older.book_id == BOOK_ID
-    assert older_version(state, BookContents("other", "Tale 2", "tale2.json", other_version[:2])) is None, (
-        "two may be chance"
-    )
+    assert (
+        older_version(state, BookContents("other", "Tale 2", "tale2.json", other_version[:2]))
+        is None
+    ), "two may be chance"
     named = BookContents("other", "Tale", "tale2.json", other_version, is_update=True)
     changes, update = book_changes(state, named, LATER)
     assert update.unchanged == ["Sword", "Shield", "Bow"]
@@ -333,14 +366,22 @@ def test_a_book_with_the_titles_of_another_may_be_its_new_version() -> None:
 
 
 def test_another_book_of_the_same_name_and_file_comes_beside_it() -> None:
-    first = [entry(str(number), title) for number, title in enumerate(("Sword", "Shield", "Rain", "Snow"))]
-    others = [entry(str(number), title) for number, title in enumerate(("Bow", "Arrow", "Tower", "Moat"))]
+    first = [
+        entry(str(number), title)
+        for number, title in enumerate(("Sword", "Shield", "Rain", "Snow"))
+    ]
+    others = [
+        entry(str(number), title) for number, title in enumerate(("Bow", "Arrow", "Tower", "Moat"))
+    ]
     state = with_book(*first)
     update = imported(state, *others)
     assert list(update.new) == ["Bow", "Arrow", "Tower", "Moat"]
     assert update.stored_as == "Tale (2)"
     assert set(state.long_term) == {memory.name for memory in (*first, *others)}
-    assert [book.name for book in books_of("chat", state.long_term.values())] == ["Tale", "Tale (2)"]
+    assert [book.name for book in books_of("chat", state.long_term.values())] == [
+        "Tale",
+        "Tale (2)",
+    ]
     second = imported(state, *others)
     assert list(second.unchanged) == ["Bow", "Arrow", "Tower", "Moat"]
     assert second.stored_as == "Tale (2)"
@@ -372,14 +413,18 @@ def test_an_entry_that_the_user_deleted_stays_out() -> None:
 def test_an_undo_brings_retired_entries_back_in_their_order() -> None:
     rows = [entry(str(number), f"N{number}") for number in range(5)]
     state = with_book(*rows)
-    changes, _update = book_changes(state, BookContents(BOOK_ID, "Tale", "tale.json", rows[:2]), LATER)
+    changes, _update = book_changes(
+        state, BookContents(BOOK_ID, "Tale", "tale.json", rows[:2]), LATER
+    )
     commit = Commit(1, NOW, "import", tuple(changes))
     apply(state, commit.changes)
     apply(state, taking_back(state, commit))
     assert list(state.long_term) == ["N0", "N1", "N2", "N3", "N4"]
 
 
-def test_a_book_of_the_same_name_in_which_all_titles_and_texts_are_new_is_the_same_by_its_keys() -> None:
+def test_a_book_of_the_same_name_in_which_all_titles_and_texts_are_new_is_the_same_by_its_keys() -> (
+    None
+):
     state = with_book(SWORD)
     rewritten = replace(SWORD, name="Blade", prompt="It is blunt.")
     update = imported(state, rewritten)

@@ -81,26 +81,48 @@ BOUNDS = {
         "its text is too long",
     ),
     "a message": Bound(
-        lambda size: memory(messages=messages_of(size)), MAX_CONTENT_CHARS, "its longest message is too long"
+        lambda size: memory(messages=messages_of(size)),
+        MAX_CONTENT_CHARS,
+        "its longest message is too long",
     ),
     "messages": Bound(
-        lambda size: memory(messages=messages_of(*[1] * size)), MAX_MESSAGES, "split it into memories of at most 500"
+        lambda size: memory(messages=messages_of(*[1] * size)),
+        MAX_MESSAGES,
+        "split it into memories of at most 500",
     ),
-    "keywords": Bound(lambda size: memory(words={"a" * size: 1.0}), MAX_TEXT_CHARS, "its keywords are too long"),
+    "keywords": Bound(
+        lambda size: memory(words={"a" * size: 1.0}), MAX_TEXT_CHARS, "its keywords are too long"
+    ),
     "id": Bound(lambda size: memory("a" * size), MAX_ID_CHARS, "its id is too long"),
     "fields": Bound(
-        lambda size: memory(extra={"x": "a" * (size - 2)}), MAX_EXTRA_CHARS, "its unknown fields are too long"
+        lambda size: memory(extra={"x": "a" * (size - 2)}),
+        MAX_EXTRA_CHARS,
+        "its unknown fields are too long",
     ),
     "fields of a message": Bound(
-        lambda size: memory(messages=(Message("user", "a", extra={"xy": ["a" * (size - 6), 1, {}]}),)),
+        lambda size: memory(
+            messages=(Message("user", "a", extra={"xy": ["a" * (size - 6), 1, {}]}),)
+        ),
         MAX_EXTRA_CHARS,
         "its unknown fields are too long",
     ),
     "name": Bound(lambda size: trigger("a" * size), MAX_NAME_CHARS, "its name is too long"),
-    "prompt": Bound(lambda size: replace(trigger(), prompt="a" * size), MAX_PROMPT_CHARS, "its prompt is too long"),
-    "trigger": Bound(lambda size: trigger(source="true".ljust(size)), MAX_TRIGGER_CHARS, "its trigger is too long"),
-    "context": Bound(lambda size: trigger(created_context="a" * size), MAX_TEXT_CHARS, "its context is too long"),
-    "new context": Bound(lambda size: trigger(updated_context="a" * size), MAX_TEXT_CHARS, "its context is too long"),
+    "prompt": Bound(
+        lambda size: replace(trigger(), prompt="a" * size),
+        MAX_PROMPT_CHARS,
+        "its prompt is too long",
+    ),
+    "trigger": Bound(
+        lambda size: trigger(source="true".ljust(size)),
+        MAX_TRIGGER_CHARS,
+        "its trigger is too long",
+    ),
+    "context": Bound(
+        lambda size: trigger(created_context="a" * size), MAX_TEXT_CHARS, "its context is too long"
+    ),
+    "new context": Bound(
+        lambda size: trigger(updated_context="a" * size), MAX_TEXT_CHARS, "its context is too long"
+    ),
 }
 OTHERS: tuple[Memory, ...] = (memory("other", text="user: other"), trigger("other"))
 
@@ -207,16 +229,23 @@ def write_by_hand(folder: Path, record: Memory, beside: Sequence[Memory]) -> Pat
 
 def examined(data_dir: Path) -> list[Finding]:
     """What is wrong with the conversation."""
-    return [finding for finding in examine(data_dir, data_dir / "chat", NOW) if finding.grade != "ok"]
+    return [
+        finding for finding in examine(data_dir, data_dir / "chat", NOW) if finding.grade != "ok"
+    ]
 
 
 async def test_a_repair_names_the_record_that_is_more(tmp_path: Path) -> None:
     (tmp_path / "chat").mkdir()
     triggers = [trigger("too long", source="1;" * MAX_TRIGGER_CHARS), trigger("fine")]
-    (tmp_path / "chat" / LONG_TERM).write_bytes(json_text.dump_array(map(codec.long_term_json, triggers)))
+    (tmp_path / "chat" / LONG_TERM).write_bytes(
+        json_text.dump_array(map(codec.long_term_json, triggers))
+    )
     plan = repair.plan(tmp_path / "chat")
     assert plan is not None
-    assert "its trigger is too long: 200,000 characters, and at most 100,000 are allowed" in plan.steps[0]
+    assert (
+        "its trigger is too long: 200,000 characters, and at most 100,000 are allowed"
+        in plan.steps[0]
+    )
     assert "record 1 cannot be read" in plan.steps[0]
     assert "(line 2)" in plan.steps[0]
     repair.repair(tmp_path / "chat", NOW)
@@ -256,7 +285,12 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }
 CONTEXTS: dict[str, dict[str, Any]] = {
-    "add_long_term_memory": {"name": "n", "prompt": "p", "trigger": "true", "createdContext": "a" * 1_000_001},
+    "add_long_term_memory": {
+        "name": "n",
+        "prompt": "p",
+        "trigger": "true",
+        "createdContext": "a" * 1_000_001,
+    },
     "update_long_term_memory": {"name": "known", "updatedContext": "a" * 1_000_001},
 }
 
@@ -283,7 +317,9 @@ async def test_the_python_api_has_the_same_bounds(tmp_path: Path) -> None:
         attempts: dict[str, Callable[[], Awaitable[object]]] = {
             "its name is": lambda: app.conversation().long_term.add("a" * 201, "p", "true"),
             "its prompt is": lambda: app.conversation().long_term.add("a", "p" * 20_001, "true"),
-            "it has 501 messages": lambda: app.conversation().short_term.add(messages_of(*[1] * 501)),
+            "it has 501 messages": lambda: app.conversation().short_term.add(
+                messages_of(*[1] * 501)
+            ),
             "its unknown fields are": lambda: app.conversation().short_term.add(
                 [Message("user", "a", extra={"x": "y" * MAX_EXTRA_CHARS})]
             ),
@@ -297,7 +333,9 @@ async def test_the_python_api_has_the_same_bounds(tmp_path: Path) -> None:
         assert await app.conversations.ids() == []
         await app.conversation().long_term.add("a", "p", "true")
         with pytest.raises(InvalidInput, match=f"participants may be nested {DEEPEST} levels deep"):
-            await app.conversation().long_term.search(messages_of(1), participants={"x": nested(1_200)})
+            await app.conversation().long_term.search(
+                messages_of(1), participants={"x": nested(1_200)}
+            )
         with pytest.raises(InvalidInput, match="its prompt is"):
             await app.conversation().long_term.update("a", prompt="p" * 20_001)
 
@@ -320,7 +358,11 @@ def a_long_term_record(levels: int) -> bytes:
 @pytest.mark.parametrize("levels", [DEEPEST, *DEPTHS])
 @pytest.mark.parametrize("file", [SHORT_TERM, LONG_TERM])
 async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, file: str, levels: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    file: str,
+    levels: int,
 ) -> None:
     monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
     (tmp_path / "chat").mkdir()
@@ -345,7 +387,9 @@ async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_
 
 
 @pytest.mark.parametrize("levels", DEPTHS)
-def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(levels: int) -> None:
+def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(
+    levels: int,
+) -> None:
     # By lines one costs only itself; an array that no parser can read as a whole is refused in a sentence.
     imported = own.read_native(
         b'{"format":"memory-server","version":1,"created":"x"}\n{"conversation":"chat"}\n{"short":%s}\n{"long":%s}\n'
@@ -354,7 +398,9 @@ def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(
     )
     assert imported.count == 1
     assert len(imported.skipped) == 2
-    assert all("nested too deeply" in reason or "not JSON" in reason for _, reason in imported.skipped)
+    assert all(
+        "nested too deeply" in reason or "not JSON" in reason for _, reason in imported.skipped
+    )
     pack = b'[%s,{"name":"fine","prompt":"p","trigger":"true"}]' % a_long_term_record(levels)
     if levels < 1000:
         assert format_of(pack) == "pack"
@@ -365,7 +411,9 @@ def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(
 
 
 @pytest.mark.parametrize("levels", [300, 1000, 100_000])
-@pytest.mark.parametrize("field", ["text", "id", "timestamp", "keywords", "messages", "score", "pinned", "roleWeights"])
+@pytest.mark.parametrize(
+    "field", ["text", "id", "timestamp", "keywords", "messages", "score", "pinned", "roleWeights"]
+)
 async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversation_breaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, levels: int
 ) -> None:
@@ -373,27 +421,39 @@ async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversatio
     (tmp_path / "chat").mkdir()
     deep = b"[" * levels + b"]" * levels
     usual_record = json_text.dumps(codec.short_term_json(memory("b")))
-    record = b'{"timestamp":"2026-01-01T00:00:00Z","text":"user: a","%s":%s}' % (field.encode(), deep)
+    record = b'{"timestamp":"2026-01-01T00:00:00Z","text":"user: a","%s":%s}' % (
+        field.encode(),
+        deep,
+    )
     (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[%s,%s]" % (record, usual_record))
     store = open_store(tmp_path)
     await commit(store, Added(memory("later")))
     await store.compact("chat")
     names = [*(await reopened(tmp_path)).short_term]
     asides = [*past.broken_files(private(tmp_path, ""))]
-    assert (names[-1], len(names), len(asides)) in (("later", 3, 0), ("later", 1, 1)), "all of it, or set aside whole"
+    assert (names[-1], len(names), len(asides)) in (("later", 3, 0), ("later", 1, 1)), (
+        "all of it, or set aside whole"
+    )
     list(examine(tmp_path, tmp_path / "chat", NOW))
     repair.plan(tmp_path / "chat")
 
 
-@pytest.mark.parametrize("file", ["journal.jsonl", "history.jsonl", "archive.jsonl", "set-aside.jsonl"])
+@pytest.mark.parametrize(
+    "file", ["journal.jsonl", "history.jsonl", "archive.jsonl", "set-aside.jsonl"]
+)
 @pytest.mark.parametrize("levels", [300, 990, 1010, 100_000])
-async def test_a_deep_line_among_those_of_the_past_does_not_count(tmp_path: Path, file: str, levels: int) -> None:
+async def test_a_deep_line_among_those_of_the_past_does_not_count(
+    tmp_path: Path, file: str, levels: int
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     await store.compact("chat")
     await commit(store, Added(memory("b")))
     deep = b"[" * levels + b"]" * levels
-    body = b'{"v":1,"seq":3,"at":"2026-06-21T00:00:00Z","by":"x","reason":"x","changes":[],"x":%s}' % deep
+    body = (
+        b'{"v":1,"seq":3,"at":"2026-06-21T00:00:00Z","by":"x","reason":"x","changes":[],"x":%s}'
+        % deep
+    )
     with private(tmp_path, file).open("ab") as past:
         past.write(journal.frame({}, body))
     store = open_store(tmp_path)
@@ -431,13 +491,18 @@ def refusal(backups: BackupFolder) -> str:
     return str(failure.value)
 
 
-FIRST = record_lines.first_line(NOW) + b'{"conversation":"chat","lastCleanup":null,"shortTerm":2,"longTerm":0}\n'
+FIRST = (
+    record_lines.first_line(NOW)
+    + b'{"conversation":"chat","lastCleanup":null,"shortTerm":2,"longTerm":0}\n'
+)
 
 
 BOMB_BYTES = 24 * 1024 * 1024
 
 
-def test_a_backup_is_unpacked_only_as_far_as_memories_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_is_unpacked_only_as_far_as_memories_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unpacked_bytes = 0
 
     class Counted(gzip.GzipFile):
@@ -450,24 +515,35 @@ def test_a_backup_is_unpacked_only_as_far_as_memories_go(tmp_path: Path, monkeyp
     monkeypatch.setattr(reading.gzip, "GzipFile", Counted)
     monkeypatch.setattr(reading, "LEAST_UNPACKED_BYTES", 4 * 1024 * 1024)
     monkeypatch.setattr(record_lines, "LONGEST_LINE", 1024 * 1024)
-    record = b'{"short":%s}\n' % json_text.dumps(codec.short_term_json(memory("a", text="a" * 10_000)))
-    for body in (b"a" * BOMB_BYTES, FIRST + b"a" * BOMB_BYTES, FIRST + record * (BOMB_BYTES // 10_000)):
+    record = b'{"short":%s}\n' % json_text.dumps(
+        codec.short_term_json(memory("a", text="a" * 10_000))
+    )
+    for body in (
+        b"a" * BOMB_BYTES,
+        FIRST + b"a" * BOMB_BYTES,
+        FIRST + record * (BOMB_BYTES // 10_000),
+    ):
         unpacked_bytes = 0
         sentence = refusal(backup_of(body, tmp_path))
         assert (
-            "The backup bomb cannot be used: it unpacks to far more than memories do. Nothing was changed" in sentence
+            "The backup bomb cannot be used: it unpacks to far more than memories do. Nothing was changed"
+            in sentence
         )
         assert unpacked_bytes <= BOMB_BYTES * 2 // 3
 
 
 def test_a_backup_of_empty_lines_ends_at_the_first(tmp_path: Path) -> None:
-    assert "line 3 cannot be read: it is not JSON" in refusal(backup_of(FIRST + b"\n" * 1_000_000, tmp_path))
+    assert "line 3 cannot be read: it is not JSON" in refusal(
+        backup_of(FIRST + b"\n" * 1_000_000, tmp_path)
+    )
 
 
 def test_a_backup_of_memories_that_pack_well_is_used(tmp_path: Path) -> None:
     backups = BackupFolder(tmp_path)
     writer = backups.begin("same", NOW)
-    contents = Contents("chat", tuple(memory(f"{number:016x}", text="user: 哈哈" * 1_000) for number in range(500)))
+    contents = Contents(
+        "chat", tuple(memory(f"{number:016x}", text="user: 哈哈" * 1_000) for number in range(500))
+    )
     writer.add(contents)
     writer.finish()
     with backups.open("same") as (_, conversations):
@@ -479,11 +555,18 @@ def test_a_backup_of_memories_that_pack_well_is_used(tmp_path: Path) -> None:
 
 def test_an_entity_with_more_than_a_memory_may_hold_is_left_out() -> None:
     rows = [
-        {"type": "entity", "name": "big", "entityType": "", "observations": ["a" * (MAX_TEXT_CHARS + 1)]},
+        {
+            "type": "entity",
+            "name": "big",
+            "entityType": "",
+            "observations": ["a" * (MAX_TEXT_CHARS + 1)],
+        },
         {"type": "entity", "name": "fine", "entityType": "", "observations": ["b"]},
     ]
     imported = official.read(b"\n".join(map(json_text.dumps, rows)), "chat")
-    assert [stored.text for contents in imported.conversations for stored in contents.short_term] == ["fine\nb"]
+    assert [
+        stored.text for contents in imported.conversations for stored in contents.short_term
+    ] == ["fine\nb"]
     assert [source for source, _ in imported.skipped] == ["entity big"]
 
 

@@ -7,7 +7,16 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import CHANGES, NOW, contents, copy_of, memory, random_changes, state_of, trigger
+from sample_memories import (
+    CHANGES,
+    NOW,
+    contents,
+    copy_of,
+    memory,
+    random_changes,
+    state_of,
+    trigger,
+)
 
 from memory_server.conversations.changes import (
     Added,
@@ -46,7 +55,11 @@ T = trigger("t")
         (Pinned("a"), state_of(A), state_of(memory("a", score=1, pinned=True))),
         (Pinned("gone"), state_of(A), state_of(A)),
         (Unpinned("b"), state_of(memory("b", pinned=True)), state_of(B)),
-        (Muted("a", (), ("everywhere",)), state_of(A), state_of(memory("a", score=1, muted=("everywhere",)))),
+        (
+            Muted("a", (), ("everywhere",)),
+            state_of(A),
+            state_of(memory("a", score=1, muted=("everywhere",))),
+        ),
         (Muted("gone", (), ("everywhere",)), state_of(A), state_of(A)),
         (TriggerSet(T, None), state_of(), state_of(T)),
         (TriggerSet(T, trigger("t", source="1")), state_of(trigger("t", source="1")), state_of(T)),
@@ -54,7 +67,9 @@ T = trigger("t")
         (TriggerRemoved(T), state_of(A), state_of(A)),
     ],
 )
-def test_what_each_change_does(change: Change, before: ConversationState, after: ConversationState) -> None:
+def test_what_each_change_does(
+    change: Change, before: ConversationState, after: ConversationState
+) -> None:
     state = copy_of(before)
     apply(state, [change])
     assert contents(state) == contents(after)
@@ -77,7 +92,9 @@ def test_applying_a_change_twice_is_the_same_as_once(before: list[Change], chang
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 25))
-def test_replaying_a_whole_journal_over_any_later_snapshot_changes_nothing(rng: Random, count: int) -> None:
+def test_replaying_a_whole_journal_over_any_later_snapshot_changes_nothing(
+    rng: Random, count: int
+) -> None:
     start = ConversationState("chat")
     random_changes(start, rng, 5)
     final = copy_of(start)

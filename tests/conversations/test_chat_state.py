@@ -9,7 +9,14 @@ from random import Random
 import pytest
 from sample_memories import NOW, state_of, trigger
 
-from memory_server.conversations.changes import ChatMoved, Commit, TriggerRemoved, TriggerSet, apply, taking_back
+from memory_server.conversations.changes import (
+    ChatMoved,
+    Commit,
+    TriggerRemoved,
+    TriggerSet,
+    apply,
+    taking_back,
+)
 from memory_server.conversations.model import ConversationState
 from sandbox.firing.chat_state import (
     MOST_CHATS,
@@ -59,30 +66,48 @@ def played(rules: FiringRules, messages: Sequence[int], key_is_said: str) -> str
 ONE_TO_EIGHT = range(1, 9)
 LINES = {
     "without rules it comes where it is said": Line(PLAIN, ONE_TO_EIGHT, "x.x...xx", "#.#...##"),
-    "sticky: it stays for so many messages": Line(FiringRules(sticky=3), ONE_TO_EIGHT, "x.......", "###....."),
+    "sticky: it stays for so many messages": Line(
+        FiringRules(sticky=3), ONE_TO_EIGHT, "x.......", "###....."
+    ),
     "sticky: said again while it stays makes it stay no longer": Line(
         FiringRules(sticky=3), ONE_TO_EIGHT, "x.x.....", "###....."
     ),
-    "sticky: said after it begins anew": Line(FiringRules(sticky=3), ONE_TO_EIGHT, "x..x....", "######.."),
+    "sticky: said after it begins anew": Line(
+        FiringRules(sticky=3), ONE_TO_EIGHT, "x..x....", "######.."
+    ),
     "cooldown: it does not come for so many messages": Line(
         FiringRules(cooldown=3), ONE_TO_EIGHT, "xxxxxxxx", "#..#..#."
     ),
     "cooldown begins at the end of sticky": Line(
         FiringRules(sticky=2, cooldown=3), ONE_TO_EIGHT, "xxxxxxxx", "##...##."
     ),
-    "delay: not before the chat has so many": Line(FiringRules(delay=4), ONE_TO_EIGHT, "xxxxxxxx", "...#####"),
-    "once: in one message of the chat": Line(FiringRules(once=True), ONE_TO_EIGHT, "x.xxxxxx", "#......."),
-    "once: the same message again is the same": Line(FiringRules(once=True), (1, 1, 1, 2), "xxxx", "###."),
-    "once goes before sticky": Line(FiringRules(once=True, sticky=3), (1, 1, 2, 3, 4), "xx..x", "##..."),
+    "delay: not before the chat has so many": Line(
+        FiringRules(delay=4), ONE_TO_EIGHT, "xxxxxxxx", "...#####"
+    ),
+    "once: in one message of the chat": Line(
+        FiringRules(once=True), ONE_TO_EIGHT, "x.xxxxxx", "#......."
+    ),
+    "once: the same message again is the same": Line(
+        FiringRules(once=True), (1, 1, 1, 2), "xxxx", "###."
+    ),
+    "once goes before sticky": Line(
+        FiringRules(once=True, sticky=3), (1, 1, 2, 3, 4), "xx..x", "##..."
+    ),
     "a swipe: a chat that did not get longer has no cooldown": Line(
         FiringRules(cooldown=5), (3, 3, 4, 3), "xxxx", "##.#"
     ),
-    "a swipe: a chat that did not get longer has nothing sticky": Line(FiringRules(sticky=5), (3, 3, 4), "x..", "#.."),
-    "messages taken back end what began in them": Line(FiringRules(sticky=5), (3, 4, 2, 3), "x...", "##.."),
+    "a swipe: a chat that did not get longer has nothing sticky": Line(
+        FiringRules(sticky=5), (3, 3, 4), "x..", "#.."
+    ),
+    "messages taken back end what began in them": Line(
+        FiringRules(sticky=5), (3, 4, 2, 3), "x...", "##.."
+    ),
     "protected: the cooldown after stickiness stays though the chat went back": Line(
         FiringRules(sticky=2, cooldown=4), (1, 2, 3, 2, 3, 6, 7), "x.xxxxx", "##....#"
     ),
-    "messages that nobody searched count too": Line(FiringRules(sticky=2, cooldown=3), (1, 5, 7, 8), "xxxx", "#..#"),
+    "messages that nobody searched count too": Line(
+        FiringRules(sticky=2, cooldown=3), (1, 5, 7, 8), "xxxx", "#..#"
+    ),
 }
 
 
@@ -238,7 +263,9 @@ def test_taken_back_gives_the_former_firing() -> None:
 
 def test_a_step_twice_is_the_same_as_once() -> None:
     before = ChatState(1, NOW, {"a": Firing(1, NOW)})
-    after = ChatState(2, NOW + 1, {"a": Firing(2, NOW + 1, before=(1, NOW)), "b": Firing(2, NOW + 1)})
+    after = ChatState(
+        2, NOW + 1, {"a": Firing(2, NOW + 1, before=(1, NOW)), "b": Firing(2, NOW + 1)}
+    )
     step = ChatStep.between(before, after)
     assert step.applied(before) == after
     assert step.applied(step.applied(before)) == after

@@ -33,7 +33,11 @@ async def manager() -> LongTermManager:
     store = MemoryStore()
     memory = LongTermMemory("tea", "Offer tea.", "true", NOW, rules=RULES, book=BOOK)
     await store.update("chat", lambda _state: ([TriggerSet(memory, None)], None), by="test")
-    return Conversations(Services(store, TableRunner(), Parameters(), lambda: NOW, Random(1))).get("chat").long_term
+    return (
+        Conversations(Services(store, TableRunner(), Parameters(), lambda: NOW, Random(1)))
+        .get("chat")
+        .long_term
+    )
 
 
 APPLIED: list[tuple[GivenRules, FiringRules, FiringRules]] = [
@@ -42,15 +46,25 @@ APPLIED: list[tuple[GivenRules, FiringRules, FiringRules]] = [
     (GivenRules(order=-3), PLAIN, FiringRules(order=-3)),
     (GivenRules(order=0, cooldown=0), RULES, FiringRules(order=0, is_off=True, group=RULES.group)),
     (GivenRules(group="a, b"), PLAIN, FiringRules(group=GroupRules(("a", "b")))),
-    (GivenRules(group=["x"]), RULES, FiringRules(50, GroupRules(("x",), weight=7), cooldown=3, is_off=True)),
+    (
+        GivenRules(group=["x"]),
+        RULES,
+        FiringRules(50, GroupRules(("x",), weight=7), cooldown=3, is_off=True),
+    ),
     (GivenRules(group=""), FiringRules(group=GroupRules(("a",))), PLAIN),
-    (GivenRules(once=True, sticky=2, probability=12.5), PLAIN, FiringRules(once=True, sticky=2, probability=12.5)),
+    (
+        GivenRules(once=True, sticky=2, probability=12.5),
+        PLAIN,
+        FiringRules(once=True, sticky=2, probability=12.5),
+    ),
     (GivenRules(once=False), FiringRules(once=True), PLAIN),
 ]
 
 
 @pytest.mark.parametrize(("changes", "before", "after"), APPLIED)
-def test_only_the_given_rules_change(changes: GivenRules, before: FiringRules, after: FiringRules) -> None:
+def test_only_the_given_rules_change(
+    changes: GivenRules, before: FiringRules, after: FiringRules
+) -> None:
     assert changes.applied_to(before) == after
 
 
@@ -99,7 +113,9 @@ async def test_a_replaced_memory_keeps_its_rules_and_its_book(manager: LongTermM
     assert replaced.memory.rules == FiringRules(once=True), "whole rules replace all"
 
 
-async def test_a_new_memory_has_the_given_rules_and_else_the_usual_ones(manager: LongTermManager) -> None:
+async def test_a_new_memory_has_the_given_rules_and_else_the_usual_ones(
+    manager: LongTermManager,
+) -> None:
     assert (await manager.add("plain", "Say it.", "true")).memory.rules == PLAIN
     stored = await manager.add("ruled", "Say it.", "true", rules=GivenRules(once=True))
     assert stored.memory.rules == FiringRules(once=True)

@@ -46,7 +46,9 @@ def house() -> Shelf:
 
 
 async def test_a_memory_is_stored_with_its_origin(house: Shelf) -> None:
-    receipt = await house.of().add("birthday", "in July", "true", recent=[HELLO, Message("assistant", "noted")])
+    receipt = await house.of().add(
+        "birthday", "in July", "true", recent=[HELLO, Message("assistant", "noted")]
+    )
     expected = LongTermMemory("birthday", "in July", "true", NOW, "小明: hi\nassistant: noted")
     assert receipt.memory == expected
     assert receipt.replaced is False
@@ -64,7 +66,9 @@ async def test_a_memory_is_stored_with_its_origin(house: Shelf) -> None:
         "conversation_id": "chat",
         "participants": {},
     }
-    with_context = await house.of().add("other", "p", "true", created_context="by hand", recent=[HELLO])
+    with_context = await house.of().add(
+        "other", "p", "true", created_context="by hand", recent=[HELLO]
+    )
     assert with_context.memory.created_context == "by hand"
 
 
@@ -119,10 +123,15 @@ async def test_a_warning_does_not_hinder(house: Shelf) -> None:
         ({"prompt": "new"}, {"prompt": "new"}),
         ({"updated_context": "why"}, {"updated_context": "why"}),
         ({"prompt": "new", "recent": [HELLO]}, {"prompt": "new", "updated_context": "小明: hi"}),
-        ({"prompt": "new", "recent": [HELLO], "updated_context": "w"}, {"prompt": "new", "updated_context": "w"}),
+        (
+            {"prompt": "new", "recent": [HELLO], "updated_context": "w"},
+            {"prompt": "new", "updated_context": "w"},
+        ),
     ],
 )
-async def test_an_update_changes_what_it_names(house: Shelf, change: dict[str, Any], expected: dict[str, Any]) -> None:
+async def test_an_update_changes_what_it_names(
+    house: Shelf, change: dict[str, Any], expected: dict[str, Any]
+) -> None:
     await house.of().add("t", "old", "true", created_context="then")
     house.now_ms += 7
     receipt = await house.of().update("t", **change)
@@ -140,7 +149,9 @@ async def test_an_update_changes_what_it_names(house: Shelf, change: dict[str, A
         ({"trigger": "syntax"}, "cannot work"),
     ],
 )
-async def test_an_update_that_cannot_be_changes_nothing(house: Shelf, change: dict[str, Any], reason: str) -> None:
+async def test_an_update_that_cannot_be_changes_nothing(
+    house: Shelf, change: dict[str, Any], reason: str
+) -> None:
     await house.of().add("t", "old", "true")
     before = await house.all()
     with pytest.raises(InvalidInput, match=reason):
@@ -159,7 +170,11 @@ async def test_delete_says_how_many_remain(house: Shelf) -> None:
 async def test_a_missing_memory_is_named_with_what_there_is(house: Shelf) -> None:
     async def missing(name: str) -> str:
         messages = set()
-        for call in (house.of().get(name), house.of().delete(name), house.of().update(name, prompt="x")):
+        for call in (
+            house.of().get(name),
+            house.of().delete(name),
+            house.of().update(name, prompt="x"),
+        ):
             with pytest.raises(MemoryNotFound) as failure:
                 await call
             messages.add(str(failure.value))
@@ -195,7 +210,9 @@ async def test_a_search_sees_the_conversation_and_the_shelf(house: Shelf) -> Non
         ("chat", "mood"),
         ("default", "birthday"),
     ]
-    assert [(item.memory.name, failed.kind) for item, failed in results.failed] == [("broken", "thrown")]
+    assert [(item.memory.name, failed.kind) for item, failed in results.failed] == [
+        ("broken", "thrown")
+    ]
     assert {item.memory.name for item in results.random} == {"quiet", "broken"}
     assert results.searched == 4
     context = house.runner.contexts[-1]

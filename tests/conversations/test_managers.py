@@ -25,7 +25,12 @@ from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
 from memory_server.conversations.short_term import ShortTermManager
-from memory_server.kernel.errors import InvalidInput, InvalidPattern, StorageUnwritable, TriggersUnavailable
+from memory_server.kernel.errors import (
+    InvalidInput,
+    InvalidPattern,
+    StorageUnwritable,
+    TriggersUnavailable,
+)
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS
@@ -56,7 +61,9 @@ class House:
         self.store = store or MemoryStore()
         self.runner = TableRunner()
         self.clock = Clock()
-        parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
+        parameters = options.pop(
+            "parameters", Parameters(retention=RetentionParameters(always_kept=1))
+        )
         services = Services(self.store, self.runner, parameters, self.clock, Random(5))
         self.conversations = Conversations(services, **options)
         self.call = Call(Memories(self.conversations, services, *NO_HOME), self.conversations)
@@ -82,7 +89,10 @@ async def on_disk(tmp_path: Path) -> AsyncIterator[House]:
 
 
 async def test_a_memory_holds_the_messages_their_text_and_keywords(house: House) -> None:
-    messages = [Message("user", "我喜欢吃披萨", NOW - 5, "小明"), Message("assistant", "记住了", NOW - 3)]
+    messages = [
+        Message("user", "我喜欢吃披萨", NOW - 5, "小明"),
+        Message("assistant", "记住了", NOW - 3),
+    ]
     stored = await house.chat.short_term.add(messages)
     memory_of_it = stored.memory
     assert stored.total == 1
@@ -101,20 +111,30 @@ async def test_a_memory_holds_the_messages_their_text_and_keywords(house: House)
 
 
 @pytest.mark.parametrize(("last", "time_ms"), [(None, NOW), (5, 5), (NOW + DAY, NOW + DAY)])
-async def test_a_memory_is_dated_by_its_last_message_else_now(house: House, last: int | None, time_ms: int) -> None:
+async def test_a_memory_is_dated_by_its_last_message_else_now(
+    house: House, last: int | None, time_ms: int
+) -> None:
     messages = [Message("user", "早", 1), Message("user", "披萨", last)]
     assert (await house.chat.short_term.add(messages)).memory.time_ms == time_ms
 
 
 async def test_role_weights_count(house: House) -> None:
     usual = (await house.chat.short_term.add([PIZZA])).memory
-    doubled = (await house.chat.short_term.add([replace(PIZZA, time_ms=1)], role_weights={"user": 5.4})).memory
-    without = (await house.chat.short_term.add([replace(PIZZA, time_ms=NOW - DAY)], role_weights={"user": 0.0})).memory
+    doubled = (
+        await house.chat.short_term.add([replace(PIZZA, time_ms=1)], role_weights={"user": 5.4})
+    ).memory
+    without = (
+        await house.chat.short_term.add(
+            [replace(PIZZA, time_ms=NOW - DAY)], role_weights={"user": 0.0}
+        )
+    ).memory
     assert doubled.weights == pytest.approx([2 * weight for weight in usual.weights])
     assert without.words == ()
 
 
-@pytest.mark.parametrize("messages", [[], [Message("user", "")], [Message("user", " \n"), Message("system", "")]])
+@pytest.mark.parametrize(
+    "messages", [[], [Message("user", "")], [Message("user", " \n"), Message("system", "")]]
+)
 async def test_there_must_be_something_to_remember(house: House, messages: list[Message]) -> None:
     with pytest.raises(InvalidInput, match="no text to remember"):
         await house.chat.short_term.add(messages)
@@ -136,7 +156,9 @@ async def test_a_newcomer_is_told_that_the_memory_is_held_back(house: House) -> 
 
 async def test_a_search_reinforces_what_it_gives_and_the_next_sees_it(house: House) -> None:
     words = {"披萨": 60.0}
-    await house.commit(*(Added(memory(f"m{number}", age=(number + 1) * DAY, words=words)) for number in range(6)))
+    await house.commit(
+        *(Added(memory(f"m{number}", age=(number + 1) * DAY, words=words)) for number in range(6))
+    )
     results = await house.chat.short_term.search([ASK])
     assert results.reinforced
     state = await house.store.read("chat")
@@ -157,9 +179,12 @@ async def test_a_search_needs_messages(house: House) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "！？", "the and of", "好"])
-async def test_a_search_without_words_finds_by_score_and_chance_only(house: House, text: str) -> None:
+async def test_a_search_without_words_finds_by_score_and_chance_only(
+    house: House, text: str
+) -> None:
     await house.commit(
-        Added(memory("plain", age=DAY, words={"披萨": 60.0})), Added(memory("liked", age=2 * DAY, score=50))
+        Added(memory("plain", age=DAY, words={"披萨": 60.0})),
+        Added(memory("liked", age=2 * DAY, score=50)),
     )
     recall = (await house.chat.short_term.search([Message("user", text)])).recall
     assert [item.memory.id for item in recall.top] == ["liked"]
@@ -187,14 +212,18 @@ async def test_a_search_waits_one_second_and_its_decision_may_be_made_twice() ->
     waits: list[float | None] = []
 
     class Twice(MemoryStore):
-        async def update(self, conversation_id: str, decide: Any, *, by: str, wait_seconds: float | None = None) -> Any:
+        async def update(
+            self, conversation_id: str, decide: Any, *, by: str, wait_seconds: float | None = None
+        ) -> Any:
             waits.append(wait_seconds)
             state = await self.read(conversation_id)
             assert decide(state) == decide(state)
             return await super().update(conversation_id, decide, by=by, wait_seconds=wait_seconds)
 
     house = House(Twice())
-    await house.commit(*(Added(memory(f"m{number}", age=(number + 1) * DAY)) for number in range(30)))
+    await house.commit(
+        *(Added(memory(f"m{number}", age=(number + 1) * DAY)) for number in range(30))
+    )
     assert (await house.chat.short_term.search([ASK])).recall.flashback
     assert waits == [None], "nothing came that is reinforced, so nothing is written"
     await house.commit(Added(memory("pizza", words={"披萨": 60.0})))
@@ -220,7 +249,9 @@ async def test_a_search_in_a_read_only_folder_answers_without_reinforcing(
 
 
 async def test_delete_forgets_what_holds_the_word(house: House) -> None:
-    await house.commit(*(Added(memory(name, text=f"user: {name}")) for name in ("披萨一", "披萨二", "生日")))
+    await house.commit(
+        *(Added(memory(name, text=f"user: {name}")) for name in ("披萨一", "披萨二", "生日"))
+    )
     removed = await house.chat.short_term.delete("披萨")
     assert [(forgotten.memory.id, forgotten.reason) for forgotten in removed.forgotten] == [
         ("披萨一", "deleted"),
@@ -239,13 +270,17 @@ async def test_a_pattern_that_is_none_deletes_nothing(house: House, pattern: str
     assert len((await house.store.read("chat")).short_term) == 1
 
 
-async def test_delete_spares_what_came_after_it_looked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_delete_spares_what_came_after_it_looked(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await house.commit(Added(memory("a", text="披萨")), Added(memory("b", text="披萨")))
     really_match = house.runner.match_texts
 
     async def match_texts(pattern: str, texts: list[str]) -> tuple[bool, ...]:
         hits = await really_match(pattern, texts)
-        await house.commit(Added(memory("b", text="changed meanwhile")), Added(memory("c", text="披萨")))
+        await house.commit(
+            Added(memory("b", text="changed meanwhile")), Added(memory("c", text="披萨"))
+        )
         return hits
 
     monkeypatch.setattr(house.runner, "match_texts", match_texts)
@@ -256,7 +291,9 @@ async def test_delete_spares_what_came_after_it_looked(house: House, monkeypatch
 
 async def test_a_clean_up_forgets_what_its_preview_shows(house: House) -> None:
     await house.commit(
-        Added(memory("old", age=400 * DAY, score=50)), Added(memory("faded", age=30 * DAY)), Added(memory("new"))
+        Added(memory("old", age=400 * DAY, score=50)),
+        Added(memory("faded", age=30 * DAY)),
+        Added(memory("new")),
     )
     preview = await house.chat.short_term.clean_up(dry_run=True)
     assert (await house.store.read("chat")).version == 1
@@ -341,7 +378,9 @@ async def test_the_most_frequent_conversation_has_the_most_memories(house: House
     assert await house.conversations.ids() == ["a", "b", "c", "小明"]
 
 
-def test_a_conversation_is_the_same_by_both_normal_forms_and_the_usual_one_where_none_is_named() -> None:
+def test_a_conversation_is_the_same_by_both_normal_forms_and_the_usual_one_where_none_is_named() -> (
+    None
+):
     conversations = House(usual="caf\u00e9").conversations
     assert conversations.get() is conversations.get("cafe\u0301")
     assert conversations.get("小明") is not conversations.get("小红")
@@ -353,8 +392,12 @@ async def test_the_same_seed_gives_the_same_answers() -> None:
     answers = []
     for _ in range(2):
         house = House()
-        await house.commit(*(Added(memory(f"m{number}", age=(number + 1) * DAY)) for number in range(20)))
-        await house.commit(*(TriggerSet(trigger(f"t{number}", source="false"), None) for number in range(9)))
+        await house.commit(
+            *(Added(memory(f"m{number}", age=(number + 1) * DAY)) for number in range(20))
+        )
+        await house.commit(
+            *(TriggerSet(trigger(f"t{number}", source="false"), None) for number in range(9))
+        )
         searches = [await house.chat.short_term.search([ASK]) for _ in range(3)]
         activation = await house.chat.long_term.search([ASK])
         answers.append(([results.recall for results in searches], activation))
@@ -363,7 +406,10 @@ async def test_the_same_seed_gives_the_same_answers() -> None:
 
 async def test_searches_at_once_do_not_mix(house: House) -> None:
     await house.commit(
-        *(Added(memory(f"m{number}", age=(number + 1) * DAY, words={"披萨": 60.0})) for number in range(3))
+        *(
+            Added(memory(f"m{number}", age=(number + 1) * DAY, words={"披萨": 60.0}))
+            for number in range(3)
+        )
     )
     await asyncio.gather(*(house.chat.short_term.search([ASK]) for _ in range(10)))
     scores = [stored.score for stored in (await house.store.read("chat")).short_term.values()]
@@ -385,7 +431,10 @@ async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path
         services = Services(store, TableRunner(), Parameters(), Clock(), Random(5), brief=brief)
         return Conversations(services).get("chat").short_term
 
-    memories = [memory(f"m{number}", age=number * DAY, words={"披萨": 20.0 + number % 7}) for number in range(1, 40)]
+    memories = [
+        memory(f"m{number}", age=number * DAY, words={"披萨": 20.0 + number % 7})
+        for number in range(1, 40)
+    ]
     await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, memories))
     brief = await opened(brief=True).search([ASK])
     assert len(brief.recall.top) == 2
@@ -424,7 +473,9 @@ async def test_triggers_begin_before_the_words_are_found(monkeypatch: pytest.Mon
     assert [item.memory.name for item in recollection.activation.activated] == ["birthday"]
 
 
-async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_triggers_cannot_run_the_words_are_still_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     house = House()
     await house.commit(TriggerSet(trigger(source="true"), None))
     await house.chat.short_term.add([PIZZA])
@@ -445,13 +496,18 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
 async def test_a_search_before_numpy_is_imported_brings_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memories = [memory(f"m{number}", age=number * DAY, words={"披萨": 20.0 + number % 7}) for number in range(1, 40)]
+    memories = [
+        memory(f"m{number}", age=number * DAY, words={"披萨": 20.0 + number % 7})
+        for number in range(1, 40)
+    ]
     await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, memories))
 
     async def searched() -> tuple[Recall, bool]:
         store = JsonFileStore(tmp_path, Clock())
         services = Services(store, TableRunner(), Parameters(), Clock(), Random(5))
-        results = await Conversations(services).get("chat").short_term.search([ASK], reinforce=False)
+        results = (
+            await Conversations(services).get("chat").short_term.search([ASK], reinforce=False)
+        )
         return results.recall, (await store.read("chat")).follower is None
 
     import_module(search.DECISIONS)
@@ -472,13 +528,19 @@ async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief
     services = Services(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
     memories = Memories(Conversations(services), services, *NO_HOME)
     chat = memories.conversations.get("chat")
-    methods = "\n".join(f"    def method_{number}(self):\n        return {number}" for number in range(300))
+    methods = "\n".join(
+        f"    def method_{number}(self):\n        return {number}" for number in range(300)
+    )
     answer = f"```python\nclass Zebra:\n{methods}\n```\nThe important point: call freeze() before saving."
-    await chat.short_term.add([Message("user", "Write the Zebra class"), Message("assistant", answer)])
+    await chat.short_term.add(
+        [Message("user", "Write the Zebra class"), Message("assistant", answer)]
+    )
     clock.now_ms += DAY
     question = [Message("user", "What was the important point of the Zebra class?")]
     recollection = await recall_for_turn(chat, question)
-    block = recalled_block(memories, recollection.found, recollection.activation, prompt_room(1_200)).text
+    block = recalled_block(
+        memories, recollection.found, recollection.activation, prompt_room(1_200)
+    ).text
     assert "Write the Zebra class" in block
     assert "The important point: call freeze() before saving." in block
     assert "method_" not in block

@@ -41,7 +41,12 @@ USUAL = parameters(Settings())
 WORDING = USUAL.wording
 CHANCELESS = replace(USUAL.recall, flashback_count=0)
 PILLS = "I take trazodone before I go to bed"
-TALK = ("The tram was late again", "We painted the fence green", "My sister plays the cello", "Rent went up in March")
+TALK = (
+    "The tram was late again",
+    "We painted the fence green",
+    "My sister plays the cello",
+    "Rent went up in March",
+)
 
 
 def memory_of(memory_id: str, text: str, *other_words: str, days: int = 3) -> ShortTermMemory:
@@ -72,7 +77,9 @@ def recall_by(
         query = WORDING.reaching_kept(query)
     about = {"conversation_id": "elsewhere", "now_ms": NOW, "parameters": recall}
     index = Index(memories, WORDING)
-    chosen = decide([Searched({memory.id: memory for memory in memories}, index)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
+    chosen = decide(
+        [Searched({memory.id: memory for memory in memories}, index)], query, rng=Random(1), **about
+    ).recall  # type: ignore[arg-type]
     plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
     assert_same(chosen.top, plain.top)
     assert_same(chosen.next, plain.next)
@@ -85,7 +92,9 @@ def assert_same(indexed: Sequence[Recalled], plain: Sequence[Recalled]) -> None:
         assert item.weak == plain_item.weak
         assert item.counted == pytest.approx(plain_item.counted)
         assert item.receipt.relevance == pytest.approx(plain_item.receipt.relevance)
-        assert [word.text() for word in item.receipt.matched] == [word.text() for word in plain_item.receipt.matched]
+        assert [word.text() for word in item.receipt.matched] == [
+            word.text() for word in plain_item.receipt.matched
+        ]
 
 
 def ids(recall: Recall) -> list[str]:
@@ -106,24 +115,66 @@ def other_memories() -> list[ShortTermMemory]:
 FOUND = [
     ("nothing in common", PILLS, (), "How did I sleep again?", (), False),
     ("words of the query", PILLS, (), "I cannot sleep again", ("trazodone", "bed", "pills"), True),
-    ("words of the memory", PILLS, ("sleeping pills", "insomnia"), "Which sleeping pills do I use?", (), True),
-    ("words of both", PILLS, ("insomnia", "medicine"), "My insomnia is back", ("trazodone", "pills"), True),
-    ("words that nobody said", PILLS, ("insomnia", "medicine"), "I cannot rest", ("insomnia", "medicine"), False),
+    (
+        "words of the memory",
+        PILLS,
+        ("sleeping pills", "insomnia"),
+        "Which sleeping pills do I use?",
+        (),
+        True,
+    ),
+    (
+        "words of both",
+        PILLS,
+        ("insomnia", "medicine"),
+        "My insomnia is back",
+        ("trazodone", "pills"),
+        True,
+    ),
+    (
+        "words that nobody said",
+        PILLS,
+        ("insomnia", "medicine"),
+        "I cannot rest",
+        ("insomnia", "medicine"),
+        False,
+    ),
     ("Chinese", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠药叫什么？", (), True),
     ("Traditional", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠藥叫什麼？", (), True),
     ("Traditional kept", "我每晚吃曲唑酮", ("安眠藥", "失眠"), "我的安眠药叫什么？", (), True),
-    ("another form of a word", PILLS, ("headache",), "Which headaches did I tell you about?", (), True),
-    ("one rare word after a question", "我每晚吃曲唑酮", (), "医生给我开的那个安眠药叫什么？", ("曲唑酮",), True),
+    (
+        "another form of a word",
+        PILLS,
+        ("headache",),
+        "Which headaches did I tell you about?",
+        (),
+        True,
+    ),
+    (
+        "one rare word after a question",
+        "我每晚吃曲唑酮",
+        (),
+        "医生给我开的那个安眠药叫什么？",
+        ("曲唑酮",),
+        True,
+    ),
     ("one rare word after a statement", "我每晚吃曲唑酮", (), "今天好累", ("曲唑酮",), False),
     ("one common word alone", PILLS, (), "What a day that was", ("bed",), False),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "kept_words", "message", "given_words", "comes"), FOUND, ids=[row[0] for row in FOUND]
+    ("name", "text", "kept_words", "message", "given_words", "comes"),
+    FOUND,
+    ids=[row[0] for row in FOUND],
 )
 def test_other_words_find_what_the_messages_do_not_name(
-    name: str, text: str, kept_words: tuple[str, ...], message: str, given_words: tuple[str, ...], comes: bool
+    name: str,
+    text: str,
+    kept_words: tuple[str, ...],
+    message: str,
+    given_words: tuple[str, ...],
+    comes: bool,
 ) -> None:
     memories = [memory_of("pills", text, *kept_words), *other_memories()]
     ids_that_came = ids(recall_by(memories, message, *given_words))
@@ -156,7 +207,10 @@ def test_a_receipt_says_which_word_is_from_where() -> None:
 
 def test_a_statement_needs_more_where_words_are_given() -> None:
     memories = [memory_of("pills", PILLS), *other_memories()]
-    assert recall_by(memories, "What a day").needed < recall_by(memories, "What a day", "weather").needed
+    assert (
+        recall_by(memories, "What a day").needed
+        < recall_by(memories, "What a day", "weather").needed
+    )
     question = "Which weather was it?"
     assert recall_by(memories, question).needed == recall_by(memories, question, "rain").needed
 
@@ -166,7 +220,9 @@ TEXTS = st.lists(LETTERS, min_size=1, max_size=6).map(" ".join)
 
 
 @given(
-    texts_and_words=st.lists(st.tuples(TEXTS, st.lists(LETTERS, max_size=3)), min_size=1, max_size=6),
+    texts_and_words=st.lists(
+        st.tuples(TEXTS, st.lists(LETTERS, max_size=3)), min_size=1, max_size=6
+    ),
     message=TEXTS,
     words=st.lists(LETTERS, max_size=4),
     weak_too=st.booleans(),
@@ -186,7 +242,9 @@ def test_both_ways_to_count_agree_on_other_words(
 
 async def test_without_other_words_nothing_changes(tmp_path: Path) -> None:
     query = WORDING.of_query([Message("user", "Where is my trazodone?")], NOW)
-    assert query == WORDING.of_query([Message("user", "Where is my trazodone?")], NOW, other_words=())
+    assert query == WORDING.of_query(
+        [Message("user", "Where is my trazodone?")], NOW, other_words=()
+    )
     assert "otherWords" not in codec.short_term_json(memory_of("pills", PILLS))
 
 
@@ -216,7 +274,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("texts", "fault"), BAD, ids=[row[1] for row in BAD])
-async def test_too_many_or_too_long_ones_are_refused(tmp_path: Path, texts: list[str], fault: str) -> None:
+async def test_too_many_or_too_long_ones_are_refused(
+    tmp_path: Path, texts: list[str], fault: str
+) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
         with pytest.raises(InvalidInput, match="at most 40 other words, each of at most 60"):
@@ -248,21 +308,31 @@ def test_words_of_a_private_part_are_left_out(word: str, text: str, left_out: in
 
 async def test_a_tool_says_that_private_words_do_not_belong_there(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        messages = [{"role": "user", "content": "I <private>take trazodone</private> at night and read"}]
-        stored = await called(app, "remember_turn", {"messages": messages, "otherWords": ["trazodone", "books"]})
+        messages = [
+            {"role": "user", "content": "I <private>take trazodone</private> at night and read"}
+        ]
+        stored = await called(
+            app, "remember_turn", {"messages": messages, "otherWords": ["trazodone", "books"]}
+        )
         assert "such words do not belong there" in stored.structured["note"]
         [memory] = await app.conversation().short_term.memories()
         assert memory.other_words == ("books",)
-        asked_for = await called(app, "recall_turn", {"messages": messages, "otherWords": ["trazodone"]})
+        asked_for = await called(
+            app, "recall_turn", {"messages": messages, "otherWords": ["trazodone"]}
+        )
         assert "do not belong there" in asked_for.structured["shortTerm"]["note"]
         app.recalls.write()
         assert "trazodone" not in json.dumps(list(app.home.recalls.lines()))
 
 
-async def test_an_edit_gives_them_and_takes_them_away_and_undo_brings_them_back(tmp_path: Path) -> None:
+async def test_an_edit_gives_them_and_takes_them_away_and_undo_brings_them_back(
+    tmp_path: Path,
+) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation()
-        memory = (await chat.short_term.add([Message("user", PILLS)], other_words=["insomnia"])).memory
+        memory = (
+            await chat.short_term.add([Message("user", PILLS)], other_words=["insomnia"])
+        ).memory
         edited = await chat.short_term.edit(memory.id, other_words=["sleeping pills"])
         assert edited.memory.other_words == ("sleeping pills",)
         assert {bare(word) for word in edited.memory.words if is_kept(word)} == {"sleep", "pill"}
@@ -272,7 +342,9 @@ async def test_an_edit_gives_them_and_takes_them_away_and_undo_brings_them_back(
         assert emptied.change_id is not None
         await app.memories.engines[0].undo(emptied.change_id)
         assert (await chat.short_term.memory(memory.id)).other_words == ("sleeping pills",)
-        with_new_text = await chat.short_term.edit(memory.id, ["I take melatonin"], before=memory.text)
+        with_new_text = await chat.short_term.edit(
+            memory.id, ["I take melatonin"], before=memory.text
+        )
         assert with_new_text.memory.other_words == ("sleeping pills",), "a new text keeps them"
 
 
@@ -294,7 +366,11 @@ async def test_the_same_turn_with_other_words_adds_them(tmp_path: Path) -> None:
 
 async def test_they_come_back_from_disk_and_from_a_hand_edit(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        stored = (await app.conversation().short_term.add([Message("user", PILLS)], other_words=["insomnia"])).memory
+        stored = (
+            await app.conversation().short_term.add(
+                [Message("user", PILLS)], other_words=["insomnia"]
+            )
+        ).memory
         path = await _snapshot(app, tmp_path)
     [record] = json.loads(path.read_text())
     assert record["otherWords"] == ["insomnia"]
@@ -330,7 +406,9 @@ def test_what_this_program_would_not_write_stays_as_it_is(more: dict[str, object
 # --- forgetting --------------------------------------------------------------------------------------------------
 
 
-async def test_forgetting_words_never_takes_a_memory_that_nobody_said_them_in(tmp_path: Path) -> None:
+async def test_forgetting_words_never_takes_a_memory_that_nobody_said_them_in(
+    tmp_path: Path,
+) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
         spared = (await chat.add([Message("user", PILLS)], other_words=["walrus pills"])).memory
@@ -346,7 +424,9 @@ async def test_forgetting_words_never_takes_a_memory_that_nobody_said_them_in(tm
         assert [memory.id for memory in await chat.memories()] == [spared.id]
 
 
-async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(tmp_path: Path) -> None:
+async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(
+    tmp_path: Path,
+) -> None:
     async with open_memory(tmp_path) as app:
         messages = [{"role": "user", "content": "I cannot rest"}]
         some_days_ago = Message("user", PILLS, app.clock() - 3 * DAY)
@@ -372,28 +452,50 @@ async def test_the_same_turn_again_never_has_more_than_may_be_read(tmp_path: Pat
         chat = app.conversation().short_term
         for begin in ("a", "b"):
             texts = [f"{begin}{number}" for number in range(MOST_TEXTS)]
-            stored = await chat.add([Message("user", PILLS)], turn="t", replaces=True, other_words=texts)
+            stored = await chat.add(
+                [Message("user", PILLS)], turn="t", replaces=True, other_words=texts
+            )
         assert stored.memory.other_words == tuple(texts), "the newest ones"
         assert codec.short_term(codec.short_term_json(stored.memory)) == stored.memory
 
 
 AGAIN = [
     ("something else", [Message("user", "I have a dog")], ("puppy",), ("puppy",)),
-    ("the same and more", [Message("user", "I have a cat"), Message("assistant", "Nice")], (), ("kitten",)),
-    ("now private", [Message("user", "<private>I have a cat</private> I like tea")], ("drink",), ("drink",)),
+    (
+        "the same and more",
+        [Message("user", "I have a cat"), Message("assistant", "Nice")],
+        (),
+        ("kitten",),
+    ),
+    (
+        "now private",
+        [Message("user", "<private>I have a cat</private> I like tea")],
+        ("drink",),
+        ("drink",),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("name", "messages", "words", "remaining"), AGAIN, ids=[row[0] for row in AGAIN])
+@pytest.mark.parametrize(
+    ("name", "messages", "words", "remaining"), AGAIN, ids=[row[0] for row in AGAIN]
+)
 async def test_a_turn_that_says_something_else_loses_the_words_of_what_it_said(
-    tmp_path: Path, name: str, messages: list[Message], words: tuple[str, ...], remaining: tuple[str, ...]
+    tmp_path: Path,
+    name: str,
+    messages: list[Message],
+    words: tuple[str, ...],
+    remaining: tuple[str, ...],
 ) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
-        await chat.add([Message("user", "I have a cat")], turn="t", replaces=True, other_words=["kitten"])
+        await chat.add(
+            [Message("user", "I have a cat")], turn="t", replaces=True, other_words=["kitten"]
+        )
         stored = await chat.add(messages, turn="t", replaces=True, other_words=words)
         assert stored.memory.other_words == remaining, name
-        assert {bare(word) for word in stored.memory.words if is_kept(word)} == {stem(word) for word in remaining}
+        assert {bare(word) for word in stored.memory.words if is_kept(word)} == {
+            stem(word) for word in remaining
+        }
 
 
 MARKED = [
@@ -409,7 +511,9 @@ MARKED = [
 def test_a_text_is_kept_without_its_own_private_part_and_what_nobody_sees(
     text: str, public_texts: tuple[str, ...], private: int
 ) -> None:
-    other_words = other_words_of([text], [Message("user", "<private>PIN is 1234</private> my son goes to school")])
+    other_words = other_words_of(
+        [text], [Message("user", "<private>PIN is 1234</private> my son goes to school")]
+    )
     assert other_words.texts == public_texts
     assert other_words.private == private
 
@@ -429,7 +533,11 @@ def test_private_words_are_known_in_other_writings(text: str, said_text: str) ->
 
 async def test_an_edit_says_which_words_are_private(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        memory = (await app.conversation().short_term.add([Message("user", "I feel fine")], other_words=["tea"])).memory
+        memory = (
+            await app.conversation().short_term.add(
+                [Message("user", "I feel fine")], other_words=["tea"]
+            )
+        ).memory
         arguments = {"id": memory.id, "find": "fine", "replace": "<private>tisane</private>nice"}
         edited = await called(app, "edit_memory", {**arguments, "otherWords": ["tisane", "drink"]})
         assert edited.structured["otherWords"] == ["drink"]
@@ -443,11 +551,15 @@ def test_an_edit_takes_the_place_of_what_could_not_be_read() -> None:
     assert codec.short_term(codec.short_term_json(edited)).other_words == ("lion",)
 
 
-async def test_a_search_says_which_word_is_kept_with_a_memory_and_the_node_original_has_none(tmp_path: Path) -> None:
+async def test_a_search_says_which_word_is_kept_with_a_memory_and_the_node_original_has_none(
+    tmp_path: Path,
+) -> None:
     async with open_memory(tmp_path) as app:
         await app.conversation().short_term.add([Message("user", PILLS)], other_words=["concert"])
         answer = await called(app, "search_memories", {"query": "concert"})
         assert answer.structured["results"][0]["keptWords"] == ["concert"]
         assert "concert (kept with the memory)" in answer.text
     async with open_memory(tmp_path, settings=Settings(compat="node")) as app:
-        assert (await called(app, "search_memories", {"query": "concert"})).structured["total_found"] == 0
+        assert (await called(app, "search_memories", {"query": "concert"})).structured[
+            "total_found"
+        ] == 0

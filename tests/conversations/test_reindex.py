@@ -26,12 +26,20 @@ DATES = KeywordOptions(enrichment=Enrichment(dates=True))
 
 
 def app_of(data_dir: Path, compat: str = "none", **words: Any) -> App:
-    settings = {"compat": compat, "words": {"simplified": False} | words, "timezone": "UTC", "now": iso(NOW), "seed": 1}
+    settings = {
+        "compat": compat,
+        "words": {"simplified": False} | words,
+        "timezone": "UTC",
+        "now": iso(NOW),
+        "seed": 1,
+    }
     return open_memory(data_dir, settings=Settings.model_validate(settings))
 
 
 @pytest.mark.anyio
-async def test_older_memories_get_the_words_of_now_and_keep_score_pin_and_text(tmp_path: Path) -> None:
+async def test_older_memories_get_the_words_of_now_and_keep_score_pin_and_text(
+    tmp_path: Path,
+) -> None:
     async with app_of(tmp_path, "node") as node:
         chat = node.conversation("小明")
         stored = (await chat.short_term.add(CAKE)).memory
@@ -65,7 +73,9 @@ async def test_older_memories_get_the_words_of_now_and_keep_score_pin_and_text(t
 
 
 @pytest.mark.anyio
-async def test_memories_that_the_node_original_stored_get_role_weights_and_unknown_fields_stay(tmp_path: Path) -> None:
+async def test_memories_that_the_node_original_stored_get_role_weights_and_unknown_fields_stay(
+    tmp_path: Path,
+) -> None:
     record = {
         "id": "n1",
         "timestamp": "2026-06-19T00:00:00.000Z",
@@ -83,7 +93,9 @@ async def test_memories_that_the_node_original_stored_get_role_weights_and_unkno
         (after,) = await chat.short_term.memories()
         messages = (Message("user", "我喜欢吃披萨"), Message("assistant", "披萨很好吃\n真的"))
         expected = KeywordOptions().of_memory(messages, after.time_ms)
-        assert list(zip(after.words, after.weights, strict=True)) == [tuple(keyword) for keyword in expected]
+        assert list(zip(after.words, after.weights, strict=True)) == [
+            tuple(keyword) for keyword in expected
+        ]
         assert after.score == 7.0
         assert dict(after.extra) == {"mood": "calm"}
 
@@ -93,7 +105,9 @@ async def test_weights_that_were_asked_for_are_asked_for_again(tmp_path: Path) -
     messages = [Message("user", "披萨"), Message("assistant", "洱海")]
     async with app_of(tmp_path, "node") as app:
         role_weights = {"user": 2.7, "assistant": 0.0, "system": 1.0}
-        stored = (await app.conversation("小明").short_term.add(messages, role_weights=role_weights)).memory
+        stored = (
+            await app.conversation("小明").short_term.add(messages, role_weights=role_weights)
+        ).memory
         assert dict(stored.role_weights) == {"assistant": 0.0}
     async with app_of(tmp_path) as app:
         await app.conversation("小明").short_term.reindex()
@@ -102,7 +116,9 @@ async def test_weights_that_were_asked_for_are_asked_for_again(tmp_path: Path) -
 
 
 @pytest.mark.anyio
-async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_changed_or_went_meanwhile_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with app_of(tmp_path, "node") as app:
         short_term = app.conversation("小明").short_term
         receipts = [await short_term.add([Message("user", text)]) for text in "甲乙丙"]
@@ -121,13 +137,19 @@ async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monk
         monkeypatch.setattr(store, "update", late)
         result = await chat.short_term.reindex()
         assert {edit.memory.id for edit in result.changes} == set(ids[1:])
-        assert {stored.id: stored.score for stored in await chat.short_term.memories()} == {ids[1]: 9.0, ids[2]: 0.0}
+        assert {stored.id: stored.score for stored in await chat.short_term.memories()} == {
+            ids[1]: 9.0,
+            ids[2]: 0.0,
+        }
 
 
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("user: a\nassistant: b: c\nd\nsystem: e", [("user", "a"), ("assistant", "b: c\nd"), ("system", "e")]),
+        (
+            "user: a\nassistant: b: c\nd\nsystem: e",
+            [("user", "a"), ("assistant", "b: c\nd"), ("system", "e")],
+        ),
         ("小明: a\nuser: b", [("user", "小明: a\nuser: b")]),
         ("A (person)\nlikes tea", [("user", "A (person)\nlikes tea")]),
         ("", [("user", "")]),
@@ -168,7 +190,10 @@ async def test_a_start_and_the_upkeep_tell_of_words_of_other_settings(
     caplog.set_level(logging.WARNING)
     async with app_of(tmp_path) as app:
         await app._tell_of_outdated_words()
-        assert "1 memory was indexed with other words settings; run `memory-server doctor --reindex`" in caplog.text
+        assert (
+            "1 memory was indexed with other words settings; run `memory-server doctor --reindex`"
+            in caplog.text
+        )
         await app.maintenance.run_if_due()
         assert "2 memories were indexed with other words settings" in caplog.text
 
@@ -186,7 +211,11 @@ def test_the_command_shows_and_then_does(
 
     assert run("doctor", "--reindex") == "Nothing is stored yet.\n"
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    run("call", "add_short_term_memory", json.dumps({"messages": [{"role": "user", "content": "5月2号去爬山"}]}))
+    run(
+        "call",
+        "add_short_term_memory",
+        json.dumps({"messages": [{"role": "user", "content": "5月2号去爬山"}]}),
+    )
     monkeypatch.delenv("MEMORY_SERVER_COMPAT")
     assert "1 memory was indexed with other words settings" in run("doctor")
     planned = run("doctor", "--reindex", "--dry-run").splitlines()

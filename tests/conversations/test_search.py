@@ -45,7 +45,9 @@ class Store(MemoryStore):
             raise SnapshotBroken(f"{conversation_id} is broken.")
         return await super().read(conversation_id)
 
-    async def update(self, conversation_id: str, decide: Any, *, by: str, wait_seconds: float | None = None) -> Any:
+    async def update(
+        self, conversation_id: str, decide: Any, *, by: str, wait_seconds: float | None = None
+    ) -> Any:
         if conversation_id in self.locked:
             raise LockTimeout(f"{conversation_id} is locked.")
         self.writes += 1
@@ -56,7 +58,9 @@ class House:
     def __init__(self, **around: Any) -> None:
         self.store = Store()
         options = {"groups": FAMILY, **around}
-        services = Services(self.store, TableRunner(), Parameters(), lambda: NOW, Random(5), **options)
+        services = Services(
+            self.store, TableRunner(), Parameters(), lambda: NOW, Random(5), **options
+        )
         self.conversations = Conversations(services)
 
     async def keep(self, chat: str, weight: float, *, age: int = DAY, memory_id: str = "") -> None:
@@ -103,7 +107,9 @@ def memories_and_places(results: Found) -> list[tuple[str, str | None]]:
         ("新的", "all", {"新的", "小明", "小红", "小红-2", "工作"}),
     ],
 )
-async def test_a_scope_names_conversations(house: House, chat: str, scope: str | None, searched: set[str]) -> None:
+async def test_a_scope_names_conversations(
+    house: House, chat: str, scope: str | None, searched: set[str]
+) -> None:
     recalling = house.conversations.get(chat).short_term
     names = await recalling.conversations_of(scope)
     assert {*names} == searched
@@ -113,22 +119,34 @@ async def test_a_scope_names_conversations(house: House, chat: str, scope: str |
     assert results.recall.searched == len(searched - {"新的"})
 
 
-@pytest.mark.parametrize(("chat", "searched"), [("小明", 3), ("小红-2", 3), ("工作", 1), ("新的", 0)])
-async def test_a_group_of_the_settings_widens_what_its_members_recall(chat: str, searched: int) -> None:
+@pytest.mark.parametrize(
+    ("chat", "searched"), [("小明", 3), ("小红-2", 3), ("工作", 1), ("新的", 0)]
+)
+async def test_a_group_of_the_settings_widens_what_its_members_recall(
+    chat: str, searched: int
+) -> None:
     house = await filled(scope="family")
     assert (await house.ask(chat)).recall.searched == searched
     assert (await house.ask(chat, scope="conversation")).recall.searched == min(searched, 1)
 
 
 async def test_an_unknown_scope_is_refused_with_those_there_are(house: House) -> None:
-    with pytest.raises(InvalidInput, match=r"no scope `famly`; use `conversation` or `all`, `family`, `nobody`, or"):
+    with pytest.raises(
+        InvalidInput, match=r"no scope `famly`; use `conversation` or `all`, `family`, `nobody`, or"
+    ):
         await house.ask("小明", scope="famly")
     assert house.store.writes == 0
 
 
-async def test_what_came_is_reinforced_where_it_is_kept_and_each_change_can_be_undone(house: House) -> None:
+async def test_what_came_is_reinforced_where_it_is_kept_and_each_change_can_be_undone(
+    house: House,
+) -> None:
     results = await house.ask("工作", scope="family")
-    assert memories_and_places(results) == [("of 小明", "小明"), ("of 小红", "小红"), ("of 小红-2", "小红-2")]
+    assert memories_and_places(results) == [
+        ("of 小明", "小明"),
+        ("of 小红", "小红"),
+        ("of 小红-2", "小红-2"),
+    ]
     assert await house.scores() == {"of 小明": 5, "of 小红": 5, "of 小红-2": 2, "of 工作": 0}
     assert {*results.changes} == {"小明", "小红", "小红-2"}
     assert results.change_id is None
@@ -137,7 +155,9 @@ async def test_what_came_is_reinforced_where_it_is_kept_and_each_change_can_be_u
     assert {*(await house.scores()).values()} == {0}
 
 
-async def test_where_the_lock_does_not_come_nothing_is_reinforced_and_that_is_said(house: House) -> None:
+async def test_where_the_lock_does_not_come_nothing_is_reinforced_and_that_is_said(
+    house: House,
+) -> None:
     house.store.locked = {"小红"}
     results = await house.ask("小明", scope="all")
     assert len(memories_and_places(results)) == 3
@@ -190,7 +210,9 @@ async def test_a_read_only_folder_can_be_looked_at(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_the_first_search_of_a_process_that_was_not_warmed_imports_numpy_beside_the_event_loop() -> None:
+def test_the_first_search_of_a_process_that_was_not_warmed_imports_numpy_beside_the_event_loop() -> (
+    None
+):
     program = """
 import asyncio, sys, tempfile, threading
 
@@ -211,7 +233,9 @@ async def main():
 
 asyncio.run(main())
 """
-    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert process.stdout == "False\n"
 
 

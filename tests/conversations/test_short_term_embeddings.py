@@ -36,20 +36,33 @@ from memory_server.tools.base.tool import call
 pytestmark = pytest.mark.anyio
 MONTH_AGO = int(time.time() * 1000) - 30 * 86_400_000
 HOUR = 3_600_000
-LIFE = ("I am allergic to peanuts", "有一只狗", "我住在波恩", "The train was late again", "昨天看了一部电影")
+LIFE = (
+    "I am allergic to peanuts",
+    "有一只狗",
+    "我住在波恩",
+    "The train was late again",
+    "昨天看了一部电影",
+)
 
 
 @asynccontextmanager
-async def with_meaning(folder: Path, act: Act = embedded, **more: Any) -> AsyncIterator[tuple[App, Fake]]:
+async def with_meaning(
+    folder: Path, act: Act = embedded, **more: Any
+) -> AsyncIterator[tuple[App, Fake]]:
     async with provider(act) as fake:
-        settings = {"data_dir": folder, "llm": {"embeddings": {"model": "m", "base_url": fake.url}}} | more
+        settings = {
+            "data_dir": folder,
+            "llm": {"embeddings": {"model": "m", "base_url": fake.url}},
+        } | more
         async with App(Settings.model_validate(settings)) as app:
             yield app, fake
 
 
 async def remember(app: App, texts: Iterable[str] = LIFE, chat: str = "chat") -> None:
     for number, text in enumerate(texts):
-        await app.conversation(chat).short_term.add([Message("user", text, MONTH_AGO + number * HOUR)])
+        await app.conversation(chat).short_term.add(
+            [Message("user", text, MONTH_AGO + number * HOUR)]
+        )
     await all_made(app)
 
 
@@ -61,11 +74,15 @@ async def all_made(app: App) -> None:
 
 
 async def search(app: App, text: str, chat: str = "chat", **more: Any) -> Found:
-    return await app.conversation(chat).short_term.search([Message("user", text)], **{"asked": True} | more)
+    return await app.conversation(chat).short_term.search(
+        [Message("user", text)], **{"asked": True} | more
+    )
 
 
 def texts(results: Found) -> list[str]:
-    return [item.memory.text.partition(": ")[2] for item in (*results.recall.top, *results.recall.next)]
+    return [
+        item.memory.text.partition(": ")[2] for item in (*results.recall.top, *results.recall.next)
+    ]
 
 
 async def tidy(app: App) -> tuple[int, int, str]:
@@ -86,7 +103,9 @@ async def vectors(app: App) -> int:
     return int((await rows(app, "SELECT count(*) FROM vectors"))[0][0])
 
 
-async def test_a_memory_comes_that_shares_no_word_and_its_receipt_says_both_ranks(tmp_path: Path) -> None:
+async def test_a_memory_comes_that_shares_no_word_and_its_receipt_says_both_ranks(
+    tmp_path: Path,
+) -> None:
     async with with_meaning(tmp_path) as (app, fake):
         await remember(app)
         results = await search(app, "我能吃坚果吗？")
@@ -122,14 +141,21 @@ async def test_without_an_answer_it_is_stored_at_once_and_found_by_words(
         await remember(app, LIFE[:3])
         fake.act, reason = FAULTS[fault]
         began = time.monotonic()
-        await app.conversation("chat").short_term.add([Message("user", "我的猫叫小花", MONTH_AGO - HOUR)])
+        await app.conversation("chat").short_term.add(
+            [Message("user", "我的猫叫小花", MONTH_AGO - HOUR)]
+        )
         assert time.monotonic() - began < VECTOR_SECONDS / 4, "nobody waits for a vector"
         began = time.monotonic()
         results = await search(app, "我的猫叫什么？")
         assert time.monotonic() - began < seconds + 1
         assert texts(results)[0] == "我的猫叫小花"
-        assert reason in results.only_words or results.only_words.endswith("passed over after failures")
-        arguments = {"recentMessages": [{"role": "user", "content": "我的猫叫什么？"}], "conversation_id": "chat"}
+        assert reason in results.only_words or results.only_words.endswith(
+            "passed over after failures"
+        )
+        arguments = {
+            "recentMessages": [{"role": "user", "content": "我的猫叫什么？"}],
+            "conversation_id": "chat",
+        }
         answer = (await call(TOOLS["search_short_term_memories"], app.call, arguments)).text
         assert "Searched by words only: openai/m" in answer
 
@@ -148,7 +174,9 @@ async def test_a_search_that_nobody_asked_for_waits_for_less_than_half_of_the_ti
         fake.act = FAULTS[fault][0]
         for number in range(4):
             began = time.monotonic()
-            recollection = await recall_for_turn(app.conversation("chat"), [Message("user", f"坚果 {number}")])
+            recollection = await recall_for_turn(
+                app.conversation("chat"), [Message("user", f"坚果 {number}")]
+            )
             assert time.monotonic() - began < UNASKED_VECTOR_SECONDS + 0.5
             assert recollection.found.only_words
         assert recollection.found.only_words == "openai/m is passed over after failures"
@@ -163,7 +191,9 @@ async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Pat
         assert texts(unasked) == ["对花生过敏"]
         nothing_near = [Message("user", "qwertz")]
         assert texts((await recall_for_turn(conversation, nothing_near)).found) == []
-        assert texts(await conversation.short_term.search(nothing_near, asked=True)), "who asks gets the nearest"
+        assert texts(await conversation.short_term.search(nothing_near, asked=True)), (
+            "who asks gets the nearest"
+        )
 
 
 COLD_HOOK = """
@@ -179,7 +209,9 @@ main(["hook", "--seconds", "120"])
 async def test_a_hook_finds_by_meaning_too(tmp_path: Path) -> None:
     async with with_meaning(tmp_path, daemon={"enabled": False}) as (app, fake):
         await remember(
-            app, (*(f"Der {number}. Zug kam um {number} Uhr" for number in range(40)), "对花生过敏"), "default"
+            app,
+            (*(f"Der {number}. Zug kam um {number} Uhr" for number in range(40)), "对花生过敏"),
+            "default",
         )
         event = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "坚果"}
         hook = await asyncio.create_subprocess_exec(
@@ -205,13 +237,19 @@ async def test_a_hook_finds_by_meaning_too(tmp_path: Path) -> None:
 async def test_the_clean_up_makes_what_is_missing_and_forgets_what_is_gone(tmp_path: Path) -> None:
     async with App(Settings.model_validate({"data_dir": tmp_path})) as without_model:
         for number, text in enumerate((*LIFE, *LIFE)):
-            await without_model.conversation("chat").short_term.add([Message("user", text, MONTH_AGO + number * HOUR)])
-        assert not (tmp_path / ".memory-server" / "knowledge.sqlite3").exists(), "nothing is opened without a model"
+            await without_model.conversation("chat").short_term.add(
+                [Message("user", text, MONTH_AGO + number * HOUR)]
+            )
+        assert not (tmp_path / ".memory-server" / "knowledge.sqlite3").exists(), (
+            "nothing is opened without a model"
+        )
     async with with_meaning(tmp_path) as (app, fake):
         first = await search(app, "坚果")
         assert first.only_words == NO_VECTORS
         await all_made(app)
-        assert len(fake.bodies) == 1, "texts of memories, and no query that nothing can be compared with"
+        assert len(fake.bodies) == 1, (
+            "texts of memories, and no query that nothing can be compared with"
+        )
         assert await tidy(app) == (0, 0, "")
         assert LIFE[0] in texts(await search(app, "坚果"))
         await app.conversation("other").short_term.add([Message("user", "一只狗", MONTH_AGO)])
@@ -229,7 +267,9 @@ async def test_the_clean_up_makes_what_is_missing_and_forgets_what_is_gone(tmp_p
 async def test_where_the_model_is_taken_out_its_vectors_go_with_the_archive(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, _):
         await remember(app)
-    async with App(Settings.model_validate({"data_dir": tmp_path, "storage": {"archive_days": 2}})) as without_model:
+    async with App(
+        Settings.model_validate({"data_dir": tmp_path, "storage": {"archive_days": 2}})
+    ) as without_model:
         await without_model.maintenance.run_if_due()
         assert await vectors(without_model) == len(LIFE)
         await rows_aged(without_model)
@@ -240,7 +280,9 @@ async def test_where_the_model_is_taken_out_its_vectors_go_with_the_archive(tmp_
 
 async def test_upkeep_makes_what_is_missing(tmp_path: Path) -> None:
     async with App(Settings.model_validate({"data_dir": tmp_path})) as without_model:
-        await without_model.conversation("chat").short_term.add([Message("user", LIFE[0], MONTH_AGO)])
+        await without_model.conversation("chat").short_term.add(
+            [Message("user", LIFE[0], MONTH_AGO)]
+        )
     async with with_meaning(tmp_path) as (app, _):
         await app.maintenance.run_if_due()
         assert texts(await search(app, "坚果")) == [LIFE[0]]
@@ -250,11 +292,15 @@ async def rows_aged(app: App) -> None:
     store = app.knowledge.store
     assert isinstance(store, SqliteStore)
     await store._write(
-        lambda connection: connection.execute("UPDATE vectors SET used_ms = used_ms - 3 * 86400000") and None
+        lambda connection: (
+            connection.execute("UPDATE vectors SET used_ms = used_ms - 3 * 86400000") and None
+        )
     )
 
 
-async def test_the_command_makes_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_command_makes_them_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with with_meaning(tmp_path, lambda _: failure(500)) as (app, fake):
         await remember(app)
         fake.act = embedded
@@ -274,7 +320,9 @@ async def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
         assert later_fake.bodies == [], "neither after a restart"
 
 
-async def test_a_known_vector_does_not_tell_what_another_conversation_has_said(tmp_path: Path) -> None:
+async def test_a_known_vector_does_not_tell_what_another_conversation_has_said(
+    tmp_path: Path,
+) -> None:
     async with with_meaning(tmp_path) as (app, fake):
         await remember(app, ["有一只狗"], "bob")
         await remember(app, ["x"], "alice")
@@ -284,7 +332,9 @@ async def test_a_known_vector_does_not_tell_what_another_conversation_has_said(t
         assert len(sent) == 4, "what bob has said is sent for alice too"
         assert Scope("sessions", "bob") != vectors_of("bob")
         store = app.knowledge.store
-        assert await store.vectors(Scope("sessions", "bob"), sent) == {}, "a user of this name knows none of them"
+        assert await store.vectors(Scope("sessions", "bob"), sent) == {}, (
+            "a user of this name knows none of them"
+        )
 
 
 async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
@@ -301,7 +351,8 @@ async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
 async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
     def longer(body: dict[str, Any]) -> Any:
         embeddings = [
-            {"index": number, "embedding": [*meaning(text), 0.1, 0.2]} for number, text in enumerate(body["input"])
+            {"index": number, "embedding": [*meaning(text), 0.1, 0.2]}
+            for number, text in enumerate(body["input"])
         ]
         return 200, {}, json.dumps({"data": embeddings}).encode()
 
@@ -314,7 +365,9 @@ async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
         assert texts(await search(app, "花生酱"))[0] == LIFE[0]
 
 
-async def test_a_text_that_the_model_does_not_take_is_not_sent_at_each_search(tmp_path: Path) -> None:
+async def test_a_text_that_the_model_does_not_take_is_not_sent_at_each_search(
+    tmp_path: Path,
+) -> None:
     def act(body: dict[str, Any]) -> Any:
         if any(len(text) > 2_000 for text in body["input"]):
             return failure(400)
@@ -341,7 +394,9 @@ async def test_all_conversations_are_searched_by_meaning(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("more", [{"llm": {}}, {"read_only": True}, {"compat": "node"}])
-async def test_where_no_model_may_be_asked_everything_is_as_before(tmp_path: Path, more: dict[str, Any]) -> None:
+async def test_where_no_model_may_be_asked_everything_is_as_before(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
     async with with_meaning(tmp_path) as (app, _):
         await remember(app)
     async with with_meaning(tmp_path, **more) as (app, fake):
@@ -353,10 +408,16 @@ async def test_where_no_model_may_be_asked_everything_is_as_before(tmp_path: Pat
 
 async def test_a_hundred_at_once(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        messages = [Message("user", f"第{number}只狗", MONTH_AGO + number * HOUR) for number in range(100)]
-        await asyncio.gather(*(app.conversation("chat").short_term.add([message]) for message in messages))
+        messages = [
+            Message("user", f"第{number}只狗", MONTH_AGO + number * HOUR) for number in range(100)
+        ]
+        await asyncio.gather(
+            *(app.conversation("chat").short_term.add([message]) for message in messages)
+        )
         await all_made(app)
         assert max(len(body["input"]) for body in fake.bodies) <= LATER_AT_ONCE
         assert await vectors(app) == 100
-        searches = await asyncio.gather(*(search(app, f"宠物 {number % 5}") for number in range(20)))
+        searches = await asyncio.gather(
+            *(search(app, f"宠物 {number % 5}") for number in range(20))
+        )
         assert {results.only_words for results in searches} == {""}

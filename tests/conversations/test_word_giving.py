@@ -11,7 +11,12 @@ from sample_memories import HOUR, memory
 
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Commit, Edited, apply, taking_back
-from memory_server.conversations.model import EVERYWHERE, MOST_WORD_TRIES, ConversationState, ShortTermMemory
+from memory_server.conversations.model import (
+    EVERYWHERE,
+    MOST_WORD_TRIES,
+    ConversationState,
+    ShortTermMemory,
+)
 from memory_server.conversations.word_giving import (
     AT_ONCE,
     MOST_SENT_CHARS,
@@ -41,8 +46,14 @@ MEANT = {
     "one that is muted everywhere": (memory_of("曲唑酮", muted=(EVERYWHERE,)), False),
     "one that is muted in a folder": (memory_of("曲唑酮", muted=("folder:/tmp",)), True),
     "one that is private": (memory_of("<private>曲唑酮</private>"), False),
-    "a private one without messages": (replace(memory_of(""), text="<private>x</private>", messages=()), False),
-    "one of an import, without messages": (replace(memory_of(""), text="曲唑酮", messages=()), True),
+    "a private one without messages": (
+        replace(memory_of(""), text="<private>x</private>", messages=()),
+        False,
+    ),
+    "one of an import, without messages": (
+        replace(memory_of(""), text="曲唑酮", messages=()),
+        True,
+    ),
 }
 
 
@@ -53,7 +64,10 @@ def test_a_memory_is_sent_only_if_it_wants_words(case: str) -> None:
 
 
 def test_a_request_holds_thirty_memories_newest_first_and_no_id() -> None:
-    many = [memory_of(f"text {number}", f"id-{number}", time_ms=1_000 + number) for number in range(AT_ONCE + 2)]
+    many = [
+        memory_of(f"text {number}", f"id-{number}", time_ms=1_000 + number)
+        for number in range(AT_ONCE + 2)
+    ]
     first, second = requests_of(many)
     assert len(first.memories) == AT_ONCE
     assert len(second.memories) == 2
@@ -81,7 +95,9 @@ def test_a_request_is_cut_to_the_tokens_that_are_left() -> None:
     assert within(request, 10) is None
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abcd", 1), ("abcde", 2), ("猫", 1), ("猫a", 2)])
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("abcd", 1), ("abcde", 2), ("猫", 1), ("猫a", 2)]
+)
 def test_tokens_are_estimated(text: str, tokens: int) -> None:
     assert estimated_tokens(text) == tokens
 
@@ -90,7 +106,10 @@ ONE = memory_of("我睡前吃曲唑酮", "one")
 OTHER = memory_of("hi there", "other")
 LONG = "x" * 61
 ANSWERS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
-    "words": ({"1": ["安眠药", "失眠"], "2": ["greeting"]}, {"one": ("安眠药", "失眠"), "other": ("greeting",)}),
+    "words": (
+        {"1": ["安眠药", "失眠"], "2": ["greeting"]},
+        {"one": ("安眠药", "失眠"), "other": ("greeting",)},
+    ),
     "none": ({"1": [], "2": []}, {"one": (), "other": ()}),
     "one is missing": ({"1": ["药"]}, {"one": ("药",)}),
     "unknown numbers": ({"1": ["药"], "3": ["x"], "0": ["y"], "one": ["z"]}, {"one": ("药",)}),
@@ -102,7 +121,10 @@ ANSWERS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     "in the text already": ({"1": ["曲唑酮", "药"], "2": ["HI"]}, {"one": ("药",), "other": ()}),
     "private": ({"1": ["<private>x</private>", "药"]}, {"one": ("药",)}),
     "a broken surrogate": ({"1": ["\ud800药"]}, {"one": ("�药",)}),
-    "too many": ({"1": [f"w{number}" for number in range(50)]}, {"one": tuple(f"w{number}" for number in range(40))}),
+    "too many": (
+        {"1": [f"w{number}" for number in range(50)]},
+        {"one": tuple(f"w{number}" for number in range(40))},
+    ),
 }
 
 

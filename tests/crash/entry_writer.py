@@ -15,7 +15,9 @@ async def main() -> None:
     database_path = Path(sys.argv[1])
     name = sys.argv[2]
     count = int(sys.argv[3])
-    notes = Notes(SqliteStore(database_path, lambda: time.time_ns() // 1_000_000, wait_seconds=60), lambda: 1)
+    notes = Notes(
+        SqliteStore(database_path, lambda: time.time_ns() // 1_000_000, wait_seconds=60), lambda: 1
+    )
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(count):

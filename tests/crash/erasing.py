@@ -96,15 +96,25 @@ async def fill(app: App, marker: str, rng: Random) -> None:
     notes = app.knowledge.notes
     knowledge = app.knowledge
     question = secret()
-    await chat.short_term.add([Message("user", question), Message("assistant", secret())], turn="t1")
-    await chat.short_term.add([Message("user", "The cat is called Miso."), Message("assistant", "Nice.")])
+    await chat.short_term.add(
+        [Message("user", question), Message("assistant", secret())], turn="t1"
+    )
+    await chat.short_term.add(
+        [Message("user", "The cat is called Miso."), Message("assistant", "Nice.")]
+    )
     await app.conversation("other").short_term.add([Message("user", question)])
-    await chat.long_term.add("meeting", f"Ask about {marker}", f"match_keys(context.messages, ['{marker}']) > 0")
+    await chat.long_term.add(
+        "meeting", f"Ask about {marker}", f"match_keys(context.messages, ['{marker}']) > 0"
+    )
     await chat.long_term.add("birthday", "Congratulate", "true")
     note = await notes.remember("tech", "who", secret(), tags=[marker])
     await notes.remember("tech", "pet", "The cat is called Miso.")
     await notes.edit(note.entry.ref, append=f"More about {marker}")
-    for text in (question, f"The phone number of {marker} is known", f"The phone number of {marker} is known well"):
+    for text in (
+        question,
+        f"The phone number of {marker} is known",
+        f"The phone number of {marker} is known well",
+    ):
         await knowledge.sessions.add(ALICE, text, mode="direct")
     await knowledge.sessions.add(ALICE, "Likes tea in the morning", mode="direct")
     await knowledge.refs.add(secret())
@@ -120,7 +130,10 @@ async def fill(app: App, marker: str, rng: Random) -> None:
 
 
 async def recall(app: App, marker: str, rng: Random) -> None:
-    turn = {"messages": [{"role": "user", "content": f"What of {marker}?"}], "conversation_id": "小明"}
+    turn = {
+        "messages": [{"role": "user", "content": f"What of {marker}?"}],
+        "conversation_id": "小明",
+    }
     await call(TOOLS["recall_turn"], app.call, turn)
     await app.knowledge.sessions.search(ALICE, f"phone {marker}")
     await app.knowledge.layers["project"].retrieve(marker)
@@ -172,7 +185,10 @@ def command(folder: Path, *arguments: str) -> int:
     """The status of a command; what it prints comes only with a wrong one."""
     project = os.fspath(folder / "project")
     os.environ |= {"HOME": os.fspath(folder / "home"), "MEMORY_SERVER_LAYERS__PROJECT_DIR": project}
-    os.environ |= {"MEMORY_SERVER_DATA_DIR": os.fspath(folder / "data"), "XDG_CONFIG_HOME": os.fspath(folder / "home")}
+    os.environ |= {
+        "MEMORY_SERVER_DATA_DIR": os.fspath(folder / "data"),
+        "XDG_CONFIG_HOME": os.fspath(folder / "home"),
+    }
     if STORE is not None:
         os.environ["MEMORY_SERVER_STORE"] = STORE
     sys.stdin = io.TextIOWrapper(io.BytesIO())
@@ -225,7 +241,11 @@ def erase(folder: Path, marker: str, kill_at: float = 0) -> None:
 
 def places_of(folder: Path, marker: str) -> list[str]:
     """Where the marker stands, in any case, also in what is packed."""
-    places = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and has_text(path, marker)]
+    places = [
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and has_text(path, marker)
+    ]
     if STORE is None:
         return places
     from postgres_entries import everywhere

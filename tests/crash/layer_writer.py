@@ -23,7 +23,13 @@ def opened(folder: Path) -> Layer:
 
     entries = MarkdownFolder(folder / "memory", locks=folder / "locks", wait_seconds=60)
     options = LayerOptions(max_entries=1_000_000)  # none goes into the archive
-    return Layer("project", entries, SqliteStore(folder / "k.sqlite3", clock, wait_seconds=60), clock, options)
+    return Layer(
+        "project",
+        entries,
+        SqliteStore(folder / "k.sqlite3", clock, wait_seconds=60),
+        clock,
+        options,
+    )
 
 
 def die_at(step: str) -> None:

@@ -25,9 +25,16 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-async def write(url: str, tenant: str, node: str, clients: int, seconds: float, patience: float) -> None:
+async def write(
+    url: str, tenant: str, node: str, clients: int, seconds: float, patience: float
+) -> None:
     database = Database(url, patience)
-    store = PostgresStore(database, tenant, lambda: time.time_ns() // 1_000_000, StoreParameters(wait_seconds=patience))
+    store = PostgresStore(
+        database,
+        tenant,
+        lambda: time.time_ns() // 1_000_000,
+        StoreParameters(wait_seconds=patience),
+    )
     end = time.monotonic() + seconds
 
     async def client(number: int) -> None:
@@ -39,7 +46,9 @@ async def write(url: str, tenant: str, node: str, clients: int, seconds: float, 
             count += 1
             began = time.monotonic()
             try:
-                _, change = await store.update(chat, lambda _, n=name: ([Added(memory(n))], None), by="test")  # type: ignore[misc]
+                _, change = await store.update(
+                    chat, lambda _, n=name: ([Added(memory(n))], None), by="test"
+                )  # type: ignore[misc]
                 say("ok", chat, name, change, f"{time.monotonic() - began:.3f}")
             except OutcomeUnknown:
                 say("unknown", chat, name)

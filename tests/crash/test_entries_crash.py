@@ -23,9 +23,13 @@ from memory_server.storage.entries.sqlite_store import SqliteStore
 pytestmark = pytest.mark.anyio
 
 
-def started(stack: ExitStack, writer: ModuleType, location: Path, name: str, count: int) -> subprocess.Popen[str]:
+def started(
+    stack: ExitStack, writer: ModuleType, location: Path, name: str, count: int
+) -> subprocess.Popen[str]:
     arguments = [sys.executable, str(writer.__file__), str(location), name, str(count)]
-    process = stack.enter_context(subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    process = stack.enter_context(
+        subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    )
     stack.callback(process.kill)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -40,7 +44,9 @@ def go(process: subprocess.Popen[str]) -> None:
 
 def acknowledged(output: str) -> list[tuple[str, str]]:
     """Topics with what was said last; a line that was cut off was not acknowledged."""
-    lines = [line for line in output.splitlines(keepends=True) if line.endswith("\n") and line != "end\n"]
+    lines = [
+        line for line in output.splitlines(keepends=True) if line.endswith("\n") and line != "end\n"
+    ]
     parts = [line.rstrip("\n").partition("\t") for line in lines]
     return [(topic, text) for topic, _, text in parts]
 
@@ -74,15 +80,20 @@ async def check(database_path: Path, acknowledgements: list[tuple[str, str]]) ->
     return len(texts)
 
 
-@pytest.mark.parametrize("kills", [4, *(pytest.param(kills, marks=pytest.mark.full) for kills in (20, 60, 300))])
-async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) -> None:
+@pytest.mark.parametrize(
+    "kills", [4, *(pytest.param(kills, marks=pytest.mark.full) for kills in (20, 60, 300))]
+)
+async def test_killed_writers_lose_nothing_that_was_acknowledged(
+    tmp_path: Path, kills: int
+) -> None:
     database_path = tmp_path / ".memory-server" / "k.sqlite3"
     rng = Random(kills)
     acknowledgements: list[tuple[str, str]] = []
     for run in range(kills // 2):
         with ExitStack() as stack:
             processes = [
-                started(stack, entry_writer, database_path, f"r{run}w{number}", 100_000) for number in range(2)
+                started(stack, entry_writer, database_path, f"r{run}w{number}", 100_000)
+                for number in range(2)
             ]
             for process in processes:
                 go(process)
@@ -98,7 +109,9 @@ async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path,
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.full)])
-async def test_four_processes_that_store_at_once_lose_and_refuse_nothing(tmp_path: Path, count: int) -> None:
+async def test_four_processes_that_store_at_once_lose_and_refuse_nothing(
+    tmp_path: Path, count: int
+) -> None:
     database_path = tmp_path / ".memory-server" / "k.sqlite3"
     acknowledgements = at_once(entry_writer, database_path, count)
     assert await check(database_path, acknowledgements) == 4 * (count - count // 10) + 1
@@ -106,5 +119,9 @@ async def test_four_processes_that_store_at_once_lose_and_refuse_nothing(tmp_pat
     assert len(await store.operations(limit=1000)) == 4 * count
     notes, _ = await page(store, NOTES, Filter())
     shared = [note.body for note in notes if note.title == "shared"]
-    assert any(shared[0].startswith(f"text of {text},") for topic, text in acknowledgements if topic == "shared")
+    assert any(
+        shared[0].startswith(f"text of {text},")
+        for topic, text in acknowledgements
+        if topic == "shared"
+    )
     await store.aclose()

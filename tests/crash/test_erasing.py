@@ -20,7 +20,9 @@ def faults(folder: Path, first_seed: int, count: int, *url: str) -> str:
     folder.mkdir()
     environment = os.environ | {"PYTHONPATH": str(Path(erasing.__file__).parents[1])}
     arguments = [sys.executable, erasing.__file__, str(folder), str(first_seed), str(count), *url]
-    process = subprocess.run(arguments, capture_output=True, text=True, timeout=60 + 60 * count, env=environment)
+    process = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=60 + 60 * count, env=environment
+    )
     if process.returncode or process.stdout:
         return process.stdout + process.stderr
     return ""

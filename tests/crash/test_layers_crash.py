@@ -31,13 +31,20 @@ async def check(folder: Path, acknowledgements: list[tuple[str, str]]) -> int:
     return len(texts)
 
 
-@pytest.mark.parametrize("kills", [5, *(pytest.param(kills, marks=pytest.mark.full) for kills in (10, 300))])
-async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) -> None:
+@pytest.mark.parametrize(
+    "kills", [5, *(pytest.param(kills, marks=pytest.mark.full) for kills in (10, 300))]
+)
+async def test_killed_writers_lose_nothing_that_was_acknowledged(
+    tmp_path: Path, kills: int
+) -> None:
     rng = Random(kills)
     acknowledgements: list[tuple[str, str]] = []
     for run in range(kills // 2):
         with ExitStack() as stack:
-            processes = [started(stack, layer_writer, tmp_path, f"r{run}w{number}", 100_000) for number in range(2)]
+            processes = [
+                started(stack, layer_writer, tmp_path, f"r{run}w{number}", 100_000)
+                for number in range(2)
+            ]
             for process in processes:
                 go(process)
             for process in processes:
@@ -48,17 +55,23 @@ async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path,
                 acknowledgements += acknowledged(lines + process.communicate()[0])
     count_of_entries = await check(tmp_path, acknowledgements)
     assert len(acknowledgements) >= kills
-    print(f"{kills} kills: {len(acknowledgements)} acknowledged, 0 lost; {count_of_entries} entries")
+    print(
+        f"{kills} kills: {len(acknowledgements)} acknowledged, 0 lost; {count_of_entries} entries"
+    )
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.full)])
-async def test_four_processes_on_one_folder_lose_and_refuse_nothing(tmp_path: Path, count: int) -> None:
+async def test_four_processes_on_one_folder_lose_and_refuse_nothing(
+    tmp_path: Path, count: int
+) -> None:
     acknowledgements = at_once(layer_writer, tmp_path, count)
     own = 4 * (count - count // 10)
     assert await check(tmp_path, acknowledgements) == own + 1
     layer = layer_writer.opened(tmp_path)
     shared = (await layer.get("shared")).body
-    assert any(shared.startswith(f"text of {text},") for key, text in acknowledgements if key == "shared")
+    assert any(
+        shared.startswith(f"text of {text},") for key, text in acknowledgements if key == "shared"
+    )
     assert len(await layer.uses.uses(layer._place)) == own + 1
     await layer.folder.aclose()
 

@@ -36,9 +36,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 LONG = pytest.mark.full
 SIZES = [(4, 2.0), pytest.param((16, 12.0), marks=LONG)]
 """Clients of each node, and seconds."""
-END_A_CONNECTION = (
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s order by random() limit 1"
-)
+END_A_CONNECTION = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s order by random() limit 1"
 NODE = Path(__file__).with_name("postgres_node.py")
 
 
@@ -58,7 +56,9 @@ class Node(subprocess.Popen[str]):
     def __init__(self, *words: str) -> None:
         environment = os.environ | {"PYTHONPATH": str(NODE.parents[1])}
         command = [sys.executable, str(NODE), *words]
-        super().__init__(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        super().__init__(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -123,13 +123,19 @@ def judge(url: str, tenant: str, outcomes: Outcomes) -> None:
         for change in changes:
             times_stored[change["memory"]["id"]] += 1
             changes_stored[change["memory"]["id"]] = chat, version
-    assert {chat: newest for chat, newest, *_ in rows} == {chat: numbers[-1] for chat, numbers in versions.items()}
+    assert {chat: newest for chat, newest, *_ in rows} == {
+        chat: numbers[-1] for chat, numbers in versions.items()
+    }
     assert set(outcomes.ok) <= set(times_stored), "an acknowledged write is lost"
     assert max(times_stored.values(), default=1) == 1, "a write is there twice"
     assert not outcomes.failed & set(times_stored), "a write that failed is there"
-    assert {name: changes_stored[name] for name in outcomes.ok} == outcomes.ok, "a change id names another change"
+    assert {name: changes_stored[name] for name in outcomes.ok} == outcomes.ok, (
+        "a change id names another change"
+    )
     unacknowledged = len(times_stored) - len(outcomes.ok)
-    print(f"{len(outcomes.ok)} acknowledged, {unacknowledged} more are there, {len(outcomes.unknown)} unknown")
+    print(
+        f"{len(outcomes.ok)} acknowledged, {unacknowledged} more are there, {len(outcomes.unknown)} unknown"
+    )
     print(f"{len(outcomes.failed)} failed, slowest {outcomes.slowest:.1f} s")
 
 
@@ -147,7 +153,9 @@ def tenant_in(cluster: Cluster) -> Iterator[str]:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("killed", [False, True])
-def test_two_nodes_lose_nothing_also_if_one_is_killed(size: tuple[int, float], killed: bool) -> None:
+def test_two_nodes_lose_nothing_also_if_one_is_killed(
+    size: tuple[int, float], killed: bool
+) -> None:
     with tenant_of_its_own() as (_, tenant):
         nodes = [node(postgres(), tenant, name, size) for name in "ab"]
         if killed:
@@ -160,7 +168,9 @@ def test_two_nodes_lose_nothing_also_if_one_is_killed(size: tuple[int, float], k
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(size: tuple[int, float]) -> None:
+def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
+    size: tuple[int, float],
+) -> None:
     with tenant_of_its_own() as (_, tenant):
         url = postgres() + ("&" if "?" in postgres() else "?") + f"application_name={tenant}"
         nodes = [node(url, tenant, name, size) for name in "ab"]
@@ -216,15 +226,24 @@ async def test_a_database_that_stays_away_is_an_error_that_changed_nothing_and_c
         database.close()
 
 
-@pytest.mark.parametrize("size", [pytest.param(size, marks=LONG) for size in ((2, 14.0), (16, 25.0))])
-def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(size: tuple[int, float]) -> None:
+@pytest.mark.parametrize(
+    "size", [pytest.param(size, marks=LONG) for size in ((2, 14.0), (16, 25.0))]
+)
+def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(
+    size: tuple[int, float],
+) -> None:
     with clusters() as first:
         second = Cluster(first.folder, copy_of=first)
         second.start()
         with psycopg.connect(first.url, autocommit=True) as connection:
             connection.execute("alter system set synchronous_standby_names = 'copy'")
             connection.execute("select pg_reload_conf()")
-            while connection.execute("select from pg_stat_replication where sync_state = 'sync'").fetchone() is None:
+            while (
+                connection.execute(
+                    "select from pg_stat_replication where sync_state = 'sync'"
+                ).fetchone()
+                is None
+            ):
                 time.sleep(0.05)
         with tenant_in(first) as tenant:
             hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
@@ -263,16 +282,23 @@ async def test_a_lock_that_a_stopped_node_holds_is_given_to_others_and_it_goes_o
 
 
 @pytest.mark.parametrize("clients", [60, pytest.param(200, marks=LONG)])
-async def test_many_clients_share_few_connections_and_those_that_wait_too_long_are_told(clients: int) -> None:
+async def test_many_clients_share_few_connections_and_those_that_wait_too_long_are_told(
+    clients: int,
+) -> None:
     with tenant_of_its_own() as (_, tenant):
         database = Database(postgres(), 30.0, PostgresSettings(connections=3))
         store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=30.0))
         await asyncio.gather(*(add(store, "one", chat=f"c{number}") for number in range(clients)))
         assert len(await store.conversations()) == clients
         with psycopg.connect(postgres()) as holder:
-            holder.execute("select from memory_server.partitions where tenant = %s for update", [tenant])
+            holder.execute(
+                "select from memory_server.partitions where tenant = %s for update", [tenant]
+            )
             results = await asyncio.gather(
-                *(add(store, "two", chat=f"c{number}", wait_seconds=1.0) for number in range(clients)),
+                *(
+                    add(store, "two", chat=f"c{number}", wait_seconds=1.0)
+                    for number in range(clients)
+                ),
                 return_exceptions=True,
             )
             assert {type(result) for result in results} == {LockTimeout}
@@ -336,7 +362,9 @@ class Proxy:
 @pytest.mark.parametrize("is_new", [True, False], ids=["a new conversation", "a known one"])
 @pytest.mark.parametrize("cut", ["before", "after"])
 @pytest.mark.parametrize("away", [False, True])
-async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(cut: str, away: bool, is_new: bool) -> None:
+async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(
+    cut: str, away: bool, is_new: bool
+) -> None:
     with tenant_of_its_own() as (_, tenant):
         host = "127.0.0.1"
         port = 5432
@@ -373,7 +401,9 @@ async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(cut: 
         await add(store, "next")
         names = [*(await store.read("shared")).short_term]
         assert names == [*expected, "next"]
-        assert [commit.version for commit in await store.history("shared")] == list(range(len(names), 0, -1))
+        assert [commit.version for commit in await store.history("shared")] == list(
+            range(len(names), 0, -1)
+        )
         await store.aclose()
         await other_store.aclose()
         database.close()
@@ -381,7 +411,9 @@ async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(cut: 
         proxy.close()
 
 
-async def add(store: PostgresStore, name: str, *, chat: str = "shared", wait_seconds: float | None = None) -> int:
+async def add(
+    store: PostgresStore, name: str, *, chat: str = "shared", wait_seconds: float | None = None
+) -> int:
     """The version that a memory came with."""
 
     decide: Callable[..., tuple[list[Added], None]] = lambda _: ([Added(memory(name))], None)  # noqa: E731

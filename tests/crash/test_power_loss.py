@@ -19,7 +19,9 @@ from memory_server.storage.json_store.conversation_files import ConversationFile
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"),
+    pytest.mark.skipif(
+        not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"
+    ),
 ]
 NAMES: tuple[Names, ...] = get_args(Names)
 
@@ -52,12 +54,15 @@ async def write(data: Path, disk: LosingDisk, images: Path, rounds: int) -> None
             assert state.last_cleanup_ms == expected.last_cleanup_ms
 
 
-async def test_what_was_acknowledged_survives_a_power_loss(tmp_path: Path, disk: LosingDisk) -> None:
+async def test_what_was_acknowledged_survives_a_power_loss(
+    tmp_path: Path, disk: LosingDisk
+) -> None:
     await write(tmp_path / "data", disk, tmp_path / "lost", 9)
 
 
 @pytest.mark.parametrize(
-    "where", ["storage.partition.journal.sync_file", "kernel.files.sync_file", "kernel.files.sync_folder"]
+    "where",
+    ["storage.partition.journal.sync_file", "kernel.files.sync_file", "kernel.files.sync_folder"],
 )
 async def test_a_forgotten_sync_is_found_by_this_test(
     tmp_path: Path, disk: LosingDisk, monkeypatch: pytest.MonkeyPatch, where: str
@@ -68,7 +73,9 @@ async def test_a_forgotten_sync_is_found_by_this_test(
 
 
 @pytest.mark.parametrize("step", ["commit", "compaction", "first commit"])
-async def test_a_power_loss_at_every_step_leaves_before_or_after(tmp_path: Path, disk: LosingDisk, step: str) -> None:
+async def test_a_power_loss_at_every_step_leaves_before_or_after(
+    tmp_path: Path, disk: LosingDisk, step: str
+) -> None:
     data = tmp_path / "data"
     store = open_store(data)
     if step != "first commit":

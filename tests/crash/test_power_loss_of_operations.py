@@ -37,7 +37,9 @@ from memory_server.storage.json_store.store import JsonFileStore
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"),
+    pytest.mark.skipif(
+        not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"
+    ),
 ]
 CHAT = "小明"
 """An id that only conversation.json tells."""
@@ -56,7 +58,9 @@ class House:
         self.folder = self.store.folder(CHAT)
         self.private = self.folder / PRIVATE
         self.shelf = BackupFolder(data / ".memory-server" / "backups")
-        self.backups = Backups([ConversationLifecycle(conversations, services)], lambda: NOW, self.shelf)
+        self.backups = Backups(
+            [ConversationLifecycle(conversations, services)], lambda: NOW, self.shelf
+        )
 
     async def everything(self) -> dict[str, Any]:
         """Everything that must be as before or as after."""
@@ -69,7 +73,9 @@ class House:
             "history": [commit.version for commit in await self.store.history(CHAT)],
             "backups": [self._unpacked(backup) for backup in self.shelf.listed()],
             "set aside": [dict(piece.fields) for piece in past.pieces(self.private)],
-            "broken": [(path.name, path.read_bytes()) for path, _ in past.broken_files(self.private)],
+            "broken": [
+                (path.name, path.read_bytes()) for path, _ in past.broken_files(self.private)
+            ],
         }
 
     async def archived_by_an_edit(self) -> set[str]:
@@ -139,11 +145,18 @@ async def furnished(data: Path) -> House:
     """A past: memories in the files and in the journal, one in the archive, one backup."""
     house = House(data)
     forgotten = memory("gone", text="user: 寿司")
-    await commit(house.store, Added(memory("a")), Added(forgotten), TriggerSet(trigger("t"), None), chat=CHAT)
+    await commit(
+        house.store, Added(memory("a")), Added(forgotten), TriggerSet(trigger("t"), None), chat=CHAT
+    )
     await commit(house.store, Forgotten(forgotten, "deleted"), chat=CHAT)
     await house.store.compact(CHAT)
     await house.backups.make("first")
-    await commit(house.store, Added(memory("b")), TriggerSet(trigger("t", source="0"), trigger("t")), chat=CHAT)
+    await commit(
+        house.store,
+        Added(memory("b")),
+        TriggerSet(trigger("t", source="0"), trigger("t")),
+        chat=CHAT,
+    )
     await commit(house.store, CleanedUp(NOW, None), chat=CHAT)
     return house
 
@@ -208,19 +221,28 @@ async def crashed(
 
 
 @pytest.mark.parametrize("operation", [*QUICK, *map(full, SLOW)])
-async def test_a_power_loss_at_every_step_leaves_before_or_after(tmp_path: Path, operation: Operation) -> None:
+async def test_a_power_loss_at_every_step_leaves_before_or_after(
+    tmp_path: Path, operation: Operation
+) -> None:
     assert (await crashed(tmp_path, operation, every_step=True))[1] >= 4
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("operation", [*QUICK, compact, mend])
-async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, operation: Operation) -> None:
+async def test_each_single_sync_that_somebody_forgets_is_found(
+    tmp_path: Path, operation: Operation
+) -> None:
     synced, _ = await crashed(tmp_path / "whole", operation, every_step=False)
     unnoticed = []
     for number, name in enumerate(synced):
         for every_step in (False, True):
             try:
-                await crashed(tmp_path / f"{number}-{every_step}", operation, every_step=every_step, forgotten=number)
+                await crashed(
+                    tmp_path / f"{number}-{every_step}",
+                    operation,
+                    every_step=every_step,
+                    forgotten=number,
+                )
             except (AssertionError, SnapshotBroken):
                 break
         else:
@@ -235,11 +257,16 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
         # empty file is set aside first depends on the time between two looks at it.
         needless.add("journal.jsonl.next")
     # A file that is written to be renamed has 16 random digits in its name.
-    plain_names = [(name, re.sub(r"^\.(.*)\.[0-9a-f]{16}\.next$", r"\1.next", Path(name).name)) for name in unnoticed]
+    plain_names = [
+        (name, re.sub(r"^\.(.*)\.[0-9a-f]{16}\.next$", r"\1.next", Path(name).name))
+        for name in unnoticed
+    ]
     assert [name for name, plain_name in plain_names if plain_name not in needless] == []
 
 
-async def check(image: Path, operation: Operation, before: dict[str, Any], after: dict[str, Any]) -> None:
+async def check(
+    image: Path, operation: Operation, before: dict[str, Any], after: dict[str, Any]
+) -> None:
     reopened = House(image)
     if operation is mend:
         await mended_again(reopened)
@@ -263,7 +290,9 @@ async def check(image: Path, operation: Operation, before: dict[str, Any], after
     await commit(later, Added(memory("later")), chat=CHAT)
     await later.compact(CHAT)
     assert "later" in (await House(image).store.read(CHAT)).short_term
-    assert [finding for finding in examine(image, reopened.folder, NOW) if finding.grade == "error"] == []
+    assert [
+        finding for finding in examine(image, reopened.folder, NOW) if finding.grade == "error"
+    ] == []
 
 
 async def mended_again(house: House) -> None:

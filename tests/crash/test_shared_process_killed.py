@@ -19,7 +19,10 @@ from stdio_process import Client, running, tool
 
 from memory_server import open_memory
 
-pytestmark = [pytest.mark.skipif(not ON_LINUX, reason="looks into /proc"), pytest.mark.usefixtures("shared")]
+pytestmark = [
+    pytest.mark.skipif(not ON_LINUX, reason="looks into /proc"),
+    pytest.mark.usefixtures("shared"),
+]
 SEED = 20261127
 WINDOWS = 3
 MOST_SECONDS = 1.0
@@ -60,7 +63,9 @@ class Writer:
     def _write(self, client: Client) -> None:
         while not self._stop.is_set():
             text = f"{self.name} says {len(self.acknowledged)}"
-            client.send(tool("write", "add_short_term_memory", messages=[{"role": "user", "content": text}]))
+            client.send(
+                tool("write", "add_short_term_memory", messages=[{"role": "user", "content": text}])
+            )
             answer = client.read()
             if "result" not in answer or answer["result"]["isError"]:
                 return  # its process ends
@@ -69,7 +74,18 @@ class Writer:
 
 def _command(data_dir: Path, name: str) -> list[str]:
     """A program that is started and not forked from the tests: the shared process is found by its arguments."""
-    return [sys.executable, "-P", "-X", "utf8", "-m", "memory_server", "--data-dir", str(data_dir), "-c", name]
+    return [
+        sys.executable,
+        "-P",
+        "-X",
+        "utf8",
+        "-m",
+        "memory_server",
+        "--data-dir",
+        str(data_dir),
+        "-c",
+        name,
+    ]
 
 
 def processes(folder: Path) -> list[int]:
@@ -106,7 +122,9 @@ async def texts_in(data_dir: Path, names: list[str]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(1_000, marks=pytest.mark.full)])
-def test_a_killed_shared_process_loses_nothing_and_leaves_nothing(tmp_path: Path, shared: Path, kills: int) -> None:
+def test_a_killed_shared_process_loses_nothing_and_leaves_nothing(
+    tmp_path: Path, shared: Path, kills: int
+) -> None:
     chance = random.Random(SEED)
     data_dir = tmp_path / "data"
     acknowledged: dict[str, list[str]] = {}
@@ -114,7 +132,9 @@ def test_a_killed_shared_process_loses_nothing_and_leaves_nothing(tmp_path: Path
     rounds = 0
     while killed < kills:
         rounds += 1
-        assert rounds <= 10 + 4 * kills, f"only {killed} processes were found and killed in {rounds} rounds"
+        assert rounds <= 10 + 4 * kills, (
+            f"only {killed} processes were found and killed in {rounds} rounds"
+        )
         writers = [Writer(data_dir, f"w{rounds}-{number}") for number in range(WINDOWS)]
         if rounds % 2:  # while they write; in the other rounds also while they start
             until(lambda writers=writers: any(writer.acknowledged for writer in writers), PATIENCE)  # type: ignore[misc]
@@ -125,13 +145,19 @@ def test_a_killed_shared_process_loses_nothing_and_leaves_nothing(tmp_path: Path
             writer.stop()
         for writer in writers:
             writer.wait()
-            assert writer.status in (0, 1), f"the window of {writer.name} ended with {writer.status}"
+            assert writer.status in (0, 1), (
+                f"the window of {writer.name} ended with {writer.status}"
+            )
             acknowledged[writer.name] = writer.acknowledged
         if rounds % 4 == 0:  # the other rounds leave a process that serves the next windows
             killed += kill_shared(shared.parent)
     kill_shared(shared.parent)
     until(lambda: not processes(shared.parent), PATIENCE)
-    assert sum(map(len, acknowledged.values())) > 0, "windows were killed before they wrote anything"
+    assert sum(map(len, acknowledged.values())) > 0, (
+        "windows were killed before they wrote anything"
+    )
     stored = asyncio.run(texts_in(data_dir, list(acknowledged)))
     for name, texts in acknowledged.items():
-        assert set(texts) <= stored[name], f"{name} was told that something is stored which is not there"
+        assert set(texts) <= stored[name], (
+            f"{name} was told that something is stored which is not there"
+        )

@@ -28,7 +28,11 @@ FIRST_CALL = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
 }
 
 
@@ -50,14 +54,19 @@ def test_one_version_everywhere() -> None:
     plugin = read(PLUGIN / ".claude-plugin" / "plugin.json")
     extension = read(DISTRIBUTION / "sillytavern" / "manifest.json")
     assert {manifest["version"], plugin["version"], extension["version"]} == {__version__}
-    for file in (DISTRIBUTION / "astrbot" / "metadata.yaml", DISTRIBUTION / "hermes" / "plugin.yaml"):
+    for file in (
+        DISTRIBUTION / "astrbot" / "metadata.yaml",
+        DISTRIBUTION / "hermes" / "plugin.yaml",
+    ):
         assert yaml.safe_load(file.read_text("utf-8"))["version"] == __version__
 
 
 def test_every_variable_they_set_is_a_setting() -> None:
     variables = set(read(DISTRIBUTION / "mcpb" / "manifest.json")["server"]["mcp_config"]["env"])
     variables |= set(read(PLUGIN / ".mcp.json")["mcpServers"]["memory"]["env"])
-    assert {name.removeprefix(ENVIRONMENT_PREFIX).lower() for name in variables} <= set(Settings.model_fields)
+    assert {name.removeprefix(ENVIRONMENT_PREFIX).lower() for name in variables} <= set(
+        Settings.model_fields
+    )
 
 
 def test_defaults_they_show_are_the_real_ones() -> None:
@@ -85,7 +94,9 @@ def test_the_plugin_passes_its_linter(folder: str, tmp_path: Path) -> None:
 
     copy = shutil.copytree(DISTRIBUTION / folder, tmp_path / "copy")
     command = (sys.executable, "-m", "skillsaw", "lint", "--strict", str(copy))
-    linter = subprocess.run(command, check=False, capture_output=True, text=True, encoding="utf-8", timeout=120)
+    linter = subprocess.run(
+        command, check=False, capture_output=True, text=True, encoding="utf-8", timeout=120
+    )
     assert linter.returncode == 0, linter.stdout
 
 
@@ -97,14 +108,23 @@ def test_the_bundle_is_valid(built: Path, tmp_path: Path) -> None:
     validator = run("@anthropic-ai/mcpb", "mcpb", "validate", str(manifest_file), home=tmp_path)
     assert validator.returncode == 0, validator.stdout + validator.stderr
     manifest = read(manifest_file)
-    for file_name in (manifest["icon"], manifest["server"]["entry_point"], "pyproject.toml", "LICENSE"):
+    for file_name in (
+        manifest["icon"],
+        manifest["server"]["entry_point"],
+        "pyproject.toml",
+        "LICENSE",
+    ):
         assert (tmp_path / "unpacked" / file_name).is_file()
 
 
 def test_the_wheel_has_the_catalogue(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        sizes = {name: packed.getinfo(name).file_size for name in packed.namelist() if name.endswith(".mo")}
+        sizes = {
+            name: packed.getinfo(name).file_size
+            for name in packed.namelist()
+            if name.endswith(".mo")
+        }
     assert set(sizes) == {"languages/zh/messages.mo"}
     assert min(sizes.values()) > 1000
 

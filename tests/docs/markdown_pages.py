@@ -22,7 +22,9 @@ CHINESE = ".zh-CN.md"
 """How the name of a Chinese page ends; that of its English page ends with `.md` instead."""
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _HEADING = re.compile(r"^(#{1,6}) +(.*?) *#*$")
-_LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\((<[^>]*>|[^()\s]*(?:\([^()]*\)[^()\s]*)*)(?:\s+\"[^\"]*\")?\)")
+_LINK = re.compile(
+    r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\((<[^>]*>|[^()\s]*(?:\([^()]*\)[^()\s]*)*)(?:\s+\"[^\"]*\")?\)"
+)
 
 
 @dataclass(frozen=True)

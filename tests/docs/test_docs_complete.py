@@ -32,7 +32,10 @@ from memory_server.tools import DEFAULT_TOOLS, TOOLSETS
 from sandbox import FailureKind
 from sandbox import cli as sandbox_cli
 
-PARSERS = {"memory-server": cache(parser.parser), "trigger-sandbox": cache(sandbox_cli.command_parser)}
+PARSERS = {
+    "memory-server": cache(parser.parser),
+    "trigger-sandbox": cache(sandbox_cli.command_parser),
+}
 """Each is built once: it has all commands, which takes 20 ms."""
 READMES = ("README.md", "README.zh-CN.md")
 
@@ -46,7 +49,9 @@ def subcommands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse
                 yield from subcommands(command)
 
 
-def settings(model: type = config.Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def settings(
+    model: type = config.Settings, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
     if is_dataclass(model):
         yield from ((*path, field.name) for field in fields(model))
         return
@@ -59,7 +64,9 @@ def settings(model: type = config.Settings, path: tuple[str, ...] = ()) -> Itera
 
 
 def test_every_setting_says_what_it_is() -> None:
-    rows = re.findall(r"^- `(\w+)` \(.*?\):(?: (.*))?$", page("docs/reference/settings.md").text, re.MULTILINE)
+    rows = re.findall(
+        r"^- `(\w+)` \(.*?\):(?: (.*))?$", page("docs/reference/settings.md").text, re.MULTILINE
+    )
     assert len(rows) == len(list(settings()))
     assert not [name for name, meaning in rows if not meaning]
 
@@ -72,7 +79,9 @@ def test_every_resource_and_prompt_is_described_with_its_arguments() -> None:
     for uri in (*RESOURCES, *(template.uri_template for template in TEMPLATES)):
         assert f"| `{uri}` |" in text
     for prompt in PROMPTS.values():
-        arguments = ", ".join(argument.name + "?" * (not argument.required) for argument in prompt.arguments)
+        arguments = ", ".join(
+            argument.name + "?" * (not argument.required) for argument in prompt.arguments
+        )
         assert f"| `{prompt.name}` | {arguments} |" in text
     assert text.count("| `memory://") == len(RESOURCES) + len(TEMPLATES)
 
@@ -80,10 +89,15 @@ def test_every_resource_and_prompt_is_described_with_its_arguments() -> None:
 # --- tools ---------------------------------------------------------------------------------------------------
 
 
-TOOL_PAGES = ["docs/reference/tools.md", *(f"docs/reference/tools/{toolset}.md" for toolset in TOOLSETS)]
+TOOL_PAGES = [
+    "docs/reference/tools.md",
+    *(f"docs/reference/tools/{toolset}.md" for toolset in TOOLSETS),
+]
 
 
-@pytest.mark.parametrize(("toolset", "name"), [(name, tool.name) for name, tools in TOOLSETS.items() for tool in tools])
+@pytest.mark.parametrize(
+    ("toolset", "name"), [(name, tool.name) for name, tools in TOOLSETS.items() for tool in tools]
+)
 def test_a_tool_is_described_listed_and_shown_in_use(toolset: str, name: str) -> None:
     its_page = page(f"docs/reference/tools/{toolset}.md")
     assert f"`{name}`" in page("docs/reference/tools.md").text
@@ -94,7 +108,11 @@ def test_a_tool_is_described_listed_and_shown_in_use(toolset: str, name: str) ->
 @pytest.mark.parametrize("name", ["connect-a-client.md", "connect-a-client.zh-CN.md"])
 def test_the_page_of_clients_names_the_tools_that_a_model_gets(name: str) -> None:
     paragraphs = page(f"docs/how-to/{name}").text.split("\n\n")
-    [listed] = [paragraph for paragraph in paragraphs if all(f"`{tool}`" in paragraph for tool in DEFAULT_TOOLS)]
+    [listed] = [
+        paragraph
+        for paragraph in paragraphs
+        if all(f"`{tool}`" in paragraph for tool in DEFAULT_TOOLS)
+    ]
     assert set(re.findall(r"`(\w+)`", listed)) == {*DEFAULT_TOOLS, "default"}
 
 
@@ -156,12 +174,17 @@ def test_every_setting_that_is_a_flag_is_documented_once() -> None:
 
 @pytest.mark.parametrize("name", ["two-machines.md", "two-machines.zh-CN.md"])
 def test_the_table_of_a_linked_machine_names_the_commands_of_each_row(name: str) -> None:
-    section = next(part for part in page(f"docs/how-to/{name}").text.split("\n## ") if "| `link`" in part)
+    section = next(
+        part for part in page(f"docs/how-to/{name}").text.split("\n## ") if "| `link`" in part
+    )
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     for_server = set(re.findall(r"`([a-z-]+)`", rows[2]))
     for_this_machine = set(re.findall(r"`([a-z-]+)`", rows[3]))
     assert for_server == _linked("sent") | _linked("tool")
-    assert for_this_machine == _linked("here") - {"serve", "hook"}  # windows and hooks, which ask the server
+    assert for_this_machine == _linked("here") - {
+        "serve",
+        "hook",
+    }  # windows and hooks, which ask the server
 
 
 def _linked(kind: str) -> set[str]:
@@ -178,7 +201,11 @@ def _written_commands() -> Iterator[tuple[str, str]]:
             for line in _command_lines(block):
                 for program in PARSERS:
                     match = re.search(rf"(?:^|[/\s]){program}(?= |$)(?!/)", line.split(" #")[0])
-                    if match and not line.startswith(("python3 -m venv", "cd ", "#")) and "pip" not in line:
+                    if (
+                        match
+                        and not line.startswith(("python3 -m venv", "cd ", "#"))
+                        and "pip" not in line
+                    ):
                         yield f"{read.name}:{block.line}", line[match.end() - len(program) :]
 
 
@@ -196,7 +223,9 @@ def test_commands_in_shell_blocks_can_be_typed(location: str, command: str) -> N
 
 
 def test_make_targets_that_are_named_exist() -> None:
-    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(
+        re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for read in pages():
         named = set(re.findall(r"`make (\w[\w-]*)`", read.text))
         for block in read.blocks:
@@ -213,14 +242,20 @@ def test_make_targets_that_are_named_exist() -> None:
 @pytest.mark.parametrize("path", list(settings()), ids=".".join)
 def test_a_setting_is_documented_and_can_be_given_in_the_environment(path: tuple[str, ...]) -> None:
     variable = config.ENVIRONMENT_PREFIX + "__".join(path).upper()
-    rows = [line for line in page("docs/reference/settings.md").text.splitlines() if f"`{variable}`" in line]
+    rows = [
+        line
+        for line in page("docs/reference/settings.md").text.splitlines()
+        if f"`{variable}`" in line
+    ]
     assert len(rows) == 1
     assert rows[0].startswith(f"- `{path[-1]}` (")
     assert len(rows[0].partition("`): ")[2]) > 5, "it has no meaning"
 
 
 def test_variables_that_are_named_exist() -> None:
-    variables = {config.ENVIRONMENT_PREFIX + "__".join(path).upper() for path in settings()} | {"MEMORY_SERVER_CONFIG"}
+    variables = {config.ENVIRONMENT_PREFIX + "__".join(path).upper() for path in settings()} | {
+        "MEMORY_SERVER_CONFIG"
+    }
     for read in pages():
         assert set(re.findall(r"MEMORY_SERVER_[A-Z_]*[A-Z]", read.text)) <= variables, read.name
 
@@ -248,7 +283,9 @@ def test_client_configurations_start_the_server() -> None:
             assert server["command"] == "/path/to/memory-server"
             flags = vars(parser.parser().parse_args(server.get("args", [])))
             assert "module" not in flags, "a client serves"
-            settings_of_flags = {name: value for name, value in flags.items() if name in config.Settings.model_fields}
+            settings_of_flags = {
+                name: value for name, value in flags.items() if name in config.Settings.model_fields
+            }
             config.load(server.get("env", {}), settings_of_flags)
             checked += 1
     assert checked >= 5
@@ -267,7 +304,9 @@ def _servers(value: Any) -> list[dict[str, Any]]:
 
 def test_public_names_and_errors_are_documented() -> None:
     text = page("docs/reference/python-api.md").text
-    names = set(memory_server.__all__) | {error.__name__ for error in _below(MemoryServerError) if _is_public(error)}
+    names = set(memory_server.__all__) | {
+        error.__name__ for error in _below(MemoryServerError) if _is_public(error)
+    }
     assert not [name for name in names if f"`{name}`" not in text and f"### {name}\n" not in text]
 
 
@@ -282,7 +321,9 @@ def _is_public(error: type[Exception]) -> bool:
 
 
 def test_the_errors_stand_below_what_the_page_says() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page("docs/reference/python-api.md").text, re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(\w+)` \|", page("docs/reference/python-api.md").text, re.MULTILINE
+    )
     errors = importlib.import_module("memory_server.kernel.errors")
     assert len(rows) > 5
     for name, parent in rows:
@@ -340,7 +381,9 @@ def test_the_map_names_only_what_the_code_has() -> None:
     sources: dict[str, str] = {}
     for path in project_files():
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(("memory_server/", "sandbox/", "nlp/", "languages/", "docs/", "distribution/")):
+        if not name.startswith(
+            ("memory_server/", "sandbox/", "nlp/", "languages/", "docs/", "distribution/")
+        ):
             continue
         words |= set(re.findall(r"\w+", name))
         if path.suffix in (".py", ".js"):

@@ -22,9 +22,15 @@ from docs.markdown_pages import CHINESE, ROOT, Block, Page, agrees, english, pag
 from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
 
-PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main, "tests/bench/eval.py": evaluate.main}
+PROGRAMS = {
+    "memory-server": parser.main,
+    "trigger-sandbox": sandbox_cli.main,
+    "tests/bench/eval.py": evaluate.main,
+}
 IN_A_CLONE = ".venv/bin/python "
-FILE_INTO_OUR_PROGRAM = re.compile(r"cat (?P<file>[\w.]+) \| memory-server (?P<arguments>[^|&;<>$`]+)")
+FILE_INTO_OUR_PROGRAM = re.compile(
+    r"cat (?P<file>[\w.]+) \| memory-server (?P<arguments>[^|&;<>$`]+)"
+)
 ELSEWHERE = ("docs/reference/trigger-api.md", "docs/explanation/sandbox-security.md")
 """The first has triggers, which tests/sandbox/test_sandbox_docs.py runs; the second shows the layers of one machine."""
 
@@ -93,7 +99,9 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(
         elif block.language == "python":
             printed = _run_program(block, location)
             shown = _output_of(read, number)
-            assert shown is None or agrees(printed, shown), f"{location}: it prints\n{printed}\n--- not\n{shown}"
+            assert shown is None or agrees(printed, shown), (
+                f"{location}: it prints\n{printed}\n--- not\n{shown}"
+            )
 
 
 def test_the_pages_a_newcomer_reads_have_examples() -> None:
@@ -107,10 +115,14 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
     command = command.removeprefix(IN_A_CLONE)
     piped = FILE_INTO_OUR_PROGRAM.fullmatch(command)
     if piped:
-        program = forked_programs.run(shlex.split(piped["arguments"]), Path(piped["file"]).read_bytes())
+        program = forked_programs.run(
+            shlex.split(piped["arguments"]), Path(piped["file"]).read_bytes()
+        )
         return program.stdout.decode() + program.stderr.decode()
     if _needs_a_shell(command):
-        process = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
+        process = subprocess.run(
+            ["sh", "-c", command], capture_output=True, timeout=60, check=False
+        )
         return process.stdout.decode() + process.stderr.decode()
     match shlex.split(command):
         case ["export", assignment]:
@@ -122,7 +134,11 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
             with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
                 # An argument that argparse refuses, or --help, ends the program.
                 suppressed = contextlib.suppress(SystemExit)
-                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), suppressed:
+                with (
+                    contextlib.redirect_stdout(printed),
+                    contextlib.redirect_stderr(printed),
+                    suppressed,
+                ):
                     PROGRAMS[program](arguments)
                 printed.seek(0)
                 return printed.read()

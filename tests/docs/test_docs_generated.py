@@ -19,7 +19,9 @@ from sandbox.javascript.syntax import parse
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    specification = importlib.util.spec_from_file_location(
+        "docs_generate", ROOT / "docs" / "generate.py"
+    )
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -72,7 +74,9 @@ def test_it_runs_from_anywhere(tmp_path: Path) -> None:
     assert not process.stdout
 
 
-def test_each_lint_rule_finds_its_bad_example_and_nothing_in_the_good_one(generate: ModuleType) -> None:
+def test_each_lint_rule_finds_its_bad_example_and_nothing_in_the_good_one(
+    generate: ModuleType,
+) -> None:
     now = datetime(2026, 7, 17, tzinfo=UTC)
     for rule in sys.modules[generate.lint_rules_page.__module__].RULES:
         assert rule.name in [finding.rule for finding in lint(parse(rule.bad), now)], rule.name

@@ -25,7 +25,10 @@ ENGLISH = sorted(
     for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
     if not path.name.endswith(".zh-CN.md")
 )
-CHINESE = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "README.zh-CN.md", *ROOT.glob("docs/**/*.zh-CN.md")))
+CHINESE = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "README.zh-CN.md", *ROOT.glob("docs/**/*.zh-CN.md"))
+)
 REPLACED = {
     "不请自来": "自动想起",
     "不问自来": "自动想起",
@@ -74,19 +77,28 @@ AVOIDED = {
 }
 """Words and forms that readers did not understand at once, and what to write."""
 WRITTEN_BY_PEOPLE = [
-    name for name in ENGLISH if not name.startswith(("docs/reference/commands", "docs/reference/settings"))
+    name
+    for name in ENGLISH
+    if not name.startswith(("docs/reference/commands", "docs/reference/settings"))
 ]
 """The sentences of generated pages stand in the code."""
 
 
 @pytest.mark.parametrize("name", [name for name in ENGLISH if name not in CHINESE_IS_THE_SUBJECT])
 def test_the_examples_of_an_english_page_are_english(name: str) -> None:
-    assert [block.line for block in page(name).blocks if _HAN.search(_without_comments(block.text))] == []
+    assert [
+        block.line for block in page(name).blocks if _HAN.search(_without_comments(block.text))
+    ] == []
 
 
 @pytest.mark.parametrize("name", WRITTEN_BY_PEOPLE)
 def test_an_english_page_is_plain(name: str) -> None:
-    text = re.sub(r"<!-- generated.*?<!-- end|```.*?```", "", (ROOT / name).read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(
+        r"<!-- generated.*?<!-- end|```.*?```",
+        "",
+        (ROOT / name).read_text("utf-8"),
+        flags=re.DOTALL,
+    )
     for line in text.splitlines():
         assert [form for form in AVOIDED if re.search(form, line)] == [], line
 
@@ -98,7 +110,9 @@ def test_each_exception_is_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHINESE)
 def test_what_is_stored_and_asked_in_the_examples_of_a_chinese_page_is_chinese(name: str) -> None:
-    stored_or_asked = re.compile(r"""(?:remember|recall|--ask)(?: -\S+ \S+)* (["'])(?P<text>[^"']{4,})\1""")
+    stored_or_asked = re.compile(
+        r"""(?:remember|recall|--ask)(?: -\S+ \S+)* (["'])(?P<text>[^"']{4,})\1"""
+    )
     examples = "\n".join(block.text for block in page(name).blocks)
     texts = [match["text"] for match in stored_or_asked.finditer(examples)]
     english = [text for text in texts if re.search("[A-Za-z]", text) and not _HAN.search(text)]

@@ -28,15 +28,23 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def test_the_index_names_every_page_of_docs() -> None:
     index = page("docs/index.md")
-    named = {(index.path.parent / target.partition("#")[0]).resolve() for _, target in index.links()}
-    missing = [name for name, read in PAGES.items() if name.startswith("docs/") and read.path not in named]
+    named = {
+        (index.path.parent / target.partition("#")[0]).resolve() for _, target in index.links()
+    }
+    missing = [
+        name for name, read in PAGES.items() if name.startswith("docs/") and read.path not in named
+    ]
     assert missing == ["docs/index.md"]
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_list_of_contents_names_every_section_in_order(name: str) -> None:
     read = PAGES[name]
-    listed = [target[1:] for line, target in read.links() if target.startswith("#") and _is_item(read, line)]
+    listed = [
+        target[1:]
+        for line, target in read.links()
+        if target.startswith("#") and _is_item(read, line)
+    ]
     sections = [title for level, title in read.headings if level == 2]
     if len(listed) > 2 and not name.startswith("docs/reference/tools"):
         assert len(listed) == len(sections)
@@ -67,5 +75,7 @@ def test_sessions_are_read_as_commands_with_their_output() -> None:
 
 
 def test_anchors_are_those_of_github() -> None:
-    assert {"short-term-memoryjson", "the-other-files"} <= set(page("docs/reference/data-folder.md").anchors)
+    assert {"short-term-memoryjson", "the-other-files"} <= set(
+        page("docs/reference/data-folder.md").anchors
+    )
     assert "接下来看什么" in page("README.zh-CN.md").anchors

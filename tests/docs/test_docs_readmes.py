@@ -27,7 +27,10 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("docs/how-to/import-and-export.md", "docs/how-to/import-and-export.zh-CN.md"),
         ("docs/how-to/import-world-info.md", "docs/how-to/import-world-info.zh-CN.md"),
         ("docs/how-to/keep-notes.md", "docs/how-to/keep-notes.zh-CN.md"),
-        ("docs/how-to/memory-for-several-users.md", "docs/how-to/memory-for-several-users.zh-CN.md"),
+        (
+            "docs/how-to/memory-for-several-users.md",
+            "docs/how-to/memory-for-several-users.zh-CN.md",
+        ),
         ("docs/how-to/memory-unasked.md", "docs/how-to/memory-unasked.zh-CN.md"),
         ("docs/how-to/run-a-server.md", "docs/how-to/run-a-server.zh-CN.md"),
         ("docs/how-to/see-what-it-remembers.md", "docs/how-to/see-what-it-remembers.zh-CN.md"),
@@ -43,8 +46,12 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
 
 
 @pytest.mark.parametrize(("english_name", "chinese_name"), PAIRS)
-def test_both_languages_have_the_same_sections_and_blocks(english_name: str, chinese_name: str) -> None:
-    assert [level for level, _ in page(english_name).headings] == [level for level, _ in page(chinese_name).headings]
+def test_both_languages_have_the_same_sections_and_blocks(
+    english_name: str, chinese_name: str
+) -> None:
+    assert [level for level, _ in page(english_name).headings] == [
+        level for level, _ in page(chinese_name).headings
+    ]
     blocks = page(english_name).blocks
     translated_blocks = page(chinese_name).blocks
     assert [block.info for block in blocks] == [block.info for block in translated_blocks]
@@ -61,7 +68,9 @@ def _may_differ(block: Block, name: str) -> bool:
 
 
 @pytest.mark.parametrize(("english_name", "chinese_name"), PAIRS)
-def test_both_languages_name_the_same_code_and_lead_to_the_same_places(english_name: str, chinese_name: str) -> None:
+def test_both_languages_name_the_same_code_and_lead_to_the_same_places(
+    english_name: str, chinese_name: str
+) -> None:
     assert _codes(page(english_name).text) == _codes(page(chinese_name).text)
     assert Counter(_goals(page(english_name))) == Counter(_goals(page(chinese_name)))
 
@@ -101,14 +110,28 @@ def _of(*parts: str) -> str:
 
 # Put together here, so that this file holds none of them.
 FORBIDDEN = {
-    "a package registry": (_of("py", "pi.", "org"), _of("python", "hosted"), _of("npm", "js."), _of("pkgs.", "dev")),
+    "a package registry": (
+        _of("py", "pi.", "org"),
+        _of("python", "hosted"),
+        _of("npm", "js."),
+        _of("pkgs.", "dev"),
+    ),
     "a path of one machine": (
         *(f"{path}/" for path in (ROOT, Path.home()) if len(path.parts) > 2),
         _of("/", "work/"),
         _of("/", "root/"),
     ),
-    "a tool that readers do not have": (_of("../", "shared"), _of("issues ", "show"), _of("farm", "-")),
-    "a document that readers do not have": (_of("DESIGN", ".md"), _of("STYLE", ".md"), _of("facts", "/"), "seed 002"),
+    "a tool that readers do not have": (
+        _of("../", "shared"),
+        _of("issues ", "show"),
+        _of("farm", "-"),
+    ),
+    "a document that readers do not have": (
+        _of("DESIGN", ".md"),
+        _of("STYLE", ".md"),
+        _of("facts", "/"),
+        "seed 002",
+    ),
 }
 
 
@@ -120,5 +143,7 @@ def test_no_page_names(kind: str) -> None:
 
 
 def test_no_page_says_that_a_registry_has_it() -> None:
-    claims = re.compile(r"(?:pip|pipx|uv|uvx)(?: install| tool install)? memory-server\b", re.IGNORECASE)
+    claims = re.compile(
+        r"(?:pip|pipx|uv|uvx)(?: install| tool install)? memory-server\b", re.IGNORECASE
+    )
     assert not [read.name for read in pages() if claims.search(read.text)]

@@ -43,7 +43,9 @@ def test_the_table_of_decay(days: float, lost: float) -> None:
 @pytest.mark.parametrize(("a_day", "days"), [(10, 2000), (200, 100)])
 def test_how_long_everything_is_kept(a_day: float, days: float) -> None:
     assert a_day * days == RetentionParameters().always_kept
-    said = "At 10 exchanges a day it takes 2000 days to reach that number; at 200 exchanges, 100 days."
+    said = (
+        "At 10 exchanges a day it takes 2000 days to reach that number; at 200 exchanges, 100 days."
+    )
     assert said in " ".join(TEXT.split())
 
 
@@ -60,12 +62,16 @@ def test_the_table_of_what_may_go_when(memory: str, score: float, days: float) -
     keep = RetentionParameters(always_kept=0)
     for age, goes in ((days - 0.01, 0), (days + 0.01, 1)):
         memory_record = ShortTermMemory("m", 0, "", (), (), score, "c")
-        forgotten = plan_cleanup([memory_record], round(age * DAY_MS), Parameters(retention=keep)).forgotten
+        forgotten = plan_cleanup(
+            [memory_record], round(age * DAY_MS), Parameters(retention=keep)
+        ).forgotten
         assert len(forgotten) == goes
 
 
 @pytest.mark.parametrize(("score", "reasons"), [(9.9, ["faded"]), (10.0, [])])
-def test_what_was_recalled_to_a_score_of_10_only_goes_by_its_age(score: float, reasons: list[str]) -> None:
+def test_what_was_recalled_to_a_score_of_10_only_goes_by_its_age(
+    score: float, reasons: list[str]
+) -> None:
     assert re.search(r"^\| recalled to a score of 10 or more \| 365 days", TEXT, re.MULTILINE)
     assert _reasons_to_forget(score, 365 * DAY_MS) == reasons
     assert _reasons_to_forget(score, 365 * DAY_MS + 1) == ["too_old"]
@@ -111,7 +117,10 @@ def test_the_constants_in_the_prose() -> None:
 
 
 def test_the_worked_example_adds_up() -> None:
-    numbers = [float(n) for n in re.findall(r"\*\*(\d+\.\d+)\*\*", TEXT.split("## A worked example")[1])[:4]]
+    numbers = [
+        float(n)
+        for n in re.findall(r"\*\*(\d+\.\d+)\*\*", TEXT.split("## A worked example")[1])[:4]
+    ]
     weight_in_memory, weight_in_question, match, decay_points = numbers
     assert f"{weight_in_memory + weight_in_question:.1f}" == f"{match:.1f}"
     assert f"{match - decay_points + 5:.2f}" == "77.93"

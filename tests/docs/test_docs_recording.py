@@ -57,7 +57,11 @@ def test_the_recording_shows_what_the_program_prints_today(
 
 @pytest.mark.parametrize(
     ("text", "lines"),
-    [("a" * 92, ["a" * 92]), (f"{'a' * 90} bcd", ["a" * 90, "bcd"]), ("好" * 47, ["好" * 46, "好"])],
+    [
+        ("a" * 92, ["a" * 92]),
+        (f"{'a' * 90} bcd", ["a" * 90, "bcd"]),
+        ("好" * 47, ["好" * 46, "好"]),
+    ],
 )
 def test_long_lines_are_wrapped_as_a_terminal_does(text: str, lines: list[str]) -> None:
     assert list(recording.wrapped(text)) == lines

@@ -29,13 +29,24 @@ def _block(body: Any, calls: Sequence[Call], answer: str) -> dict[str, Any]:
     offered_tools = {tool.get("name") for tool in body.get("tools") or ()}
     if answered_calls < len(calls) and calls[answered_calls][0] in offered_tools:
         name, arguments = calls[answered_calls]
-        return {"type": "tool_use", "id": f"toolu_{answered_calls}", "name": name, "input": dict(arguments)}
+        return {
+            "type": "tool_use",
+            "id": f"toolu_{answered_calls}",
+            "name": name,
+            "input": dict(arguments),
+        }
     return {"type": "text", "text": answer}
 
 
 def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
-    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": []}
+    message = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+    }
     message["usage"] = usage
     if block["type"] == "text":
         start = {"text": ""}
@@ -43,9 +54,15 @@ def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, An
     else:
         start = {"input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-    stop = {"stop_reason": "end_turn" if block["type"] == "text" else "tool_use", "stop_sequence": None}
+    stop = {
+        "stop_reason": "end_turn" if block["type"] == "text" else "tool_use",
+        "stop_sequence": None,
+    }
     return [
-        {"type": "message_start", "message": message | {"stop_reason": None, "stop_sequence": None}},
+        {
+            "type": "message_start",
+            "message": message | {"stop_reason": None, "stop_sequence": None},
+        },
         {"type": "content_block_start", "index": 0, "content_block": block | start},
         {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
@@ -79,7 +96,9 @@ def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
             block = _block(request, calls, answer)
             events = _events(block, "model", len(requests))
             if request.get("stream"):
-                text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+                text = "".join(
+                    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events
+                )
                 self._answer(text.encode(), "text/event-stream")
             else:
                 message = events[0]["message"] | {"content": [block], **events[-2]["delta"]}

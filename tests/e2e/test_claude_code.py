@@ -26,7 +26,9 @@ from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED
 CLAUDE = shutil.which("claude")
 SERVER = Path(sys.executable).parent / "memory-server"
 pytestmark = [
-    pytest.mark.skipif(CLAUDE is None, reason="needs Claude Code: `npm install -g @anthropic-ai/claude-code`"),
+    pytest.mark.skipif(
+        CLAUDE is None, reason="needs Claude Code: `npm install -g @anthropic-ai/claude-code`"
+    ),
     pytest.mark.skipif(not SERVER.exists(), reason="needs the installed command memory-server"),
     pytest.mark.usefixtures("process"),
 ]
@@ -43,7 +45,9 @@ class User:
         for folder in (self.home, self.project):
             folder.mkdir()
         environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
         }
         self.environment = environment | {
             "HOME": str(self.home),
@@ -69,7 +73,9 @@ class User:
 
     def kept(self, conversation: str) -> list[dict[str, Any]]:
         end_shared()
-        memories: list[dict[str, Any]] = json.loads((self.data / conversation / "short-term-memory.json").read_bytes())
+        memories: list[dict[str, Any]] = json.loads(
+            (self.data / conversation / "short-term-memory.json").read_bytes()
+        )
         return memories
 
     def server(self, *arguments: str) -> str:
@@ -91,7 +97,11 @@ def test_it_connects_to_the_server_that_install_puts_there(user: User) -> None:
 
 def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User) -> None:
     user.server("install", "claude-code", "--with-hooks")
-    condition = {"name": "过敏", "prompt": "小明对芒果过敏。", "trigger": "match_keys(context.messages, ['芒果'])"}
+    condition = {
+        "name": "过敏",
+        "prompt": "小明对芒果过敏。",
+        "trigger": "match_keys(context.messages, ['芒果'])",
+    }
     user.server("call", "add_long_term_memory", json.dumps(condition))
     with messages_api("那就不吃芒果布丁。") as (address, requests):
         user.run("claude", "-p", "下午茶吃芒果布丁？", ANTHROPIC_BASE_URL=address)
@@ -102,16 +112,22 @@ def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User)
     assert memory["text"] == "user: 下午茶吃芒果布丁？\nassistant: 那就不吃芒果布丁。"
 
 
-def test_what_is_typed_after_a_skill_is_remembered_with_its_answer_by_hook_and_import_alike(user: User) -> None:
+def test_what_is_typed_after_a_skill_is_remembered_with_its_answer_by_hook_and_import_alike(
+    user: User,
+) -> None:
     user.server("install", "claude-code", "--with-hooks")
     skill = user.project / ".claude" / "skills" / "brew"
     skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_text("---\nname: brew\ndescription: brew tea\n---\nBrew the tea as it was asked for.\n")
+    (skill / "SKILL.md").write_text(
+        "---\nname: brew\ndescription: brew tea\n---\nBrew the tea as it was asked for.\n"
+    )
     with messages_api("It brews.") as (address, _):
         user.run("claude", "-p", "/brew oolong for my grandmother", ANTHROPIC_BASE_URL=address)
     texts = [memory["text"] for memory in user.kept("default")]
     assert texts == ["user: /brew oolong for my grandmother\nassistant: It brews."]
-    assert "1 unchanged" in user.server("import", str(user.home / ".claude" / "projects"), "--dry-run")
+    assert "1 unchanged" in user.server(
+        "import", str(user.home / ".claude" / "projects"), "--dry-run"
+    )
 
 
 WIFI = "The wifi password of the holiday flat is sunflower-42."
@@ -134,7 +150,15 @@ def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(u
     with messages_api("Noted.") as (address, requests):
 
         def said(prompt: str, *flags: str) -> str:
-            out = user.run("claude", "-p", prompt, "--output-format", "json", *flags, ANTHROPIC_BASE_URL=address)
+            out = user.run(
+                "claude",
+                "-p",
+                prompt,
+                "--output-format",
+                "json",
+                *flags,
+                ANTHROPIC_BASE_URL=address,
+            )
             return str(json.loads(out)["session_id"])
 
         session_id = said(WIFI)
@@ -142,7 +166,9 @@ def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(u
         assert "<recalled-memories>" not in recalled(requests), "it is in the context still"
         del requests[:]
         assert said(QUESTION) != session_id
-        assert "sunflower-42" not in recalled(requests), "the session was told at its start, and nothing is told twice"
+        assert "sunflower-42" not in recalled(requests), (
+            "the session was told at its start, and nothing is told twice"
+        )
         assert any("Where you left off:" in body and "sunflower-42" in body for body in requests)
         del requests[:]
         user.run("claude", "-p", "/compact", "--resume", session_id, ANTHROPIC_BASE_URL=address)
@@ -157,7 +183,9 @@ NERVOUS = "I am nervous about tomorrow."
 WORDS = ["piano", "recital", "stage fright", "Chopin"]
 
 
-def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_them(user: User) -> None:
+def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_them(
+    user: User,
+) -> None:
     user.server("install", "claude-code", "--with-hooks")
     user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
     texts = (RECITAL, "The tickets are booked.", "The garden needs water.")
@@ -166,17 +194,29 @@ def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_th
         user.server("--now", f"2026-06-0{day}T12:00:00Z", "call", "remember_turn", json.dumps(turn))
     calls = (
         ("ToolSearch", {"query": "select:mcp__memory__recall_turn"}),
-        ("mcp__memory__recall_turn", {"messages": [{"role": "user", "content": NERVOUS}], "otherWords": WORDS}),
+        (
+            "mcp__memory__recall_turn",
+            {"messages": [{"role": "user", "content": NERVOUS}], "otherWords": WORDS},
+        ),
     )
     with messages_api("It went wrong once, and you played on.", *calls) as (address, requests):
-        user.run("claude", "-p", NERVOUS, "--allowedTools", "mcp__memory__recall_turn", ANTHROPIC_BASE_URL=address)
+        user.run(
+            "claude",
+            "-p",
+            NERVOUS,
+            "--allowedTools",
+            "mcp__memory__recall_turn",
+            ANTHROPIC_BASE_URL=address,
+        )
     assert OTHER_WORDS_ASKED["en"] in requests[0], "the session is asked once, as it begins"
     assert "nocturne" not in requests[0], "its own words bring nothing"
     assert "nocturne" in str(tool_results(requests[-1])[-1])
     recall = json.loads(user.server("recalls", "--json", "-n", "1"))
     (item,) = recall["came"]
     assert (recall["by"], recall["said"], recall["otherWords"]) == ("tool", NERVOUS, WORDS)
-    assert (item["words"], sorted(item["given"])) == ({}, ["chopin", "recit"]), "the user said none of them"
+    assert (item["words"], sorted(item["given"])) == ({}, ["chopin", "recit"]), (
+        "the user said none of them"
+    )
     end_shared()
     receipt = anyio.run(receipt_of, user.data, recall["id"])
     assert "Chopin" in receipt
@@ -193,7 +233,9 @@ DENTIST = "My dentist is Dr. Halloran on Elm Street."
 FORGET = "Please forget that my dentist is Dr. Halloran."
 
 
-def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_not_stored(user: User) -> None:
+def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_not_stored(
+    user: User,
+) -> None:
     user.server("install", "claude-code", "--with-hooks")
     user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
     with messages_api("Noted.") as (address, _):
@@ -204,16 +246,33 @@ def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_
         ("mcp__memory__forget", {"words": "Halloran", "confirm": True}),
     )
     with messages_api("It is forgotten.", *calls) as (address, requests):
-        user.run("claude", "-p", FORGET, "--allowedTools", "mcp__memory__forget", ANTHROPIC_BASE_URL=address)
-    offered = [tool["name"] for tool in json.loads(requests[0])["tools"] if tool["name"].startswith("mcp__memory")]
-    assert sorted(offered) == ["mcp__memory__add_long_term_memory", "mcp__memory__forget"], "always in the context"
+        user.run(
+            "claude",
+            "-p",
+            FORGET,
+            "--allowedTools",
+            "mcp__memory__forget",
+            ANTHROPIC_BASE_URL=address,
+        )
+    offered = [
+        tool["name"]
+        for tool in json.loads(requests[0])["tools"]
+        if tool["name"].startswith("mcp__memory")
+    ]
+    assert sorted(offered) == ["mcp__memory__add_long_term_memory", "mcp__memory__forget"], (
+        "always in the context"
+    )
     assert [answer["forgotten"] for answer in tool_results(requests[-1])] == [False, True]
     with messages_api("Hello.") as (address, requests):
         user.run("claude", "-p", "hello", ANTHROPIC_BASE_URL=address)
-        user.run("claude", "-p", "Who is my dentist, and on which street?", ANTHROPIC_BASE_URL=address)
+        user.run(
+            "claude", "-p", "Who is my dentist, and on which street?", ANTHROPIC_BASE_URL=address
+        )
     assert not any("Halloran" in body or "Elm Street" in body for body in requests)
     assert "Halloran" not in user.server("list") + user.server("recalls", "--json", "-n", "1")
-    assert "Elm Street" in user.server("search", "--archived", "Halloran"), "the owner can bring it back"
+    assert "Elm Street" in user.server("search", "--archived", "Halloran"), (
+        "the owner can bring it back"
+    )
 
 
 def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> None:
@@ -221,8 +280,12 @@ def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> N
     user.server("install", "claude-code", "--with-hooks", "--project", "--conversation", "heron")
     with messages_api("Noted.") as (address, _):
         user.run("claude", "-p", "The code name is Heron.", ANTHROPIC_BASE_URL=address)
-    assert [memory["text"] for memory in user.kept("heron")] == ["user: The code name is Heron.\nassistant: Noted."]
-    assert [folder.name for folder in user.data.iterdir() if not folder.name.startswith(".")] == ["heron"]
+    assert [memory["text"] for memory in user.kept("heron")] == [
+        "user: The code name is Heron.\nassistant: Noted."
+    ]
+    assert [folder.name for folder in user.data.iterdir() if not folder.name.startswith(".")] == [
+        "heron"
+    ]
     assert "multiple scopes" not in user.run("claude", "mcp", "list")
 
 
@@ -233,7 +296,9 @@ def coder(user: User) -> User:
     (user.home / ".claude").mkdir()
     (user.home / ".claude" / "settings.json").write_text(json.dumps(allowed))
     (user.project / ".git").mkdir()
-    user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"  # Otherwise the first request may leave before the tools come
+    user.environment["MCP_CONNECTION_NONBLOCKING"] = (
+        "0"  # Otherwise the first request may leave before the tools come
+    )
     return user
 
 
@@ -263,9 +328,15 @@ def _parsed(result: Any) -> Any:
     return result
 
 
-def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_one(coder: User) -> None:
+def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_one(
+    coder: User,
+) -> None:
     coder.server("install", "claude-code", "--name", "notes", "--toolsets", "notes")
-    note = {"type": "project-tech", "topic": "error handling", "content": "All errors become problem+json."}
+    note = {
+        "type": "project-tech",
+        "topic": "error handling",
+        "content": "All errors become problem+json.",
+    }
     (receipt,) = results_of(coder, ("mcp__notes__remember", note))
     assert (receipt["action"], receipt["changeId"]) == ("created", "k1")
     (answer,) = results_of(coder, ("mcp__notes__recall", {"query": "how do we handle errors?"}))
@@ -279,7 +350,11 @@ def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_o
 
 def test_what_one_agent_saves_in_a_layer_another_one_finds_as_a_file(coder: User) -> None:
     coder.server("install", "claude-code", "--name", "knowledge", "--toolsets", "layers")
-    saved = {"key": "pool-size", "content": "The pool has 20 connections.", "caller_agent_id": "planner"}
+    saved = {
+        "key": "pool-size",
+        "content": "The pool has 20 connections.",
+        "caller_agent_id": "planner",
+    }
     (receipt,) = results_of(coder, ("mcp__knowledge__save_to_memory", saved))
     assert receipt["entry"]["key"] == "pool-size"
     file = coder.project / ".multi-agent-mcp" / "memory" / "pool-size.md"
@@ -308,7 +383,9 @@ def test_a_long_output_stays_out_of_the_context_until_a_page_of_it_is_read(coder
 def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with serving(tmp_path / "server" / "data", http__token=TOKEN, hooks="true") as server:
-        laptop, desktop = (machine_of(tmp_path / name, server.url) for name in ("laptop", "desktop"))
+        laptop, desktop = (
+            machine_of(tmp_path / name, server.url) for name in ("laptop", "desktop")
+        )
         with messages_api("Noted.") as (address, _):
             laptop.run("claude", "-p", DENTIST, ANTHROPIC_BASE_URL=address)
         asks = ("mcp__memory__forget", {"words": "Halloran"})
@@ -316,15 +393,21 @@ def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
             question = "Who is my dentist, on which street?"
             allowed = ("--allowedTools", "mcp__memory__forget")
             desktop.run("claude", "-p", question, *allowed, ANTHROPIC_BASE_URL=address)
-        assert any("<recalled-memories>" in body and "Elm Street" in body for body in requests), "it comes unasked"
+        assert any("<recalled-memories>" in body and "Elm Street" in body for body in requests), (
+            "it comes unasked"
+        )
         assert [answer["found"] for answer in tool_results(requests[-1])] == [1], (
             "a tool of the window asks the same memory"
         )
-        assert not list(laptop.data.glob("*/short-term-memory.json")), "nothing of it is on the laptop"
+        assert not list(laptop.data.glob("*/short-term-memory.json")), (
+            "nothing of it is on the laptop"
+        )
         server.process.kill()
         server.process.wait()
         with messages_api("I cannot remember now.") as (address, _):
-            laptop.run("claude", "-p", "The spare key is under the fern.", ANTHROPIC_BASE_URL=address)
+            laptop.run(
+                "claude", "-p", "The spare key is under the fern.", ANTHROPIC_BASE_URL=address
+            )
         assert "1 wait" in laptop.server("where")
 
 

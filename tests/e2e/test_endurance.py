@@ -15,7 +15,9 @@ import psutil
 import pytest
 from stdio_process import PATIENCE, Client, command, running, tool
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted as POSIX has them")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="descriptors are counted as POSIX has them"
+)
 MESSAGES = [{"role": "user", "content": "我们去公园吃披萨吧 pizza 生日快乐"}]
 TRIGGER = "match_keys(context.messages, ['生日']) > 0"
 IN_FLIGHT = 64
@@ -58,12 +60,18 @@ def calls(rng: Random) -> Iterator[dict[str, Any]]:
         number += 1
         conversations = 100 if rng.random() < 0.3 else 5
         chat = f"c{rng.randrange(conversations)}"
-        messages = [{"role": "user", "content": f"t{number} " + "我们去公园 weather " * rng.randrange(1, 4)}]
+        messages = [
+            {"role": "user", "content": f"t{number} " + "我们去公园 weather " * rng.randrange(1, 4)}
+        ]
         kinds: list[tuple[int, str, dict[str, Any]]] = [
             (30, "add_short_term_memory", {"messages": messages}),
             (25, "search_short_term_memories", {"recentMessages": MESSAGES}),
             (15, "search_long_term_memories", {"messages": MESSAGES}),
-            (4, "add_long_term_memory", {"name": f"n{rng.randrange(40)}", "prompt": "p", "trigger": TRIGGER}),
+            (
+                4,
+                "add_long_term_memory",
+                {"name": f"n{rng.randrange(40)}", "prompt": "p", "trigger": TRIGGER},
+            ),
             (5, "delete_short_term_memories", {"pattern": f"t{rng.randrange(number)} "}),
             (3, "delete_short_term_memories", {"pattern": f"/t{rng.randrange(number)}\\b/"}),
             (5, "get_memory_stats", {}),
@@ -79,7 +87,9 @@ def calls(rng: Random) -> Iterator[dict[str, Any]]:
         yield tool(number, name, conversation_id=chat, **arguments)
 
 
-def make_calls(client: Client, requests: Iterator[dict[str, Any]], count: int, *, at_once: int) -> None:
+def make_calls(
+    client: Client, requests: Iterator[dict[str, Any]], count: int, *, at_once: int
+) -> None:
     """Make `count` calls, `at_once` of them in flight. Each has exactly one answer; none fails inside the server."""
     waiting: set[int] = set()
     for request in islice(requests, count):
@@ -116,7 +126,8 @@ def settled_figures(process: psutil.Process, like: Figures | None = None) -> Fig
 
 
 @pytest.mark.parametrize(
-    ("warm", "count", "more_mb"), [(200, 200, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")]
+    ("warm", "count", "more_mb"),
+    [(200, 200, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")],
 )
 def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
     tmp_path: Path, warm: int, count: int, more_mb: int

@@ -18,7 +18,11 @@ INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
 }
 
 
@@ -54,7 +58,9 @@ async def test_settling_begins_after_the_first_answer_and_ends_with_the_client(e
         finally:
             ended.set()
 
-    serving = asyncio.create_task(runner.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
+    serving = asyncio.create_task(
+        runner.serve(Server("test"), settle, (ends.server_reads, ends.server_writes))
+    )
     for _ in range(20):
         await asyncio.sleep(0)
     assert not settled.is_set()
@@ -77,7 +83,9 @@ async def test_a_failure_beside_the_answers_is_logged_and_the_answers_go_on(
         failed.set()
         raise ValueError("no dictionary")
 
-    serving = asyncio.create_task(runner.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
+    serving = asyncio.create_task(
+        runner.serve(Server("test"), settle, (ends.server_reads, ends.server_writes))
+    )
     async with asyncio.timeout(10):
         os.write(ends.client_writes, json.dumps(INITIALIZE).encode() + b"\n")
         await failed.wait()

@@ -21,12 +21,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_agents_share_a_decision(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_share_a_decision(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     layers = ("--toolsets", "layers")
     planner, loaded = session(
         tmp_path / "planner",
         request("tools", "tools/list"),
-        tool("save", "save_to_memory", key="api-auth", content="認証方式は JWT を採用", tags=["api"]),
+        tool(
+            "save", "save_to_memory", key="api-auth", content="認証方式は JWT を採用", tags=["api"]
+        ),
         flags=layers,
     )
     assert "call retrieve_from_memory" in planner["begin"]["instructions"]
@@ -45,9 +49,14 @@ def test_agents_share_a_decision(tmp_path: Path, project: Path, monkeypatch: pyt
     assert (entry["key"], entry["content"]) == ("api-auth", "認証方式は JWT を採用")
     assert worker["found"]["content"][0]["text"].startswith("<recalled-memories>")
     refusal = "This server is a worker; an owner or admin deletes entries."
-    assert (worker["refused"]["isError"], worker["refused"]["content"][0]["text"]) == (True, refusal)
+    assert (worker["refused"]["isError"], worker["refused"]["content"][0]["text"]) == (
+        True,
+        refusal,
+    )
     assert worker["none"]["structuredContent"]["count"] == 0
-    git_status = subprocess.run(["git", "status", "--porcelain", "-uall"], cwd=project, capture_output=True, text=True)
+    git_status = subprocess.run(
+        ["git", "status", "--porcelain", "-uall"], cwd=project, capture_output=True, text=True
+    )
     assert git_status.stdout == "?? .multi-agent-mcp/memory/api-auth.md\n"
 
 
@@ -63,7 +72,10 @@ def test_without_a_project_only_its_tools_are_refused(
         flags=("--toolsets", "layers"),
     )
     refusal = "No project is known here; start the server in one or set layers.project_dir."
-    assert (answers["project"]["isError"], answers["project"]["content"][0]["text"]) == (True, refusal)
+    assert (answers["project"]["isError"], answers["project"]["content"][0]["text"]) == (
+        True,
+        refusal,
+    )
     assert answers["global"]["structuredContent"]["success"] is True
 
 

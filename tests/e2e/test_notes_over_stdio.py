@@ -23,7 +23,9 @@ sys.stderr.write("LOADED " + " ".join(name for name in sys.modules) + "\\n")
 NOTES = ("--toolsets", "notes")
 
 
-def answers_of(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = NOTES) -> dict[str, Any]:
+def answers_of(
+    folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = NOTES
+) -> dict[str, Any]:
     """The answers of a server by id."""
     with running(command(folder, *flags)) as client:
         client.connect()
@@ -37,7 +39,9 @@ def answers_of(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] =
 def session(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = NOTES) -> Any:
     """The answers by id, and the modules that a server which was not forked had in memory at its end."""
     arguments = [sys.executable, "-c", SERVE, "--data-dir", str(folder), *flags]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(as_line(request("begin", "initialize", **INITIALIZE)))
@@ -62,7 +66,14 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
     answers, loaded = session(
         tmp_path,
         request("tools", "tools/list"),
-        tool("one", "remember", type="tech", topic="エラー処理", content="すべて anyhow で", tags=["rust"]),
+        tool(
+            "one",
+            "remember",
+            type="tech",
+            topic="エラー処理",
+            content="すべて anyhow で",
+            tags=["rust"],
+        ),
         tool("two", "remember", type="tech", topic="エラー処理", content="すべて thiserror で"),
         tool("found", "recall", query="エラー処理"),
         tool("bad", "remember", type="tools", topic="x", content="y"),
@@ -83,7 +94,11 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
     assert answers["one"]["structuredContent"]["action"] == "created"
     assert answers["two"]["structuredContent"]["action"] == "updated"
     (note,) = answers["found"]["structuredContent"]["memories"]
-    assert (note["topic"], note["content"], note["reference_count"]) == ("エラー処理", "すべて thiserror で", 1)
+    assert (note["topic"], note["content"], note["reference_count"]) == (
+        "エラー処理",
+        "すべて thiserror で",
+        1,
+    )
     assert note["why"].startswith("エラー処理 in title")
     assert answers["found"]["content"][0]["text"].startswith("<recalled-memories>")
     assert "must be 'tech', 'project-tech' or 'domain'" in answers["bad"]["content"][0]["text"]
@@ -91,21 +106,29 @@ def test_a_session_of_a_new_user(tmp_path: Path) -> None:
         assert "from 1 to 100" in answers[name]["content"][0]["text"]
     assert "The topic is empty" in answers["blank"]["content"][0]["text"]
     assert [answers[name]["isError"] for name in ("bad", "zero", "many", "blank")] == [True] * 4
-    assert "memory://knowledge/notes/domain" in {resource["uri"] for resource in answers["resources"]["resources"]}
+    assert "memory://knowledge/notes/domain" in {
+        resource["uri"] for resource in answers["resources"]["resources"]
+    }
     assert "## エラー処理" in answers["page"]["contents"][0]["text"]
     assert json.loads(answers["overview"]["contents"][0]["text"])["notes"]["count"] == 1
     assert loaded & HEAVY == set()
 
 
-def test_what_is_not_offered_has_no_resources_and_other_servers_load_as_before(tmp_path: Path) -> None:
+def test_what_is_not_offered_has_no_resources_and_other_servers_load_as_before(
+    tmp_path: Path,
+) -> None:
     answers, loaded = session(tmp_path, request("resources", "resources/list"), flags=())
-    assert not [resource for resource in answers["resources"]["resources"] if "knowledge" in resource["uri"]]
+    assert not [
+        resource for resource in answers["resources"]["resources"] if "knowledge" in resource["uri"]
+    ]
     assert "numpy" in loaded
     assert "sqlite3" not in loaded or "memory_server.storage.entries" not in loaded
 
 
 def test_recall_turn_brings_notes_only_where_the_toolset_is_on(tmp_path: Path) -> None:
-    note = tool("note", "remember", type="tech", topic="连接池", content="支付服务的连接池最多二十个连接")
+    note = tool(
+        "note", "remember", type="tech", topic="连接池", content="支付服务的连接池最多二十个连接"
+    )
     turn = tool("turn", "recall_turn", messages=[{"role": "user", "content": "连接池应该多大？"}])
     answers_of(tmp_path, note)
     for toolsets in ("turn", "notes,turn"):

@@ -48,7 +48,10 @@ LOOKS = (
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
     memory = ["remember", "My cat is called Miso, and [b]sleeps[/b] a lot.", "--turn", "1"]
-    for arguments in (memory, ["call", "remember", '{"type":"tech","topic":"deploy","content":"fly deploy"}']):
+    for arguments in (
+        memory,
+        ["call", "remember", '{"type":"tech","topic":"deploy","content":"fly deploy"}'],
+    ):
         assert outcome(folder, *arguments)[0] == 0
     return folder
 
@@ -59,11 +62,17 @@ def outcome(data_dir: Path, *arguments: str, **environ: str) -> tuple[int, bytes
     return completed.returncode, completed.stdout, completed.stderr
 
 
-def on_terminal(data_dir: Path, *arguments: str, columns: int, environ: Mapping[str, str]) -> tuple[int, bytes]:
+def on_terminal(
+    data_dir: Path, *arguments: str, columns: int, environ: Mapping[str, str]
+) -> tuple[int, bytes]:
     """Status and output of a command at a terminal of this width."""
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "LINES")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("COLUMNS", "NO_COLOR", "LINES")
+    }
     # Without standard error, on which a process that does the work itself shows how far it is.
     streams = {"stdin": terminal, "stdout": terminal, "stderr": subprocess.DEVNULL}
     words = ["--data-dir", data_dir, "--now", NOW, *arguments]
@@ -86,8 +95,15 @@ def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> 
         "import sys; from memory_server.cli.parser import main; main(['--data-dir', sys.argv[1], 'where']); "
         "print(*sys.modules, file=sys.stderr)"
     )
-    completed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    heavy = {"memory_server.app", "memory_server.tools", "memory_server.conversations.conversation", "sandbox.host"}
+    completed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    heavy = {
+        "memory_server.app",
+        "memory_server.tools",
+        "memory_server.conversations.conversation",
+        "sandbox.host",
+    }
     assert not heavy & set(completed.stderr.split())
 
 
@@ -96,7 +112,10 @@ def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> 
 class TestWithAndWithoutTheSharedProcess:
     @pytest.mark.parametrize(
         "looks",
-        [(*LOOKS[::3], ["explain", "--recall", "nonsense"]), pytest.param(LOOKS, marks=pytest.mark.full)],
+        [
+            (*LOOKS[::3], ["explain", "--recall", "nonsense"]),
+            pytest.param(LOOKS, marks=pytest.mark.full),
+        ],
         ids=["some", "all"],
     )
     def test_each_look_prints_the_same(
@@ -142,9 +161,20 @@ class TestWithAndWithoutTheSharedProcess:
                 "import sys; from memory_server.__main__ import main; status = main(); "
                 "sys.exit('it did the work itself' if 'memory_server.cli.parser' in sys.modules else status)"
             )
-            line = [sys.executable, "-c", code, *command(filled, "--now", NOW)[4:], "search", "Miso"]
-            for _ in range(20):  # one that has no answer in a quarter of a second does the work itself
-                with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            line = [
+                sys.executable,
+                "-c",
+                code,
+                *command(filled, "--now", NOW)[4:],
+                "search",
+                "Miso",
+            ]
+            for _ in range(
+                20
+            ):  # one that has no answer in a quarter of a second does the work itself
+                with subprocess.Popen(
+                    line, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                ) as process:
                     status = process.wait(30)
                     output = process.stdout and process.stdout.read()
                 assert b"Miso" in (output or b"")

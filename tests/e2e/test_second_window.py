@@ -23,7 +23,9 @@ QUESTION = [{"role": "user", "content": "What was the wifi password of the holid
 def window(folder: Path) -> Client:
     """A server of its own, as each window of a client starts one."""
     arguments = ["-P", "-m", "memory_server", "--data-dir", str(folder)]
-    return Client(StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ)))
+    return Client(
+        StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    )
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -42,7 +44,9 @@ async def output_of(folder: Path, *arguments: str, stdin: Any = None) -> bytes:
 
 
 async def texts(client: Client) -> list[str]:
-    answer = await call(client, "search_short_term_memories", recentMessages=QUESTION, reinforce=False)
+    answer = await call(
+        client, "search_short_term_memories", recentMessages=QUESTION, reinforce=False
+    )
     return [item["text"] for item in answer["topRelevant"]]
 
 
@@ -53,12 +57,19 @@ async def test_a_second_server_finds_what_the_first_was_told_at_once(tmp_path: P
             assert await texts(second_window) == ["user: " + FACT[0]["content"]]
             answer = await call(first_window, "search_short_term_memories", recentMessages=QUESTION)
             assert (answer["topRelevant"], answer["heldBack"]["tooRecent"]) == ([], 1)
-            assert answer["note"] == "1 memory of this conversation is held back: younger than 20 minutes."
+            assert (
+                answer["note"]
+                == "1 memory of this conversation is held back: younger than 20 minutes."
+            )
 
 
-async def test_a_session_that_is_named_finds_what_another_one_was_told_at_once(tmp_path: Path) -> None:
+async def test_a_session_that_is_named_finds_what_another_one_was_told_at_once(
+    tmp_path: Path,
+) -> None:
     await output_of(tmp_path, "remember", "--session", "one", stdin=FACT)
-    assert b"sunflower-42" in await output_of(tmp_path, "recall", "--session", "two", stdin=QUESTION)
+    assert b"sunflower-42" in await output_of(
+        tmp_path, "recall", "--session", "two", stdin=QUESTION
+    )
     assert await output_of(tmp_path, "recall", "--session", "one", stdin=QUESTION) == b""
     assert b"sunflower-42" in await output_of(tmp_path, "recall", stdin=QUESTION), (
         "in a shell nobody has it in a context"
@@ -75,29 +86,45 @@ def hook_event(name: str, session: str, folder: Path, **fields: Any) -> dict[str
 async def end_turn(folder: Path, session: str) -> Path:
     """A turn of Claude Code in which it was told; the transcript."""
     path = folder.with_name(f"{session}.jsonl")
-    path.write_bytes(transcript(user(FACT[0]["content"], at="2020-01-01T00:00:00.000Z"), assistant("Noted.")))
+    path.write_bytes(
+        transcript(user(FACT[0]["content"], at="2020-01-01T00:00:00.000Z"), assistant("Noted."))
+    )
     assert (
-        await output_of(folder, "hook", stdin=hook_event("Stop", session, folder.parent, transcript_path=str(path)))
+        await output_of(
+            folder,
+            "hook",
+            stdin=hook_event("Stop", session, folder.parent, transcript_path=str(path)),
+        )
         == b""
     )
     return path
 
 
 async def prompt(folder: Path, session: str, **fields: Any) -> bytes:
-    prompt_event = hook_event("UserPromptSubmit", session, folder.parent, prompt=QUESTION[0]["content"], **fields)
+    prompt_event = hook_event(
+        "UserPromptSubmit", session, folder.parent, prompt=QUESTION[0]["content"], **fields
+    )
     return await output_of(folder, "hook", stdin=prompt_event)
 
 
-async def test_a_second_window_with_hooks_is_told_at_once_and_the_first_is_not(tmp_path: Path) -> None:
+async def test_a_second_window_with_hooks_is_told_at_once_and_the_first_is_not(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "data"
     path = await end_turn(folder, "one")
-    assert b"sunflower-42" in await prompt(folder, "two", transcript_path=str(tmp_path / "none yet"))
+    assert b"sunflower-42" in await prompt(
+        folder, "two", transcript_path=str(tmp_path / "none yet")
+    )
     assert await prompt(folder, "one", transcript_path=str(path)) == b""
-    begun = await output_of(folder, "hook", stdin=hook_event("SessionStart", "three", tmp_path, source="clear"))
+    begun = await output_of(
+        folder, "hook", stdin=hook_event("SessionStart", "three", tmp_path, source="clear")
+    )
     assert b"sunflower-42" in begun
 
 
-async def test_what_a_server_was_told_a_hook_brings_at_once_and_the_other_way_round(tmp_path: Path) -> None:
+async def test_what_a_server_was_told_a_hook_brings_at_once_and_the_other_way_round(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "data"
     with anyio.fail_after(90):
         async with window(folder) as client:

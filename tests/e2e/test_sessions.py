@@ -28,7 +28,10 @@ TRIGGER = "match_keys(context.messages, ['披萨']) > 0"
 
 @asynccontextmanager
 async def in_memory(folder: Path, mode: str) -> AsyncIterator[Client]:
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.call), mode=mode) as client:
+    async with (
+        open_memory(folder) as app,
+        Client(build_server(lambda _: app.call), mode=mode) as client,
+    ):
         yield client
 
 
@@ -36,13 +39,15 @@ async def in_memory(folder: Path, mode: str) -> AsyncIterator[Client]:
 async def over_stdio(folder: Path, mode: str) -> AsyncIterator[Client]:
     _, *arguments = command(folder)
     async with Client(
-        StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ)), mode=mode
+        StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ)),
+        mode=mode,
     ) as client:
         yield client
 
 
 @pytest.fixture(
-    params=[(way, mode) for way in (in_memory, over_stdio) for mode in ERAS], ids=lambda p: f"{p[0].__name__}-{p[1]}"
+    params=[(way, mode) for way in (in_memory, over_stdio) for mode in ERAS],
+    ids=lambda p: f"{p[0].__name__}-{p[1]}",
 )
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     way, mode = request.param
@@ -51,7 +56,9 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     async def opened() -> AsyncIterator[Client]:
         with anyio.fail_after(90):
             async with way(tmp_path, mode) as client:
-                assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
+                assert client.protocol_version == ERAS[mode], (
+                    "the era under test is the one that is spoken"
+                )
                 yield client
 
     return opened
@@ -74,7 +81,9 @@ async def test_a_session(session: Any) -> None:
 
         receipt = await result_of(client, "add_short_term_memory", messages=HELLO)
         assert (await result_of(client, "get_memory_stats"))["total"] == 1
-        await result_of(client, "add_long_term_memory", name="披萨", prompt="爱吃披萨", trigger=TRIGGER)
+        await result_of(
+            client, "add_long_term_memory", name="披萨", prompt="爱吃披萨", trigger=TRIGGER
+        )
         search = await result_of(client, "search_long_term_memories", messages=HELLO)
         assert [memory["prompt"] for memory in search["activated"]] == ["爱吃披萨"]
         recalled = await result_of(client, "search_short_term_memories", recentMessages=HELLO)
@@ -101,13 +110,21 @@ async def test_a_hundred_calls_at_once(session: Any) -> None:
 
         async def one(number: int) -> None:
             messages = [{"role": "user", "content": f"披萨 {number}"}]
-            await result_of(client, "add_short_term_memory", messages=messages, conversation_id=f"room {number % 3}")
+            await result_of(
+                client,
+                "add_short_term_memory",
+                messages=messages,
+                conversation_id=f"room {number % 3}",
+            )
             await result_of(client, "list_long_term_memories")
 
         async with anyio.create_task_group() as group:
             for number in range(50):
                 group.start_soon(one, number)
-        totals = [(await result_of(client, "get_memory_stats", conversation_id=f"room {n}"))["total"] for n in range(3)]
+        totals = [
+            (await result_of(client, "get_memory_stats", conversation_id=f"room {n}"))["total"]
+            for n in range(3)
+        ]
         assert totals == [17, 17, 16]
 
 

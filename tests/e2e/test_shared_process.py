@@ -22,7 +22,16 @@ import pytest
 from forked_programs import run as run_program
 from hook_transcripts import event
 from platformdirs import user_config_path
-from shared_process import ON_LINUX, descriptors, is_gone, only_process, shared_processes, threads, until, windows
+from shared_process import (
+    ON_LINUX,
+    descriptors,
+    is_gone,
+    only_process,
+    shared_processes,
+    threads,
+    until,
+    windows,
+)
 from stdio_process import Client, as_line, command, running, tool
 
 from memory_server.shared_process import entrance, invocation, protocol
@@ -34,9 +43,13 @@ pytestmark = [
 PIZZA = [{"role": "user", "content": "我喜欢吃披萨"}]
 
 
-def hook(data_dir: Path, *flags: str, prompt: str = "晚上吃披萨吗？") -> subprocess.CompletedProcess[bytes]:
+def hook(
+    data_dir: Path, *flags: str, prompt: str = "晚上吃披萨吗？"
+) -> subprocess.CompletedProcess[bytes]:
     stdin = json.dumps(event("UserPromptSubmit", prompt=prompt)).encode()
-    completed: subprocess.CompletedProcess[bytes] = run_program(["--data-dir", data_dir, "hook", *flags], stdin)
+    completed: subprocess.CompletedProcess[bytes] = run_program(
+        ["--data-dir", data_dir, "hook", *flags], stdin
+    )
     return completed
 
 
@@ -70,14 +83,19 @@ def test_the_entrance_imports_only_what_it_needs() -> None:
         "memory_server.command_table",
         "memory_server.version",
         "__future__",
-    } | {f"memory_server.shared_process{name}" for name in ("", ".entrance", ".invocation", ".protocol")}
+    } | {
+        f"memory_server.shared_process{name}"
+        for name in ("", ".entrance", ".invocation", ".protocol")
+    }
 
 
 def _root() -> Path:
     return Path(entrance.__file__).parents[2]
 
 
-def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_file_is_looked_for_where_the_settings_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for value in ("/x/config", "", " "):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
         expected = user_config_path("memory-server", appauthor=False) / "memory-server.toml"
@@ -96,13 +114,19 @@ def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: py
     ],
 )
 def test_what_makes_another_process(first: list[str], second: list[str], equal: bool) -> None:
-    assert (invocation.Invocation(first, {}).key() == invocation.Invocation(second, {}).key()) is equal
+    assert (
+        invocation.Invocation(first, {}).key() == invocation.Invocation(second, {}).key()
+    ) is equal
 
 
 @pytest.mark.parametrize(
     ("first", "second", "equal"),
     [
-        ({"MEMORY_SERVER_CONVERSATION": "a", "MEMORY_SERVER_HOOKS": "true"}, {"PATH": "/bin"}, True),
+        (
+            {"MEMORY_SERVER_CONVERSATION": "a", "MEMORY_SERVER_HOOKS": "true"},
+            {"PATH": "/bin"},
+            True,
+        ),
         ({"MEMORY_SERVER_SHORT_TERM__TOP_COUNT": "3"}, {}, False),
         ({"LANG": "zh_CN.UTF-8"}, {}, False),
         ({"HOME": "/a"}, {"HOME": "/b"}, False),
@@ -115,8 +139,12 @@ def test_what_makes_another_process(first: list[str], second: list[str], equal: 
         ({"OPENAI_API_KEY": "a"}, {"OPENAI_API_KEY": "b"}, True),
     ],
 )
-def test_which_variables_make_another_process(first: dict[str, str], second: dict[str, str], equal: bool) -> None:
-    assert (invocation.Invocation([], first).key() == invocation.Invocation([], second).key()) is equal
+def test_which_variables_make_another_process(
+    first: dict[str, str], second: dict[str, str], equal: bool
+) -> None:
+    assert (
+        invocation.Invocation([], first).key() == invocation.Invocation([], second).key()
+    ) is equal
 
 
 PROVIDER = '[[llm.providers]]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = {}\n'
@@ -143,8 +171,12 @@ def test_another_key_of_a_model_makes_another_process(tmp_path: Path, quoted: st
         {"MEMORY_SERVER_llm__providers": '[{"kind": "openai", "model": "m", "key_env": "MY_KEY"}]'},
     ],
 )
-def test_a_key_that_the_environment_names_makes_another_process(environment: dict[str, str]) -> None:
-    keys = {invocation.Invocation([], environment | {"MY_KEY": value}).key() for value in ("a", "b")}
+def test_a_key_that_the_environment_names_makes_another_process(
+    environment: dict[str, str],
+) -> None:
+    keys = {
+        invocation.Invocation([], environment | {"MY_KEY": value}).key() for value in ("a", "b")
+    }
     assert len(keys) == 2
 
 
@@ -167,12 +199,23 @@ def test_changed_code_makes_another_process(tmp_path: Path) -> None:
 
 def test_all_code_counts_for_another_process() -> None:
     declared = tomllib.loads((_root() / "pyproject.toml").read_text())
-    assert list(invocation._PACKAGES) == declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert (
+        list(invocation._PACKAGES)
+        == declared["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    )
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["stats"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
+    [
+        ["stats"],
+        ["--help"],
+        ["serve", "--help"],
+        ["--vers"],
+        ["--data-dir"],
+        ["--no-daemon"],
+        ["hook", "--no-daemon"],
+    ],
 )
 def test_what_is_not_shared(arguments: list[str]) -> None:
     with pytest.raises(protocol.CannotShare):
@@ -189,9 +232,16 @@ def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [pytest.param("variable", marks=pytest.mark.full), "file", pytest.param("flag", marks=pytest.mark.full)]
+    "how",
+    [
+        pytest.param("variable", marks=pytest.mark.full),
+        "file",
+        pytest.param("flag", marks=pytest.mark.full),
+    ],
 )
-def test_it_can_be_turned_off(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_it_can_be_turned_off(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     flags = ["--no-daemon"] if how == "flag" else []
     if how == "variable":
         monkeypatch.setenv("MEMORY_SERVER_DAEMON__ENABLED", "off")
@@ -226,7 +276,10 @@ def test_windows_share_a_process_and_see_only_their_own(tmp_path: Path, shared: 
         reader.send(tool(2, "remember_turn", messages=PIZZA))
         assert "There is no tool" in json.dumps(reader.read())
         status = output_of(data, "daemon", "status")
-        assert sorted(line.split(", ")[1] for line in status.splitlines()) == ["1 window", "2 windows"]
+        assert sorted(line.split(", ")[1] for line in status.splitlines()) == [
+            "1 window",
+            "2 windows",
+        ]
         examined = output_of(data, "doctor")
         assert len(re.findall(r"shared process +process \d", examined)) == 2, examined
         assert output_of(data, "where").count(".log") == 2
@@ -248,25 +301,38 @@ def test_the_file_of_a_folder_names_the_conversation_of_its_windows(
             assert only_process()["sessions"] == 2
             client.stdin.close()
             client.process.wait(30)
-            assert b"only `conversation` is read there" in (client.process.stderr or sys.stdin.buffer).read()
+            assert (
+                b"only `conversation` is read there"
+                in (client.process.stderr or sys.stdin.buffer).read()
+            )
 
 
-def test_commands_ask_the_process_and_answer_as_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_ask_the_process_and_answer_as_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at = ["--data-dir", tmp_path, "--now", "2026-06-20T08:00:00Z"]
     recall = [*command(tmp_path, "--now", "2026-06-20T08:00:00Z"), "recall", "--session", "2"]
-    assert run_program([*at, "remember", "--session", "1"], json.dumps(PIZZA).encode()).returncode == 0
+    assert (
+        run_program([*at, "remember", "--session", "1"], json.dumps(PIZZA).encode()).returncode == 0
+    )
     alone = run_program([*at, "recall", "--session", "2", "吃披萨吗"]).stdout
     assert "我喜欢吃披萨" in alone.decode()
     with windows(tmp_path, 1, "--now", "2026-06-20T08:00:00Z"):
         # Standard input that never ends must not matter when there are words.
-        with subprocess.Popen([*recall, "吃披萨吗"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recalled:
+        with subprocess.Popen(
+            [*recall, "吃披萨吗"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as recalled:
             assert recalled.wait(30) == 0
             assert recalled.stdout is not None
             assert recalled.stdout.read() == alone
-        wrong = subprocess.run([*recall, "--session", ""], input=b"[]", capture_output=True, timeout=60)
+        wrong = subprocess.run(
+            [*recall, "--session", ""], input=b"[]", capture_output=True, timeout=60
+        )
         assert wrong.returncode == 2
         assert wrong.stderr.startswith(b"memory-server: --session takes an id of 1 to")
-        unknown = subprocess.run([*recall, "--sesion", "1"], input=b"[]", capture_output=True, timeout=60)
+        unknown = subprocess.run(
+            [*recall, "--sesion", "1"], input=b"[]", capture_output=True, timeout=60
+        )
         assert unknown.returncode == 2
         monkeypatch.setenv("MEMORY_SERVER_NOTHING", "1")
         outcome = subprocess.run([*recall, "吃披萨吗"], capture_output=True, timeout=60)
@@ -275,7 +341,9 @@ def test_commands_ask_the_process_and_answer_as_without_it(tmp_path: Path, monke
 
 def test_twenty_windows_at_once_start_one_process(tmp_path: Path, shared: Path) -> None:
     started = [
-        subprocess.Popen(command(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen(
+            command(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         for _ in range(20)
     ]
     try:
@@ -289,7 +357,9 @@ def test_twenty_windows_at_once_start_one_process(tmp_path: Path, shared: Path) 
             process.communicate()
 
 
-def test_a_recall_starts_the_process_only_where_that_is_asked_for(tmp_path: Path, shared: Path) -> None:
+def test_a_recall_starts_the_process_only_where_that_is_asked_for(
+    tmp_path: Path, shared: Path
+) -> None:
     recall = ["--data-dir", tmp_path, "recall", "--json", "吃披萨吗"]
 
     def recalled(*flags: str) -> dict[str, Any]:
@@ -301,7 +371,9 @@ def test_a_recall_starts_the_process_only_where_that_is_asked_for(tmp_path: Path
     alone = recalled()
     assert not list(shared.glob("*.sock"))
     assert recalled("--start") == alone
-    until(lambda: len(list(shared_processes())) == 1)  # the command does not wait for one that is slow to start
+    until(
+        lambda: len(list(shared_processes())) == 1
+    )  # the command does not wait for one that is slow to start
     pid = only_process()["pid"]
     assert recalled("--start") == recalled() == alone
     assert only_process()["pid"] == pid
@@ -328,7 +400,11 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
             turn = [{"role": "user", "content": f"第{number}件事是披萨{number}"}]
             acknowledged_ids.append(clients[number % 5].call("remember_turn", messages=turn)["id"])
         for number, client in enumerate(clients):  # in flight
-            client.send(tool("late", "remember_turn", messages=[{"role": "user", "content": f"最后{number}"}]))
+            client.send(
+                tool(
+                    "late", "remember_turn", messages=[{"role": "user", "content": f"最后{number}"}]
+                )
+            )
         pid = only_process()["pid"]
         clients[4].process.stderr.close()  # type: ignore[union-attr]  # a sentence that nobody reads changes nothing
         os.kill(pid, signal.SIGKILL)
@@ -337,7 +413,9 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
         assert time.monotonic() - began < 3
         for client in clients:
             late_answers = [answer for answer in client.rest() if answer["id"] == "late"]
-            acknowledged_ids += [answer["result"]["structuredContent"]["id"] for answer in late_answers]
+            acknowledged_ids += [
+                answer["result"]["structuredContent"]["id"] for answer in late_answers
+            ]
         (sentence,) = {(client.process.stderr or sys.stdin.buffer).read() for client in clients[:4]}
         assert sentence == b"memory-server: the shared process has ended; start the server again\n"
     with windows(tmp_path, 1, "--toolsets", "all") as (client,):
@@ -391,7 +469,9 @@ def test_a_window_whose_client_reads_nothing_ends(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_window_whose_client_says_its_last_and_reads_nothing_ends(tmp_path: Path) -> None:
     with windows(tmp_path, 2) as (reader, silent):
-        silent.send(*({"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(100)))  # 2 MB
+        silent.send(
+            *({"jsonrpc": "2.0", "id": number, "method": "tools/list"} for number in range(100))
+        )  # 2 MB
         silent.stdin.close()
         assert silent.process.wait(30) == 0
         until(lambda: only_process()["sessions"] == 1)
@@ -410,7 +490,10 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> No
             with running(command(tmp_path)) as alone:
                 alone.connect()
                 # It also stops one that has just started; one that is starting has START_SECONDS.
-                assert time.monotonic() - began < (protocol.CONNECT_SECONDS + protocol.START_SECONDS) / 2
+                assert (
+                    time.monotonic() - began
+                    < (protocol.CONNECT_SECONDS + protocol.START_SECONDS) / 2
+                )
                 alone.call("remember_turn", messages=[{"role": "user", "content": "我住在上海"}])
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(0.3)
@@ -461,8 +544,13 @@ def test_a_hook_that_gets_no_answer_recalls_itself(tmp_path: Path, name: str) ->
     """It takes back what it asked for: otherwise its own answer would be the second of the turn, and be left out."""
     data = tmp_path / "data"
     marker = str(tmp_path / "told")
-    assert run_program(["--data-dir", data, "remember", "--session", "1", "我喜欢吃披萨"]).returncode == 0
-    hook_event = event(name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup", cwd=str(Path.cwd()))
+    assert (
+        run_program(["--data-dir", data, "remember", "--session", "1", "我喜欢吃披萨"]).returncode
+        == 0
+    )
+    hook_event = event(
+        name, prompt="晚上吃披萨吗？", prompt_id="p", source="startup", cwd=str(Path.cwd())
+    )
     stdin = json.dumps(hook_event).encode()
     with odd_process(data, SLOW_HOOK.format(60, marker, marker)):
         completed = run_program(["--data-dir", data, "hook", "--seconds", "30"], stdin)
@@ -476,7 +564,9 @@ def test_a_turn_that_ended_is_stored_by_one_process_only(tmp_path: Path) -> None
     """However long it takes: the hook of a turn takes nothing back."""
     data = tmp_path / "data"
     marker = str(tmp_path / "told")
-    (tmp_path / "talk.jsonl").write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}}))
+    (tmp_path / "talk.jsonl").write_text(
+        json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}})
+    )
     stdin = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
     with odd_process(data, SLOW_HOOK.format(3 * entrance.RECALL_SECONDS, marker, marker)):
         completed = run_program(["--data-dir", data, "hook", "--seconds", "30"], stdin)
@@ -497,7 +587,10 @@ command_runner.function_of = lambda command: busy if command.name == "recall" el
 def test_the_end_does_not_wait_for_threads(tmp_path: Path) -> None:
     began = tmp_path / "busy"
     recall = [*command(tmp_path), "recall", "x"]
-    with odd_process(tmp_path, BUSY_THREAD.format(str(began))) as process, subprocess.Popen(recall) as asking:
+    with (
+        odd_process(tmp_path, BUSY_THREAD.format(str(began))) as process,
+        subprocess.Popen(recall) as asking,
+    ):
         until(began.exists)
         assert output_of(tmp_path, "daemon", "stop").startswith("ended: ")
         until(lambda: is_gone(process.pid), 1)  # the command returns when it has ended
@@ -548,7 +641,9 @@ def test_settings_that_cannot_be_used_are_told_by_each_window(tmp_path: Path) ->
         assert b"nonsense" in (client.process.stderr or sys.stdin.buffer).read()
 
 
-def test_it_ends_when_nobody_needs_it(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_when_nobody_needs_it(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "0.01")
     with windows(tmp_path, 1) as (client,):
         pid = only_process()["pid"]
@@ -571,7 +666,8 @@ def test_a_hook_never_starts_it_and_gives_up_in_time(tmp_path: Path, shared: Pat
             assert waiting.stderr is not None
             assert waiting.stdout.read() == b""
             assert (
-                waiting.stderr.read() == b"memory-server: hook: gave up after 0.3 s; --seconds allows a longer time\n"
+                waiting.stderr.read()
+                == b"memory-server: hook: gave up after 0.3 s; --seconds allows a longer time\n"
             )
 
 
@@ -579,7 +675,11 @@ def test_sockets_as_standard_input_and_output(tmp_path: Path) -> None:
     """As clients written in Node start their servers."""
     client_end, server_end = socket.socketpair()
     streams = {"stdin": server_end, "stdout": server_end}
-    with client_end, windows(tmp_path, 1), subprocess.Popen(command(tmp_path), **streams) as process:
+    with (
+        client_end,
+        windows(tmp_path, 1),
+        subprocess.Popen(command(tmp_path), **streams) as process,
+    ):
         server_end.close()
         client_end.settimeout(30)
         big = [{"role": "user", "content": "披萨" * 20_000}]
@@ -639,11 +739,18 @@ def test_an_answer_that_cannot_be_written_does_not_do_the_work_again(tmp_path: P
     flags = ["--config", str(settings)]
     with windows(data, 1, *flags, "--toolsets", "all") as (client,):
         remember = [*command(data, *flags), "remember", "我喜欢吃披萨"]
-        assert "已保存" in subprocess.run(remember, check=True, capture_output=True, text=True).stdout
+        assert (
+            "已保存" in subprocess.run(remember, check=True, capture_output=True, text=True).stdout
+        )
         with open("/dev/full", "wb") as full:
-            wrong = subprocess.run([*remember[:-1], "我住在上海"], stdout=full, stderr=subprocess.PIPE)
+            wrong = subprocess.run(
+                [*remember[:-1], "我住在上海"], stdout=full, stderr=subprocess.PIPE
+            )
         assert wrong.returncode == 1
-        assert wrong.stderr == b"memory-server: the answer could not be written: No space left on device\n"
+        assert (
+            wrong.stderr
+            == b"memory-server: the answer could not be written: No space left on device\n"
+        )
         reading, writing = os.pipe()
         os.close(reading)
         assert subprocess.run([*remember[:-1], "我住在北京"], stdout=writing).returncode == 0
@@ -664,13 +771,17 @@ def test_a_hook_reads_the_files_of_its_own_folder_and_any_patience(
             client.call("recall_turn", messages=PIZZA)
             time.sleep(0.5)
         monkeypatch.chdir(tmp_path)
-        completed = subprocess.run([*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60)
+        completed = subprocess.run(
+            [*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60
+        )
         assert (completed.returncode, completed.stderr) == (0, b"")
         assert list((tmp_path / "data").glob("项目~*"))
         assert hook(tmp_path / "data", "--seconds", "inf").returncode == 0
 
 
-def test_a_lock_that_is_held_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_held_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(entrance, "CONNECT_SECONDS", 0.05)
     with open(tmp_path / "x.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

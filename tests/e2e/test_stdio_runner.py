@@ -38,7 +38,12 @@ def test_what_is_no_message_is_answered_and_the_session_lives_on(tmp_path: Path)
         client.write(b"{before the first request\n")
         assert client.read()["error"]["code"] == -32700
         client.connect()
-        deep = b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}}"
+        deep = (
+            b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"a":'
+            + b"[" * 5000
+            + b"]" * 5000
+            + b"}}"
+        )
         for text, id_, code in (
             (b"{bad", None, -32700),
             (b"\x00\x00", None, -32700),
@@ -65,14 +70,20 @@ def test_what_is_no_message_is_answered_and_the_session_lives_on(tmp_path: Path)
 def test_a_call_of_8_mb_is_a_call(tmp_path: Path) -> None:
     with running(command(tmp_path)) as client:
         client.connect()
-        client.send(tool(1, "add_short_term_memory", messages=[{"role": "user", "content": "x" * 8_000_000}]))
+        client.send(
+            tool(
+                1, "add_short_term_memory", messages=[{"role": "user", "content": "x" * 8_000_000}]
+            )
+        )
         assert "it has 8,000,000 characters" in client.read()["result"]["content"][0]["text"]
 
 
 def test_all_that_was_asked_before_the_end_of_input_is_answered(tmp_path: Path) -> None:
     with running(command(tmp_path)) as client:
         client.connect()
-        client.send(*(tool(number, "add_short_term_memory", messages=said(number)) for number in range(20)))
+        client.send(
+            *(tool(number, "add_short_term_memory", messages=said(number)) for number in range(20))
+        )
         client.stdin.close()
         answers = client.rest()
         assert sorted(answer["id"] for answer in answers) == list(range(20))
@@ -84,13 +95,21 @@ def test_all_that_was_asked_before_the_end_of_input_is_answered(tmp_path: Path) 
 @on_posix
 @pytest.mark.parametrize(
     "number",
-    ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.full), pytest.param("SIGHUP", marks=pytest.mark.full)],
+    [
+        "SIGTERM",
+        pytest.param("SIGINT", marks=pytest.mark.full),
+        pytest.param("SIGHUP", marks=pytest.mark.full),
+    ],
 )
-def test_a_signal_ends_it_and_loses_nothing_that_was_acknowledged(tmp_path: Path, number: str) -> None:
+def test_a_signal_ends_it_and_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, number: str
+) -> None:
     with running(command(tmp_path)) as client:
         client.connect()
         client.call("add_short_term_memory", messages=HELLO)
-        client.send(*(tool(number, "add_short_term_memory", messages=said(number)) for number in range(200)))
+        client.send(
+            *(tool(number, "add_short_term_memory", messages=said(number)) for number in range(200))
+        )
         assert client.read()["id"] in range(200)
         client.process.send_signal(getattr(signal, number))
         answers = client.rest()
@@ -183,19 +202,30 @@ print("after")
     [
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         pytest.param(
-            {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}, marks=pytest.mark.full
+            {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"},
+            marks=pytest.mark.full,
         ),
         {"LC_ALL": "zh_CN.GBK", "PYTHONUTF8": "0", "PYTHONIOENCODING": "gbk"},
-        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-16"}, marks=pytest.mark.full),
+        pytest.param(
+            {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-16"}, marks=pytest.mark.full
+        ),
     ],
     ids=["C", "ASCII", "GBK", "UTF-16"],
 )
-def test_the_wire_and_the_log_are_the_same_in_every_locale(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_wire_and_the_log_are_the_same_in_every_locale(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     with running(command(tmp_path, "--log-level", "DEBUG"), environment) as client:
         client.connect()
-        client.write(as_line(tool(1, "add_short_term_memory", messages=HELLO)).replace(b"\\u4f60", "你".encode()))
+        client.write(
+            as_line(tool(1, "add_short_term_memory", messages=HELLO)).replace(
+                b"\\u4f60", "你".encode()
+            )
+        )
         assert "result" in client.read()
-        client.send(tool(2, "search_short_term_memories", conversation_id="b", recentMessages=HELLO))
+        client.send(
+            tool(2, "search_short_term_memories", conversation_id="b", recentMessages=HELLO)
+        )
         assert "result" in client.read()
         client.send(tool(3, "get_memory_context", name="你好"))
         assert "你好" in client.read()["result"]["content"][0]["text"]
@@ -204,15 +234,21 @@ def test_the_wire_and_the_log_are_the_same_in_every_locale(tmp_path: Path, envir
         for line in log_of(client.process).splitlines():
             assert json.loads(line)["level"]
     end_shared()
-    memories = json.loads(next(tmp_path.glob("default/short-term-memory.json")).read_text(encoding="utf-8"))
+    memories = json.loads(
+        next(tmp_path.glob("default/short-term-memory.json")).read_text(encoding="utf-8")
+    )
     assert memories[0]["messages"][0]["content"] == HELLO[0]["content"]
 
 
 def test_without_standard_streams_it_says_so(tmp_path: Path) -> None:
     shell = f"exec {' '.join(command(tmp_path))} <&-"
-    completed = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, timeout=PATIENCE, check=False)
+    completed = subprocess.run(
+        ["/bin/sh", "-c", shell], capture_output=True, timeout=PATIENCE, check=False
+    )
     assert completed.returncode == 2
-    assert completed.stderr.decode().startswith("memory-server: There is no standard input or output to serve on;")
+    assert completed.stderr.decode().startswith(
+        "memory-server: There is no standard input or output to serve on;"
+    )
 
 
 def test_a_cancelled_call_has_no_answer_and_the_next_has_one(tmp_path: Path) -> None:
@@ -236,7 +272,12 @@ def test_a_hundred_calls_at_once_are_each_answered_once(tmp_path: Path) -> None:
         where = f"room {number % 3}"
         calls += [
             tool(number, "add_short_term_memory", messages=said(number), conversation_id=where),
-            tool(number + 1, "search_short_term_memories", recentMessages=HELLO, conversation_id=where),
+            tool(
+                number + 1,
+                "search_short_term_memories",
+                recentMessages=HELLO,
+                conversation_id=where,
+            ),
             tool(number + 2, "get_memory_stats", conversation_id=where),
             tool(number + 3, "list_long_term_memories"),
         ]
@@ -246,7 +287,9 @@ def test_a_hundred_calls_at_once_are_each_answered_once(tmp_path: Path) -> None:
         answers = [client.read() for _ in calls]
         assert sorted(answer["id"] for answer in answers) == list(range(100))
         assert not any(answer["result"]["isError"] for answer in answers)
-        total = sum(client.call("get_memory_stats", conversation_id=f"room {n}")["total"] for n in range(3))
+        total = sum(
+            client.call("get_memory_stats", conversation_id=f"room {n}")["total"] for n in range(3)
+        )
         assert total == 25
 
 

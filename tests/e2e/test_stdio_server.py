@@ -47,7 +47,8 @@ async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -
             assert [tool.name for tool in listed.tools] == list(DEFAULT_TOOLS)
             await call(client, "add_short_term_memory", messages=PIZZA)
             search = await client.call_tool(
-                "search_short_term_memories", {"recentMessages": [{"role": "user", "content": "What do I like?"}]}
+                "search_short_term_memories",
+                {"recentMessages": [{"role": "user", "content": "What do I like?"}]},
             )
             note = "1 memory of this conversation is held back: younger than 20 minutes."
             assert note in search.content[0].text  # type: ignore[union-attr]
@@ -57,15 +58,28 @@ async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_birthday_stored_without_a_conversation_is_found_from_every_chat(tmp_path: Path, mode: str) -> None:
+async def test_a_birthday_stored_without_a_conversation_is_found_from_every_chat(
+    tmp_path: Path, mode: str
+) -> None:
     trigger = "const d = new Date(); d.getMonth() === 5 && d.getDate() === 20"
     with anyio.fail_after(60):
         async with Client(
-            server(tmp_path, "--now", "2026-06-20T10:00:00", "--timezone", "Asia/Shanghai"), mode=mode
+            server(tmp_path, "--now", "2026-06-20T10:00:00", "--timezone", "Asia/Shanghai"),
+            mode=mode,
         ) as client:
-            await call(client, "add_long_term_memory", name="生日", prompt="今天是小明的生日", trigger=trigger)
-            search = await call(client, "search_long_term_memories", messages=PIZZA, conversation_id="别的聊天")
-            assert [(m["name"], m["conversation_id"]) for m in search["activated"]] == [("生日", "default")]
+            await call(
+                client,
+                "add_long_term_memory",
+                name="生日",
+                prompt="今天是小明的生日",
+                trigger=trigger,
+            )
+            search = await call(
+                client, "search_long_term_memories", messages=PIZZA, conversation_id="别的聊天"
+            )
+            assert [(m["name"], m["conversation_id"]) for m in search["activated"]] == [
+                ("生日", "default")
+            ]
 
 
 async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
@@ -78,7 +92,9 @@ async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
                     "content": f"第{number}次聊到披萨",
                     "timestamp": 1_780_000_000_000 + number * DAY_MS,
                 }
-                await call(client, "add_short_term_memory", messages=[message], conversation_id="小明")
+                await call(
+                    client, "add_short_term_memory", messages=[message], conversation_id="小明"
+                )
             await call(
                 client,
                 "add_long_term_memory",
@@ -104,10 +120,17 @@ async def test_two_clients_on_one_folder_lose_nothing(tmp_path: Path) -> None:
 
     async def write(client: Client, who: str) -> None:
         for number in range(writes_of_each):
-            await call(client, "add_short_term_memory", messages=[{"role": "user", "content": f"{who} {number}"}])
+            await call(
+                client,
+                "add_short_term_memory",
+                messages=[{"role": "user", "content": f"{who} {number}"}],
+            )
 
     with anyio.fail_after(90):
-        async with Client(server(tmp_path)) as first_client, Client(server(tmp_path)) as second_client:
+        async with (
+            Client(server(tmp_path)) as first_client,
+            Client(server(tmp_path)) as second_client,
+        ):
             async with anyio.create_task_group() as group:
                 group.start_soon(write, first_client, "one")
                 group.start_soon(write, second_client, "two")
@@ -139,11 +162,20 @@ async def test_a_trigger_that_misbehaves_is_named_and_nobody_else_notices(tmp_pa
                         prompt="…",
                         trigger=triggers[name],
                     )
-                search = await call(client, "search_long_term_memories", conversation_id=conversation, messages=PIZZA)
+                search = await call(
+                    client,
+                    "search_long_term_memories",
+                    conversation_id=conversation,
+                    messages=PIZZA,
+                )
                 assert [memory["name"] for memory in search["activated"]] == ["喜欢"]
                 failed |= {failure["name"]: failure["kind"] for failure in search["failed"]}
                 listed = await call(client, "list_long_term_memories", conversation_id=conversation)
-                trouble |= {memory["name"]: memory["trouble"] for memory in listed["memories"] if "trouble" in memory}
+                trouble |= {
+                    memory["name"]: memory["trouble"]
+                    for memory in listed["memories"]
+                    if "trouble" in memory
+                }
             assert failed["循环"] == "timeout"
             assert failed["吞内存"] in ("out_of_memory", "timeout", "killed")
             assert failed["抛错"] == "thrown"
@@ -204,7 +236,10 @@ def make_calls(client: Wire) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("add_short_term_memory", {"messages": [{"role": "user", "content": "中文 🎂 café"}]}),
         ("search_short_term_memories", {"recentMessages": PIZZA}),
-        ("add_long_term_memory", {"name": "a", "prompt": "p", "trigger": "console.log('to nowhere'); true"}),
+        (
+            "add_long_term_memory",
+            {"name": "a", "prompt": "p", "trigger": "console.log('to nowhere'); true"},
+        ),
         ("search_long_term_memories", {"messages": PIZZA}),
         ("cleanup_memories", {}),
         ("delete_short_term_memories", {"pattern": "/(/"}),
@@ -222,7 +257,12 @@ def end(client: Wire) -> tuple[float, bytes, bytes]:
 
 
 @pytest.mark.parametrize(
-    "level", ["DEBUG", "ERROR", *(pytest.param(level, marks=pytest.mark.full) for level in ("INFO", "WARNING"))]
+    "level",
+    [
+        "DEBUG",
+        "ERROR",
+        *(pytest.param(level, marks=pytest.mark.full) for level in ("INFO", "WARNING")),
+    ],
 )
 def test_standard_output_is_the_protocol_at_every_log_level(tmp_path: Path, level: str) -> None:
     with wire(tmp_path, "--log-level", level) as client:
@@ -230,7 +270,9 @@ def test_standard_output_is_the_protocol_at_every_log_level(tmp_path: Path, leve
         seconds, output, log = end(client)
     assert output == b""
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in client.lines)
-    assert all("level" in json.loads(line) for line in log.splitlines()), "the log is one JSON object a line"
+    assert all("level" in json.loads(line) for line in log.splitlines()), (
+        "the log is one JSON object a line"
+    )
     assert seconds < 2, "the end of input ends the process"
     assert client.process.returncode == 0
 
@@ -251,7 +293,10 @@ def test_the_end_of_input_ends_the_process_though_a_trigger_loops(tmp_path: Path
     with wire(tmp_path) as client:
         client.connect()
         client.ask(
-            1, "tools/call", name="add_long_term_memory", arguments={"name": "a", "prompt": "p", "trigger": loops}
+            1,
+            "tools/call",
+            name="add_long_term_memory",
+            arguments={"name": "a", "prompt": "p", "trigger": loops},
         )
         client._send(
             {

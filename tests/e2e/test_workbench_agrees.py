@@ -41,7 +41,9 @@ def replay() -> Replay:
 async def activated(folder: Path, now: datetime, messages: Sequence[Message]) -> set[str]:
     """What a server finds at that time."""
     async with open_memory(folder, settings=Settings(timezone=ZONE, now=now)) as app:
-        answer = await call(TOOLS["search_long_term_memories"], app.call, {"messages": list(messages)})
+        answer = await call(
+            TOOLS["search_long_term_memories"], app.call, {"messages": list(messages)}
+        )
     return {memory["name"] for memory in answer.structured["activated"]}
 
 
@@ -54,17 +56,21 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
 
 def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
     along = replay()
-    pack = {memory.name: memory.trigger for memory in read_usable(str(SAMPLES / "triggers.json"))[0]} | MORE
+    pack = {
+        memory.name: memory.trigger for memory in read_usable(str(SAMPLES / "triggers.json"))[0]
+    } | MORE
     series = dict(zip(pack, replayed(list(pack.values()), along), strict=True))
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()
     total = 0
     for number in range(5, len(along.messages), 40):
-        fired_names = asyncio.run(activated(tmp_path, moments[number - 1], along.context(number)["messages"]))
-        total += len(fired_names)
-        assert fired_names == {name for name, verdicts in series.items() if isinstance(verdicts[number - 1], Fired)}, (
-            number
+        fired_names = asyncio.run(
+            activated(tmp_path, moments[number - 1], along.context(number)["messages"])
         )
+        total += len(fired_names)
+        assert fired_names == {
+            name for name, verdicts in series.items() if isinstance(verdicts[number - 1], Fired)
+        }, number
     assert total > 8
 
 

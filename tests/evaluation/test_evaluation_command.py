@@ -47,7 +47,9 @@ def test_the_figures_are_the_same_each_time(run: Run) -> None:
 
 
 @pytest.mark.parametrize("file", [ENGLISH, CHINESE])
-def test_they_are_those_of_the_bench(run: Run, capfd: pytest.CaptureFixture[str], file: str) -> None:
+def test_they_are_those_of_the_bench(
+    run: Run, capfd: pytest.CaptureFixture[str], file: str
+) -> None:
     ours = measured(run, file, "--by", "kind", "--beside", "compat=node")["groups"]
     bench([file, "--by", "kind", "--beside", "compat=node", "--json"])
     groups_of_bench = json.loads(capfd.readouterr()[0])["groups"]
@@ -74,7 +76,9 @@ def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPa
 def test_the_search_with_another_setting_stands_beside_ours_with_what_it_gains_and_loses(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = measured(run, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")["groups"]["all"]
+    beside = measured(run, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")[
+        "groups"
+    ]["all"]
     assert list(beside) == ["search", "compat=node", "words.dates=false"]
     ours = beside["search"]
     node = beside["compat=node"]
@@ -90,7 +94,10 @@ def test_the_search_with_another_setting_stands_beside_ours_with_what_it_gains_a
 def test_other_talk_before_a_question_can_be_left_out(run: Run) -> None:
     assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
     assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
-    assert measured(run, ENGLISH, "--before", "9")["groups"] != measured(run, ENGLISH, "--before", "0")["groups"]
+    assert (
+        measured(run, ENGLISH, "--before", "9")["groups"]
+        != measured(run, ENGLISH, "--before", "0")["groups"]
+    )
 
 
 def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(run: Run) -> None:
@@ -106,11 +113,19 @@ def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(run: Run
     [
         (["nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory."),
         ([ENGLISH, "--before", "101"], "--before 101 is out of range; give 0 to 100 messages."),
-        ([ENGLISH, "--beside", "compat"], "--beside compat has no value; write it as in `--beside compat=node`."),
-        ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
+        (
+            [ENGLISH, "--beside", "compat"],
+            "--beside compat has no value; write it as in `--beside compat=node`.",
+        ),
+        (
+            [ENGLISH, "--beside", "words.speed=1"],
+            "There is no setting `words.speed` (from the command line)",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(run: Run, arguments: list[str], sentence: str) -> None:
+def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(
+    run: Run, arguments: list[str], sentence: str
+) -> None:
     status, out, err = run(*arguments)
     assert (status, out) == (2, "")
     assert sentence in err

@@ -62,7 +62,10 @@ def test_the_plain_form_gives_turns_and_questions(load: Callable[..., Dataset]) 
         ([TURN, QUESTION, QUESTION], "question id `q1` is there twice"),
         ([TURN, QUESTION | {"gold": ["t2"]}], "names the turn `t2`, which is not there"),
         ([TURN, QUESTION | {"gold": [], "conversation": "小红"}], "`小红`, which has no turns"),
-        ([TURN, QUESTION | {"asked": "2026-02-28T20:00:00+08:00"}], "`q1` is asked before its answer was said"),
+        (
+            [TURN, QUESTION | {"asked": "2026-02-28T20:00:00+08:00"}],
+            "`q1` is asked before its answer was said",
+        ),
         ([TURN | {"time": "2026-03-01T20:00:00"}, QUESTION], "line 1: `time`"),
         ([TURN, {key: QUESTION[key] for key in QUESTION if key != "gold"}], "line 2: `gold`"),
         ([TURN, QUESTION | {"golds": ["t1"]}], "line 2: `golds`"),
@@ -112,23 +115,37 @@ def test_the_files_of_a_folder_are_one_data_set(tmp_path: Path) -> None:
     assert (len(dataset.turns), len(dataset.questions)) == (1, 1)
 
 
-def test_by_evidence_a_question_without_an_answer_is_right_with_what_it_is_about(load: Callable[..., Dataset]) -> None:
+def test_by_evidence_a_question_without_an_answer_is_right_with_what_it_is_about(
+    load: Callable[..., Dataset],
+) -> None:
     no_answer = QUESTION | {"question": "q2", "gold": []}
-    dataset = by_evidence(load(TURN, QUESTION, no_answer, no_answer | {"question": "q3", "about": ["t1"]}))
-    assert [(question.id, sorted(question.gold)) for question in dataset.questions] == [("q1", ["t1"]), ("q3", ["t1"])]
+    dataset = by_evidence(
+        load(TURN, QUESTION, no_answer, no_answer | {"question": "q3", "about": ["t1"]})
+    )
+    assert [(question.id, sorted(question.gold)) for question in dataset.questions] == [
+        ("q1", ["t1"]),
+        ("q3", ["t1"]),
+    ]
 
 
-def test_a_subset_has_the_same_turns_and_some_of_the_questions(load: Callable[..., Dataset]) -> None:
+def test_a_subset_has_the_same_turns_and_some_of_the_questions(
+    load: Callable[..., Dataset],
+) -> None:
     questions = [QUESTION | {"question": f"q{number}"} for number in range(5)]
     turn_of_another = TURN | {"turn": "t2", "conversation": "小红"}
     dataset = load(
-        TURN, turn_of_another, *questions, QUESTION | {"question": "q5", "conversation": "小红", "gold": ["t2"]}
+        TURN,
+        turn_of_another,
+        *questions,
+        QUESTION | {"question": "q5", "conversation": "小红", "gold": ["t2"]},
     )
     ids: dict[str, list[str]] = {}
     for half in ("even", "odd"):
         ids[half] = [question.id for question in half_of(dataset, half).questions]
     assert ids == {"even": ["q0", "q2", "q4"], "odd": ["q1", "q3", "q5"]}
-    assert [question.id for question in of_users(half_of(dataset, "odd"), ["小红"]).questions] == ["q5"]
+    assert [question.id for question in of_users(half_of(dataset, "odd"), ["小红"]).questions] == [
+        "q5"
+    ]
     assert len(of_users(dataset, ["小红", "小明"]).questions) == 6
     assert half_of(dataset, "even").turns == of_users(dataset, ["小红"]).turns == dataset.turns
     with pytest.raises(InvalidInput, match=r"no questions of `小白`; give one of 小明, 小红\."):

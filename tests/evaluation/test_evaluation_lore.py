@@ -21,7 +21,10 @@ from bench.quality.lore_as_there import (
 from bench.quality.lore_entries import Entry, Logic, entries_of, split_decorators
 from bench.quality.lore_keys import Keys, expression_of, matches_in_python
 
-CHAT = (Line("Mika", "We met at the old mill."), Line("Robin", "The Mill? I saw a lantern, and a key."))
+CHAT = (
+    Line("Mika", "We met at the old mill."),
+    Line("Robin", "The Mill? I saw a lantern, and a key."),
+)
 PLAIN = Settings(names=False, recursive=False)
 NO_EFFECTS = Effects()
 NEVER = ("@@dont_activate",)
@@ -48,7 +51,16 @@ def scanned(
     def draw(_name: str, candidates: Sequence[Entry]) -> Entry | None:
         return next((candidate for candidate in candidates if candidate.uid == winner), None)
 
-    return fires_there(entries, chat, keys or Keys(), settings, effects, draw=draw, chance=lambda _entry: lucky, **more)
+    return fires_there(
+        entries,
+        chat,
+        keys or Keys(),
+        settings,
+        effects,
+        draw=draw,
+        chance=lambda _entry: lucky,
+        **more,
+    )
 
 
 def fired(entries: Sequence[Entry], *rest: Any, **more: Any) -> list[str]:
@@ -69,10 +81,19 @@ class KeyCase:
 KEY_CASES = [
     KeyCase("a word in the newest message", ("lantern",), True),
     KeyCase("capitals do not count", ("LANTERN",), True),
-    KeyCase("capitals count where the entry says so", ("lantern", "Lantern"), True, (("case_sensitive", True),)),
-    KeyCase("another capital is another word then", ("LANTERN",), False, (("case_sensitive", True),)),
+    KeyCase(
+        "capitals count where the entry says so",
+        ("lantern", "Lantern"),
+        True,
+        (("case_sensitive", True),),
+    ),
+    KeyCase(
+        "another capital is another word then", ("LANTERN",), False, (("case_sensitive", True),)
+    ),
     KeyCase("a part of a word is no word", ("lant",), False),
-    KeyCase("a part of a word is enough without whole words", ("lant",), True, (("whole_words", False),)),
+    KeyCase(
+        "a part of a word is enough without whole words", ("lant",), True, (("whole_words", False),)
+    ),
     KeyCase("several words are a part of the text", ("e old mi",), True),
     KeyCase("a sign ends a word", ("mill",), True),
     KeyCase("one of the keys is enough", ("nothing", "key"), True),
@@ -89,7 +110,12 @@ KEY_CASES = [
     KeyCase("the newest message alone", ("old mill",), False, (("scan_depth", 1),)),
     KeyCase("a depth of nothing", ("lantern",), False, (("scan_depth", 0),)),
     KeyCase("the depth of the settings", ("old mill",), False, (), replace(PLAIN, depth=1)),
-    KeyCase("the depth of an entry is before that of the settings", ("old mill",), True, (("scan_depth", 2),)),
+    KeyCase(
+        "the depth of an entry is before that of the settings",
+        ("old mill",),
+        True,
+        (("scan_depth", 2),),
+    ),
     KeyCase("names are no text without the setting", ("Robin",), False),
     KeyCase("names are text with the setting", ("Robin",), True, (), replace(PLAIN, names=True)),
     KeyCase(
@@ -108,20 +134,36 @@ KEY_CASES = [
     KeyCase("@@activate needs no key", (), True, (("decorators", ("@@activate",)),)),
     KeyCase("@@dont_activate is before a key", ("lantern",), False, (("decorators", NEVER),)),
     KeyCase(
-        "@@dont_activate is before a constant", (), False, (("decorators", ("@@dont_activate",)), ("constant", True))
+        "@@dont_activate is before a constant",
+        (),
+        False,
+        (("decorators", ("@@dont_activate",)), ("constant", True)),
     ),
     KeyCase("an entry without content has no text", ("lantern",), False, (("content", ""),)),
     KeyCase("a filter for another character", ("lantern",), False, (("filter_names", ("Ann",)),)),
-    KeyCase("a filter for this character", ("lantern",), True, (("filter_names", ("Ann", "Mika")),)),
     KeyCase(
-        "a filter against this character", ("lantern",), False, (("filter_names", ("Mika",)), ("filter_excludes", True))
+        "a filter for this character", ("lantern",), True, (("filter_names", ("Ann", "Mika")),)
     ),
     KeyCase(
-        "a filter against another one", ("lantern",), True, (("filter_names", ("Ann",)), ("filter_excludes", True))
+        "a filter against this character",
+        ("lantern",),
+        False,
+        (("filter_names", ("Mika",)), ("filter_excludes", True)),
+    ),
+    KeyCase(
+        "a filter against another one",
+        ("lantern",),
+        True,
+        (("filter_names", ("Ann",)), ("filter_excludes", True)),
     ),
     KeyCase("a filter for a tag", ("lantern",), True, (("filter_tags", ("elf",)),)),
     KeyCase("a filter for another tag", ("lantern",), False, (("filter_tags", ("orc",)),)),
-    KeyCase("a filter against a tag", ("lantern",), False, (("filter_tags", ("elf",)), ("filter_excludes", True))),
+    KeyCase(
+        "a filter against a tag",
+        ("lantern",),
+        False,
+        (("filter_tags", ("elf",)), ("filter_excludes", True)),
+    ),
 ]
 
 
@@ -129,7 +171,10 @@ KEY_CASES = [
 def test_an_entry_fires_by_its_keys(case: KeyCase) -> None:
     lore = [entry("e", *case.keys, **dict(case.fields))]
     keys = Keys(meanings={"{{user}}": "Mika"})
-    assert bool(fired(lore, CHAT, case.settings, keys=keys, character="Mika", tags=["elf"])) is case.fires
+    assert (
+        bool(fired(lore, CHAT, case.settings, keys=keys, character="Mika", tags=["elf"]))
+        is case.fires
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +186,14 @@ def test_an_entry_fires_by_its_keys(case: KeyCase) -> None:
         (Logic.NOT_ALL, True, True, False),
     ],
 )
-def test_secondary_keys_are_asked_by_the_logic(logic: Logic, none: bool, some: bool, whole: bool) -> None:
-    for secondary, expected in ((("a1", "b1"), none), (("key", "b1"), some), (("key", "mill"), whole)):
+def test_secondary_keys_are_asked_by_the_logic(
+    logic: Logic, none: bool, some: bool, whole: bool
+) -> None:
+    for secondary, expected in (
+        (("a1", "b1"), none),
+        (("key", "b1"), some),
+        (("key", "mill"), whole),
+    ):
         lore = [entry("e", "lantern", secondary=secondary, logic=logic)]
         assert bool(fired(lore)) is expected
         assert fired([replace(lore[0], selective=False)]), "without `selective` they do not count"
@@ -150,7 +201,10 @@ def test_secondary_keys_are_asked_by_the_logic(logic: Logic, none: bool, some: b
 
 
 def test_texts_stand_by_order_with_the_highest_last_and_the_first_of_equals_last() -> None:
-    lore = [entry(uid, constant=True, order=order) for uid, order in (("a", 50), ("b", 200), ("c", 50), ("d", 7))]
+    lore = [
+        entry(uid, constant=True, order=order)
+        for uid, order in (("a", 50), ("b", 200), ("c", 50), ("d", 7))
+    ]
     assert fired(lore) == ["d", "c", "a", "b"]
 
 
@@ -231,7 +285,9 @@ class TestGroups:
 
     def test_more_keys_win_where_they_are_scored(self) -> None:
         assert fired([replace(self.A, group_scoring=True), self.B], winner="a") == ["b"]
-        assert fired([self.A, self.B], CHAT, replace(PLAIN, group_scoring=True), winner="a") == ["b"]
+        assert fired([self.A, self.B], CHAT, replace(PLAIN, group_scoring=True), winner="a") == [
+            "b"
+        ]
         assert fired([self.A, replace(self.B, group_scoring=True)], winner="a") == ["a"], (
             "only a scored one loses by it"
         )
@@ -239,7 +295,12 @@ class TestGroups:
     def test_secondary_keys_are_scored_by_their_logic(self) -> None:
         for logic, winner in ((Logic.AND_ANY, "c"), (Logic.AND_ALL, "a"), (Logic.NOT_ALL, "a")):
             scored = entry(
-                "c", "mill", secondary=("key", "lantern", "zz"), logic=logic, group="weather", group_scoring=True
+                "c",
+                "mill",
+                secondary=("key", "lantern", "zz"),
+                logic=logic,
+                group="weather",
+                group_scoring=True,
             )
             lore = [scored, replace(self.A, keys=("mill", "lantern"), group_scoring=True)]
             assert fired(lore, winner="nobody") == [winner]
@@ -251,7 +312,9 @@ class TestGroups:
 
     def test_a_sticky_member_wins_without_a_draw(self) -> None:
         sticky_member = replace(self.A, sticky=4)
-        assert fired([sticky_member, self.B], effects=Effects(sticky={".a": Span(1, 4)}), winner="b") == ["a"]
+        assert fired(
+            [sticky_member, self.B], effects=Effects(sticky={".a": Span(1, 4)}), winner="b"
+        ) == ["a"]
 
     def test_a_group_that_fired_stays_decided_in_the_next_scan(self) -> None:
         speaks = replace(self.A, content="a castle")
@@ -260,7 +323,9 @@ class TestGroups:
 
     def test_a_loser_does_not_speak(self) -> None:
         loser = replace(self.A, content="a castle")
-        assert fired([loser, self.B, entry("late", "castle")], CHAT, Settings(), winner="b") == ["b"]
+        assert fired([loser, self.B, entry("late", "castle")], CHAT, Settings(), winner="b") == [
+            "b"
+        ]
 
     def test_the_draw_is_before_chance(self) -> None:
         assert fired([replace(self.A, probability=1), self.B], winner="a", lucky=False) == []
@@ -293,7 +358,9 @@ class TestRecursion:
         assert self.fired(self.FIRST, self.SECOND, self.THIRD, most_rounds=1) == {"first", "second"}
 
     def test_an_excluded_entry_is_not_found_by_others(self) -> None:
-        assert self.fired(self.FIRST, replace(self.SECOND, exclude_recursion=True), self.THIRD) == {"first"}
+        assert self.fired(self.FIRST, replace(self.SECOND, exclude_recursion=True), self.THIRD) == {
+            "first"
+        }
 
     def test_an_entry_that_prevents_it_finds_no_others(self) -> None:
         assert self.fired(replace(self.FIRST, prevent_recursion=True), self.SECOND) == {"first"}
@@ -314,7 +381,9 @@ class TestRecursion:
         assert self.fired(self.FIRST, replace(self.SECOND, scan_depth=0)) == {"first"}
 
     def test_secondary_keys_are_sought_in_texts_too(self) -> None:
-        assert self.fired(self.FIRST, replace(self.THIRD, keys=("castle",), secondary=("mill",))) == {"first", "third"}
+        assert self.fired(
+            self.FIRST, replace(self.THIRD, keys=("castle",), secondary=("mill",))
+        ) == {"first", "third"}
 
 
 def course(lore: Sequence[Entry], counts: Sequence[int], spoken: Sequence[int]) -> list[int]:
@@ -341,7 +410,12 @@ def course(lore: Sequence[Entry], counts: Sequence[int], spoken: Sequence[int]) 
         ("sticky is not renewed while it lasts", {"sticky": 3}, [3, 4], [3, 4, 5]),
         ("sticky begins again after its end", {"sticky": 3}, [3, 6], [3, 4, 5, 6, 7, 8]),
         ("cooldown keeps it from firing", {"cooldown": 3}, [3, 4, 5, 6, 9], [3, 6, 9]),
-        ("cooldown begins where sticky ends", {"sticky": 2, "cooldown": 2}, [3, 4, 5, 6, 7], [3, 4, 7, 8]),
+        (
+            "cooldown begins where sticky ends",
+            {"sticky": 2, "cooldown": 2},
+            [3, 4, 5, 6, 7],
+            [3, 4, 7, 8],
+        ),
         ("delay waits for so many messages", {"delay": 4}, [2, 3, 4, 5], [4, 5]),
         ("delay holds a constant too", {"delay": 8, "constant": True}, [], [8, 9]),
         ("cooldown holds a constant too", {"cooldown": 4, "constant": True}, [], [1, 5, 9]),
@@ -398,7 +472,9 @@ def test_decorators_stand_above_the_content(content: str, decorators: list[str],
         ("/(?<=a+)b/", "ab", None),
     ],
 )
-def test_an_expression_means_the_same_in_python_or_is_not_run(key: str, text: str, is_match: bool | None) -> None:
+def test_an_expression_means_the_same_in_python_or_is_not_run(
+    key: str, text: str, is_match: bool | None
+) -> None:
     expression = expression_of(key)
     assert expression is not None
     assert matches_in_python(*expression, text) is is_match
@@ -475,6 +551,9 @@ def test_world_info_and_a_character_book_are_the_same_entries() -> None:
     ]
     assert entries_of(world_info) == expected
     assert expected[0].groups == ("a", "b")
-    for document in ({"character_book": {"entries": [row]}}, {"data": {"character_book": {"entries": [row]}}}):
+    for document in (
+        {"character_book": {"entries": [row]}},
+        {"data": {"character_book": {"entries": [row]}}},
+    ):
         assert entries_of(document) == expected
     assert entries_of({"spec": "chara_card_v2", "data": {"name": "Ann"}}) == []

@@ -19,9 +19,17 @@ APART = [(str(n), str(n)) for n in range(100)]
 
 @pytest.mark.parametrize(
     ("right", "at_1", "at_3"),
-    [([], 0.0, 0.0), ([0, 0], 0.0, 0.0), ([1], 1.0, 1.0), ([0, 1, 1], 0.0, 1.0), ([0, 0, 0, 2], 0.0, 0.0)],
+    [
+        ([], 0.0, 0.0),
+        ([0, 0], 0.0, 0.0),
+        ([1], 1.0, 1.0),
+        ([0, 1, 1], 0.0, 1.0),
+        ([0, 0, 0, 2], 0.0, 0.0),
+    ],
 )
-def test_a_hit_is_a_right_memory_among_the_first(right: Sequence[int], at_1: float, at_3: float) -> None:
+def test_a_hit_is_a_right_memory_among_the_first(
+    right: Sequence[int], at_1: float, at_3: float
+) -> None:
     tiers = [[turns] for turns in right]
     assert (hit(tiers, 1), hit(tiers, 3)) == (at_1, at_3)
 
@@ -35,13 +43,17 @@ def test_evidence_is_the_share_of_the_right_turns_that_the_first_five_hold() -> 
 def test_ndcg_discounts_the_later_places_and_is_one_for_the_best_order() -> None:
     assert ndcg([[1], [3], [0]], 2) == 1.0
     assert ndcg([[0], [1]], 1) == pytest.approx(1 / log2(3))
-    assert ndcg([[0], [1], [0], [1]], 2) == pytest.approx((1 / log2(3) + 1 / log2(5)) / (1 + 1 / log2(3)))
+    assert ndcg([[0], [1], [0], [1]], 2) == pytest.approx(
+        (1 / log2(3) + 1 / log2(5)) / (1 + 1 / log2(3))
+    )
     assert ndcg([[1]] * 9, 9) == 1.0
     assert ndcg([[0]] * 5 + [[1]], 1) == 0.0
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3), min_size=1, max_size=3))
-def test_where_memories_are_equally_good_a_figure_is_the_mean_over_all_their_orders(tiers: list[list[int]]) -> None:
+def test_where_memories_are_equally_good_a_figure_is_the_mean_over_all_their_orders(
+    tiers: list[list[int]],
+) -> None:
     right_turns = sum(map(sum, tiers)) or 1
     right_memories = sum(map(bool, chain.from_iterable(tiers)))
     orders = [
@@ -50,8 +62,12 @@ def test_where_memories_are_equally_good_a_figure_is_the_mean_over_all_their_ord
     ]
     for places in (1, 3, 5):
         assert hit(tiers, places) == pytest.approx(fmean(hit(order, places) for order in orders))
-    assert evidence(tiers, right_turns) == pytest.approx(fmean(evidence(order, right_turns) for order in orders))
-    assert ndcg(tiers, right_memories) == pytest.approx(fmean(ndcg(order, right_memories) for order in orders))
+    assert evidence(tiers, right_turns) == pytest.approx(
+        fmean(evidence(order, right_turns) for order in orders)
+    )
+    assert ndcg(tiers, right_memories) == pytest.approx(
+        fmean(ndcg(order, right_memories) for order in orders)
+    )
 
 
 def test_a_figure_is_the_mean_over_the_questions_that_count_for_it() -> None:

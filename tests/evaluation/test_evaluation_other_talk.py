@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from bench.quality.evaluation import APART_MS, SAMPLE, Dataset, Question, Turn, load_dataset, units_of, with_other_talk
+from bench.quality.evaluation import (
+    APART_MS,
+    SAMPLE,
+    Dataset,
+    Question,
+    Turn,
+    load_dataset,
+    units_of,
+    with_other_talk,
+)
 from bench.quality.metrics import Outcome, Scope, ask_all
 from bench.quality.rankers import makers
 from sample_memories import DAY, NOW
@@ -22,22 +31,31 @@ def sample() -> Dataset:
 
 def chat(name: str, *texts: str) -> tuple[Turn, ...]:
     return tuple(
-        Turn(f"{name}{n}", name, "user", text, NOW - 9 * DAY + n * DAY // 9, name) for n, text in enumerate(texts)
+        Turn(f"{name}{n}", name, "user", text, NOW - 9 * DAY + n * DAY // 9, name)
+        for n, text in enumerate(texts)
     )
 
 
-def question(conversation_id: str, *gold: str, text: str = "披萨", language: str = "zh") -> Question:
-    return Question(f"q {conversation_id} {language}", conversation_id, text, frozenset(gold), NOW, language)
+def question(
+    conversation_id: str, *gold: str, text: str = "披萨", language: str = "zh"
+) -> Question:
+    return Question(
+        f"q {conversation_id} {language}", conversation_id, text, frozenset(gold), NOW, language
+    )
 
 
 def outcomes(dataset: Dataset, scope: Scope) -> Mapping[str, Outcome]:
     """The outcomes of the only question, by ranker; the constants are those of the Node original."""
     rankers = makers({"search": parameters(Settings(timezone="UTC", compat="node"))})
-    ((_, by_ranker),) = ask_all(dataset.questions, units_of(dataset.turns), scope=scope, rankers=rankers)
+    ((_, by_ranker),) = ask_all(
+        dataset.questions, units_of(dataset.turns), scope=scope, rankers=rankers
+    )
     return by_ranker
 
 
-def test_messages_of_another_chat_of_the_same_language_come_before_each_question(sample: Dataset) -> None:
+def test_messages_of_another_chat_of_the_same_language_come_before_each_question(
+    sample: Dataset,
+) -> None:
     places = {turn.id: (turn.conversation_id, number) for number, turn in enumerate(sample.turns)}
     english = {q.conversation_id for q in sample.questions if q.language == "en"}
     talked_about = set()
@@ -50,9 +68,14 @@ def test_messages_of_another_chat_of_the_same_language_come_before_each_question
     assert len(talked_about) > 100
 
 
-def test_they_were_said_half_a_minute_apart_just_before_the_question_and_name_nobody(sample: Dataset) -> None:
+def test_they_were_said_half_a_minute_apart_just_before_the_question_and_name_nobody(
+    sample: Dataset,
+) -> None:
     asked = with_other_talk(sample, 2, 1).questions[0]
-    assert [turn.time_ms for turn in asked.before] == [asked.asked_ms - 2 * APART_MS, asked.asked_ms - APART_MS]
+    assert [turn.time_ms for turn in asked.before] == [
+        asked.asked_ms - 2 * APART_MS,
+        asked.asked_ms - APART_MS,
+    ]
     assert [message.name for message in asked.messages] == [None] * 3
     assert asked.messages[-1].content == asked.text
 
@@ -81,7 +104,9 @@ def test_of_a_single_chat_the_part_is_talked_about_that_lies_far_from_the_answer
 
 @pytest.mark.parametrize("texts", [("披萨",), ("披萨", "可乐", "汤", "茶", "水", "酒")])
 def test_a_single_chat_without_another_part_gives_nothing_to_say(texts: tuple[str, ...]) -> None:
-    (asked,) = with_other_talk(Dataset("one", chat("a", *texts), (question("a", "a0"),)), 3, 1).questions
+    (asked,) = with_other_talk(
+        Dataset("one", chat("a", *texts), (question("a", "a0"),)), 3, 1
+    ).questions
     assert asked.before == ()
 
 

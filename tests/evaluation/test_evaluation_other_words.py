@@ -19,8 +19,18 @@ TURNS = (
         "content": "I take trazodone before I go to bed",
         "time": "2026-03-01T20:00:00+00:00",
     },
-    {"turn": "a2", "role": "user", "content": "We painted the fence green", "time": "2026-03-03T20:00:00+00:00"},
-    {"turn": "a3", "role": "user", "content": "The tram was late again", "time": "2026-03-05T20:00:00+00:00"},
+    {
+        "turn": "a2",
+        "role": "user",
+        "content": "We painted the fence green",
+        "time": "2026-03-03T20:00:00+00:00",
+    },
+    {
+        "turn": "a3",
+        "role": "user",
+        "content": "The tram was late again",
+        "time": "2026-03-05T20:00:00+00:00",
+    },
 )
 QUESTIONS = (
     {"question": "q1", "text": "Which sleeping pills did I mention?", "gold": ["a1"]},
@@ -40,15 +50,30 @@ def dataset(tmp_path: Path) -> Path:
     return path
 
 
-def test_both_kinds_of_words_have_their_rows(dataset: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    files = ["--words", str(dataset.parent / "queries.json"), "--memory-words", str(dataset.parent / "memories.json")]
+def test_both_kinds_of_words_have_their_rows(
+    dataset: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        "--words",
+        str(dataset.parent / "queries.json"),
+        "--memory-words",
+        str(dataset.parent / "memories.json"),
+    ]
     assert main([str(dataset), *files, "--before", "0", "--json"]) == 0
     report = json.loads(capfd.readouterr().out)
     assert report["questions"] == 1, "only the question that has words"
-    recall_at_3 = {name: scores["recallAt3"]["value"] for name, scores in report["groups"]["all"].items()}
+    recall_at_3 = {
+        name: scores["recallAt3"]["value"] for name, scores in report["groups"]["all"].items()
+    }
     assert recall_at_3["search"] == 0.0
-    assert recall_at_3["asked for, words of queries"] == recall_at_3["search, words of memories"] == 1.0
-    assert recall_at_3["search, words of both"] == recall_at_3["bm25 same words, words of both"] == 1.0
+    assert (
+        recall_at_3["asked for, words of queries"]
+        == recall_at_3["search, words of memories"]
+        == 1.0
+    )
+    assert (
+        recall_at_3["search, words of both"] == recall_at_3["bm25 same words, words of both"] == 1.0
+    )
 
 
 def test_messages_of_the_data_set_stay_before_their_question(tmp_path: Path) -> None:
@@ -61,7 +86,12 @@ def test_messages_of_the_data_set_stay_before_their_question(tmp_path: Path) -> 
     assert [message.content for message in asked.messages] == ["Good evening", QUESTIONS[0]["text"]]
 
 
-WRONG = [("[]", "of the form"), ("{", "of the form"), ('{"q1": ["a"]}', "commas"), ('{"q1": 1}', "commas")]
+WRONG = [
+    ("[]", "of the form"),
+    ("{", "of the form"),
+    ('{"q1": ["a"]}', "commas"),
+    ('{"q1": 1}', "commas"),
+]
 
 
 @pytest.mark.parametrize(("text", "sentence"), WRONG)
@@ -71,6 +101,8 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, sentence: 
         read_words([str(tmp_path / "words.json")])
 
 
-def test_a_year_and_sessions_know_no_words(dataset: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_year_and_sessions_know_no_words(
+    dataset: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(dataset), "--year", "--words", str(dataset.parent / "queries.json")]) == 2
     assert "--year and --sessions know no other words" in capfd.readouterr().err

@@ -49,7 +49,10 @@ async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_pa
             chat = memory.conversation(name)
             for unit in units:
                 await chat.short_term.add(
-                    [Message(turn.role, turn.content, turn.time_ms, turn.name) for turn in unit.turns]
+                    [
+                        Message(turn.role, turn.content, turn.time_ms, turn.name)
+                        for turn in unit.turns
+                    ]
                 )
             given_by = makers({"search": PARAMETERS})["search"](units).given
             questions = [q for q in dataset.questions if q.conversation_id == name]
@@ -71,7 +74,12 @@ def test_search_keeps_the_time_rules() -> None:
         unit("too recent", "披萨", age=MINUTE),
         unit("of another", "披萨", age=MINUTE, conversation_id="小红"),
     ]
-    assert set(ids_given_by("search", units, "披萨")) == {"best", "same moment", "third", "of another"}
+    assert set(ids_given_by("search", units, "披萨")) == {
+        "best",
+        "same moment",
+        "third",
+        "of another",
+    }
 
 
 def test_the_search_is_measured_with_each_of_several_settings() -> None:
@@ -85,7 +93,9 @@ def test_the_search_is_measured_with_each_of_several_settings() -> None:
 
 def test_search_fills_more_places_than_the_three_of_the_server() -> None:
     units = [unit(f"{number:02}", "披萨", age=number * DAY) for number in range(1, 13)]
-    assert ids_given_by("search", units, "披萨") == [f"{number:02}" for number in range(1, DEPTH + 1)]
+    assert ids_given_by("search", units, "披萨") == [
+        f"{number:02}" for number in range(1, DEPTH + 1)
+    ]
 
 
 def test_what_stays_below_the_threshold_is_not_given() -> None:
@@ -174,7 +184,9 @@ def test_a_question_is_asked_of_its_own_user_or_of_all() -> None:
         Turn("a", "小明", "user", "我喜欢披萨", NOW - 2 * DAY),
         Turn("b", "小红", "user", "披萨披萨", NOW - DAY),
     )
-    dataset = Dataset("two", turns, (question("披萨", gold=("a",)), question("可乐", conversation_id="小红")))
+    dataset = Dataset(
+        "two", turns, (question("披萨", gold=("a",)), question("可乐", conversation_id="小红"))
+    )
     at_1 = {}
     for scope in ("own", "all"):
         (_, of_first), (_, of_second) = asked(dataset, scope)
@@ -197,17 +209,24 @@ def test_a_question_with_two_right_turns_has_half_of_its_evidence_by_one() -> No
 
 def test_questions_are_grouped_where_their_languages_differ() -> None:
     turns = (Turn("a", "小明", "user", "我喜欢披萨", NOW - DAY),)
-    both = (question("披萨", gold=("a",)), replace(question("披薩", gold=("a",)), language="zh-Hant"))
+    both = (
+        question("披萨", gold=("a",)),
+        replace(question("披薩", gold=("a",)), language="zh-Hant"),
+    )
 
     def groups(*questions: Question) -> dict[str, float]:
         scores = scores_by(asked(Dataset("one", turns, questions)), "language", 1)
-        return {group: figures["search"].figures["recallAt1"].value for group, figures in scores.items()}
+        return {
+            group: figures["search"].figures["recallAt1"].value for group, figures in scores.items()
+        }
 
     assert groups(both[0]) == {"all": 1.0}
     assert set(groups(*both)) == {"all", "zh", "zh-Hant"}
 
 
-def test_the_same_question_in_two_scripts_is_one_base_question_and_another_question_is_not() -> None:
+def test_the_same_question_in_two_scripts_is_one_base_question_and_another_question_is_not() -> (
+    None
+):
     simplified = question("披萨", gold=("a",))
     traditional = replace(question("披薩", gold=("a",)), language="zh-Hant")
     unanswerable = [question("可乐"), question("猫")]

@@ -32,7 +32,9 @@ def test_it_is_large_enough(dataset: Dataset) -> None:
     }
 
 
-def test_gold_is_what_the_user_said_in_the_conversation_that_is_asked_about(dataset: Dataset) -> None:
+def test_gold_is_what_the_user_said_in_the_conversation_that_is_asked_about(
+    dataset: Dataset,
+) -> None:
     turns = {turn.id: turn for turn in dataset.turns}
     for question in dataset.questions:
         for turn_id in question.gold:
@@ -50,17 +52,28 @@ def test_conversations_go_on_over_weeks_and_in_order(dataset: Dataset) -> None:
 
 def test_nothing_is_said_or_asked_twice(dataset: Dataset) -> None:
     contents = Counter(turn.content for turn in dataset.turns)
-    questions = Counter((question.conversation_id, question.language, question.text) for question in dataset.questions)
+    questions = Counter(
+        (question.conversation_id, question.language, question.text)
+        for question in dataset.questions
+    )
     assert [text for text, times in contents.items() if times > 1] == []
     assert [text for text, times in questions.items() if times > 1] == []
 
 
 def test_traditional_questions_ask_the_same_as_the_simplified_ones(dataset: Dataset) -> None:
     simplified = {q.id: q for q in dataset.questions if q.language == "zh"}
-    traditional = {q.id.removesuffix("-hant"): q for q in dataset.questions if q.language == "zh-Hant"}
+    traditional = {
+        q.id.removesuffix("-hant"): q for q in dataset.questions if q.language == "zh-Hant"
+    }
     assert traditional.keys() == simplified.keys()
     for name, question in traditional.items():
         same = simplified[name]
-        assert (question.gold, question.kind, question.asked_ms) == (same.gold, same.kind, same.asked_ms)
+        assert (question.gold, question.kind, question.asked_ms) == (
+            same.gold,
+            same.kind,
+            same.asked_ms,
+        )
         assert len(question.text) == len(same.text)
-    assert sum(question.text != simplified[name].text for name, question in traditional.items()) > 100
+    assert (
+        sum(question.text != simplified[name].text for name, question in traditional.items()) > 100
+    )

@@ -16,11 +16,15 @@ from memory_server.config.recall import parameters
 SENTENCES = ["今天天气真好", "晚安", "Good night.", "How are you?"]
 
 
-def question(name: str, text: str, *, conversation_id: str = "小明", language: str = "zh") -> Question:
+def question(
+    name: str, text: str, *, conversation_id: str = "小明", language: str = "zh"
+) -> Question:
     return Question(name, conversation_id, text, frozenset({f"{conversation_id} 1"}), NOW, language)
 
 
-def figures(right: list[float], wrong: list[float], strangers: list[float], threshold: float = 0.0) -> Silence:
+def figures(
+    right: list[float], wrong: list[float], strangers: list[float], threshold: float = 0.0
+) -> Silence:
     """The figures of questions whose first memory is right or wrong with so many points, and of strangers whose
     memories have so many at most."""
     own = [*((points, True) for points in right), *((points, False) for points in wrong)]
@@ -31,7 +35,9 @@ def figures(right: list[float], wrong: list[float], strangers: list[float], thre
             "own": Heard(points, is_right, points, points >= threshold),
             "small talk": Heard(most, False, most, most >= threshold),
         }
-        heard.append((question(f"q{number}", "?", conversation_id=f"chat {number}"), {"search": kinds}))
+        heard.append(
+            (question(f"q{number}", "?", conversation_id=f"chat {number}"), {"search": kinds})
+        )
     return silence_by(heard, 1)["search"]["small talk"]
 
 
@@ -40,10 +46,15 @@ def value(estimate: object) -> float:
     return estimate.value  # type: ignore[attr-defined]
 
 
-def test_strangers_are_a_question_of_another_conversation_and_small_talk_in_the_same_script() -> None:
+def test_strangers_are_a_question_of_another_conversation_and_small_talk_in_the_same_script() -> (
+    None
+):
     chinese = question("q1", "我养了什么？")
     english = question("q2", "What?", conversation_id="Tom", language="en")
-    others = [question("q3", "我住在哪？", conversation_id="小红"), question("q4", "我还养了什么？")]
+    others = [
+        question("q3", "我住在哪？", conversation_id="小红"),
+        question("q4", "我还养了什么？"),
+    ]
     everyone = [chinese, english, *others]
     seen: dict[str, set[str]] = {"unrelated": set(), "small talk": set()}
     for seed in range(30):
@@ -125,6 +136,8 @@ def test_what_was_just_said_is_not_taken_for_a_memory() -> None:
     talk = Turn("小明 2", "小明", "user", "登山登山登山", NOW - DAY)
     asked = replace(question("q1", "我喜欢吃披萨吗？"), before=(talk,))
     rankers = makers({"search": parameters(Settings(timezone="UTC"))})
-    ((_, with_talk),) = listen([(asked, {})], units_of((*turns, talk)), {"search": rankers["search"]})
+    ((_, with_talk),) = listen(
+        [(asked, {})], units_of((*turns, talk)), {"search": rankers["search"]}
+    )
     ((_, without),) = listen([(asked, {})], units_of(turns), {"search": rankers["search"]})
     assert with_talk == without

@@ -33,7 +33,13 @@ SAID = [
 ASKED = {
     # kind: (question, which of SAID answers it)
     "normal_forms": [("gpt4好用吗？", 0), ("PYTHON的事怎么样了？", 6)],
-    "scripts": [("ケーキは？", 1), ("친구랑 뭐 했지?", 2), ("Где музей?", 3), ("Café Élan?", 4), ("🍊", 8)],
+    "scripts": [
+        ("ケーキは？", 1),
+        ("친구랑 뭐 했지?", 2),
+        ("Где музей?", 3),
+        ("Café Élan?", 4),
+        ("🍊", 8),
+    ],
     "dates": [
         ("4月9号出了什么事？", 8),
         ("What did I do on April 7?", 6),
@@ -46,10 +52,13 @@ ASKED = {
 
 
 def recall_at_1(kind: str, **words: Any) -> float:
-    turns = tuple(Turn(str(n), "chat", "user", text, FIRST_MS + n * DAY_MS) for n, text in enumerate(SAID))
+    turns = tuple(
+        Turn(str(n), "chat", "user", text, FIRST_MS + n * DAY_MS) for n, text in enumerate(SAID)
+    )
     asked_ms = FIRST_MS + 15 * DAY_MS
     questions = tuple(
-        Question(text, "chat", text, frozenset({str(gold)}), asked_ms, "?", kind) for text, gold in ASKED[kind]
+        Question(text, "chat", text, frozenset({str(gold)}), asked_ms, "?", kind)
+        for text, gold in ASKED[kind]
     )
     off = {"simplified": False, "normal_forms": False, "scripts": False, "dates": False}
     search = parameters(Settings.model_validate({"timezone": "UTC", "words": off | words}))

@@ -31,9 +31,13 @@ def chats(*sizes: int) -> Dataset:
     for name, size in zip("abcdef", sizes, strict=False):
         for number in range(size):
             time_ms = START_MS + number * DAY_MS
-            turns.append(Turn(f"{name}{number}", name, "user", f"{name} 说了第 {number} 件事", time_ms))
+            turns.append(
+                Turn(f"{name}{number}", name, "user", f"{name} 说了第 {number} 件事", time_ms)
+            )
         asked_ms = START_MS + size * DAY_MS
-        questions.append(Question(f"q{name}", name, f"{name} 第 0 件", frozenset({f"{name}0"}), asked_ms, "zh"))
+        questions.append(
+            Question(f"q{name}", name, f"{name} 第 0 件", frozenset({f"{name}0"}), asked_ms, "zh")
+        )
     return Dataset("made", tuple(turns), tuple(questions))
 
 
@@ -47,7 +51,9 @@ def planned(dataset: Dataset, days: int, seed: int = 1) -> Plan:
 
 async def lived(dataset: Dataset, days: int, **recall: float) -> Year:
     # The constants are those of the Node original, so that what a year does to them is known.
-    return await lived_with(replace(ORIGINAL, recall=replace(ORIGINAL.recall, **recall)), planned(dataset, days))
+    return await lived_with(
+        replace(ORIGINAL, recall=replace(ORIGINAL.recall, **recall)), planned(dataset, days)
+    )
 
 
 async def lived_with(parameters: Parameters, plan: Plan) -> Year:
@@ -123,7 +129,9 @@ async def test_where_nothing_is_reinforced_or_forgotten_nothing_is_lost(sample: 
 
 
 @pytest.mark.anyio
-async def test_reinforcement_brings_what_shares_no_word_and_the_same_again_and_again(sample: Dataset) -> None:
+async def test_reinforcement_brings_what_shares_no_word_and_the_same_again_and_again(
+    sample: Dataset,
+) -> None:
     usual = await lived(sample, 25)
     never = await lived(sample, 25, top_reinforcement=0.0, next_reinforcement=0.0)
     assert never.without_shared_word == 0.0

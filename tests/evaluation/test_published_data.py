@@ -18,7 +18,10 @@ from memory_server.kernel.times import iso
 MEMORYBANK = {
     "users": {
         "刘琳": {
-            "2023-04-28": [{"query": "我去爬山了", "response": "累吗？"}, {"query": "有点", "response": "早睡"}],
+            "2023-04-28": [
+                {"query": "我去爬山了", "response": "累吗？"},
+                {"query": "有点", "response": "早睡"},
+            ],
             "2023-04-27": [{"query": "你好", "response": "你好，刘琳"}],
         }
     },
@@ -31,7 +34,9 @@ LOCOMO = [
             "speaker_a": "Ann",
             "speaker_b": "Bo",
             "session_2_date_time": "12:05 am on 3 June, 2023",
-            "session_2": [{"speaker": "Ann", "dia_id": "D2:1", "text": "Look!", "blip_caption": "a red kite"}],
+            "session_2": [
+                {"speaker": "Ann", "dia_id": "D2:1", "text": "Look!", "blip_caption": "a red kite"}
+            ],
             "session_1_date_time": "1:56 pm on 8 May, 2023",
             "session_1": [
                 {"speaker": "Ann", "dia_id": "D1:1", "text": "I bought a kite."},
@@ -39,9 +44,24 @@ LOCOMO = [
             ],
         },
         "qa": [
-            {"question": "What did Ann buy?", "answer": "a kite", "evidence": ["D1:1"], "category": 4},
-            {"question": "Which colours?", "answer": "red", "evidence": ["D:1:02; D2:01"], "category": 1},
-            {"question": "Does Bo fly?", "adversarial_answer": "yes", "evidence": ["D1:2"], "category": 5},
+            {
+                "question": "What did Ann buy?",
+                "answer": "a kite",
+                "evidence": ["D1:1"],
+                "category": 4,
+            },
+            {
+                "question": "Which colours?",
+                "answer": "red",
+                "evidence": ["D:1:02; D2:01"],
+                "category": 1,
+            },
+            {
+                "question": "Does Bo fly?",
+                "adversarial_answer": "yes",
+                "evidence": ["D1:2"],
+                "category": 5,
+            },
             {"question": "Is Ann happy?", "answer": "likely", "evidence": [], "category": 3},
         ],
     }
@@ -52,12 +72,32 @@ MEMDAILY = [
     {
         "tid": 7,
         "message_list": [
-            {"mid": 0, "message": "我表妹是北京人。", "time": "2024年04月01日 周一 08:30", "place": "上海"},
-            {"mid": 1, "message": "我表妹在上海上班。", "time": "2024年04月02日 周二 20:58", "place": "上海"},
+            {
+                "mid": 0,
+                "message": "我表妹是北京人。",
+                "time": "2024年04月01日 周一 08:30",
+                "place": "上海",
+            },
+            {
+                "mid": 1,
+                "message": "我表妹在上海上班。",
+                "time": "2024年04月02日 周二 20:58",
+                "place": "上海",
+            },
         ],
         "question_list": [
-            {"qid": 0, "question": "她是哪里人？", "target_step_id": [0], "time": "2024年04月04日 周四 07:42"},
-            {"qid": 1, "question": "在哪上班？", "target_step_id": [0, 1], "time": "2024年04月02日 周二 20:00"},
+            {
+                "qid": 0,
+                "question": "她是哪里人？",
+                "target_step_id": [0],
+                "time": "2024年04月04日 周四 07:42",
+            },
+            {
+                "qid": 1,
+                "question": "在哪上班？",
+                "target_step_id": [0, 1],
+                "time": "2024年04月02日 周二 20:00",
+            },
         ],
     }
 ]
@@ -70,15 +110,26 @@ def load(tmp_path: Path) -> Callable[..., Dataset]:
     def load(form: str, value: Any, name: str = "set.json") -> Dataset:
         (tmp_path / name).write_text(json.dumps(value), encoding="utf-8")
         plain = tmp_path / "plain.jsonl"
-        plain.write_text("\n".join(map(json.dumps, convert(form, [tmp_path / name]))), encoding="utf-8")
+        plain.write_text(
+            "\n".join(map(json.dumps, convert(form, [tmp_path / name]))), encoding="utf-8"
+        )
         return load_dataset([plain])
 
     return load
 
 
-def test_memorybank_has_two_turns_an_exchange_and_days_as_gold(load: Callable[..., Dataset]) -> None:
+def test_memorybank_has_two_turns_an_exchange_and_days_as_gold(
+    load: Callable[..., Dataset],
+) -> None:
     dataset = load("memorybank", MEMORYBANK)
-    assert [turn.content for turn in dataset.turns] == ["你好", "你好，刘琳", "我去爬山了", "累吗？", "有点", "早睡"]
+    assert [turn.content for turn in dataset.turns] == [
+        "你好",
+        "你好，刘琳",
+        "我去爬山了",
+        "累吗？",
+        "有点",
+        "早睡",
+    ]
     assert [text_of(unit) for unit in units_of(dataset.turns)] == [
         "你好\n你好，刘琳",
         "我去爬山了\n累吗？",
@@ -87,10 +138,15 @@ def test_memorybank_has_two_turns_an_exchange_and_days_as_gold(load: Callable[..
     (question,) = dataset.questions
     assert question.gold == {turn.id for turn in dataset.turns[2:]}
     assert iso(question.asked_ms) == "2023-04-29T12:00:00.000Z"
-    assert [iso(turn.time_ms)[:16] for turn in dataset.turns[2:5:2]] == ["2023-04-28T12:00", "2023-04-28T12:15"]
+    assert [iso(turn.time_ms)[:16] for turn in dataset.turns[2:5:2]] == [
+        "2023-04-28T12:00",
+        "2023-04-28T12:15",
+    ]
 
 
-def test_locomo_has_evidence_as_gold_and_adversarial_questions_have_none(load: Callable[..., Dataset]) -> None:
+def test_locomo_has_evidence_as_gold_and_adversarial_questions_have_none(
+    load: Callable[..., Dataset],
+) -> None:
     dataset = load("locomo", LOCOMO)
     assert [(turn.id, turn.role, iso(turn.time_ms)[:16]) for turn in dataset.turns] == [
         ("conv-1 D1:1", "user", "2023-05-08T13:56"),
@@ -105,7 +161,9 @@ def test_locomo_has_evidence_as_gold_and_adversarial_questions_have_none(load: C
     ]
 
 
-def test_a_turn_of_locomo_comes_when_the_one_before_was_read_and_it_was_typed(load: Callable[..., Dataset]) -> None:
+def test_a_turn_of_locomo_comes_when_the_one_before_was_read_and_it_was_typed(
+    load: Callable[..., Dataset],
+) -> None:
     first, second, _ = load("locomo", LOCOMO).turns
     start_ms = 1_683_554_160_000  # 1:56 pm on 8 May, 2023
     typing_ms = 60_000 / 36.2
@@ -113,12 +171,16 @@ def test_a_turn_of_locomo_comes_when_the_one_before_was_read_and_it_was_typed(lo
     assert second.time_ms - first.time_ms == pytest.approx(4 * 60_000 / 238 + 2 * typing_ms, abs=1)
 
 
-def test_by_evidence_an_adversarial_question_is_right_with_what_it_is_about(load: Callable[..., Dataset]) -> None:
+def test_by_evidence_an_adversarial_question_is_right_with_what_it_is_about(
+    load: Callable[..., Dataset],
+) -> None:
     about = [sorted(question.gold) for question in by_evidence(load("locomo", LOCOMO)).questions]
     assert about == [["conv-1 D1:1"], ["conv-1 D1:2", "conv-1 D2:1"], ["conv-1 D1:2"]]
 
 
-def test_a_dialogue_of_locomo_in_a_file_of_its_own_is_named_by_the_file(load: Callable[..., Dataset]) -> None:
+def test_a_dialogue_of_locomo_in_a_file_of_its_own_is_named_by_the_file(
+    load: Callable[..., Dataset],
+) -> None:
     (dialogue,) = LOCOMO
     alone = load("locomo", {**dialogue["conversation"], "qa": dialogue["qa"]})
     assert [turn.id for turn in alone.turns] == ["set D1:1", "set D1:2", "set D2:1"]
@@ -136,11 +198,15 @@ def test_memdaily_has_a_conversation_for_each_trajectory(load: Callable[..., Dat
         ("set 7 q1", ["set 7 0", "set 7 1"]),
     ]
     # The second is dated before the last message; it is asked an hour after it.
-    assert [iso(question.asked_ms)[:16] for question in dataset.questions] == ["2024-04-04T07:42", "2024-04-02T21:58"]
+    assert [iso(question.asked_ms)[:16] for question in dataset.questions] == [
+        "2024-04-04T07:42",
+        "2024-04-02T21:58",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("05_post_processing_items.json", "post_processing"), ("my own.json", "my own")]
+    ("name", "kind"),
+    [("05_post_processing_items.json", "post_processing"), ("my own.json", "my own")],
 )
 def test_the_kind_of_memdailys_questions_is_in_the_name_of_the_file(
     load: Callable[..., Dataset], name: str, kind: str

@@ -54,7 +54,12 @@ def test_the_figures_are_the_same_each_time(run: Run) -> None:
     search = report["groups"]["all"]["search"]
     assert (report["ranked"], report["units"]) == ("exchange", 46)
     assert search["questions"] == report["questions"]
-    assert 0 < search["recallAt1"]["low"] <= search["recallAt1"]["value"] <= search["recallAt3"]["value"]
+    assert (
+        0
+        < search["recallAt1"]["low"]
+        <= search["recallAt1"]["value"]
+        <= search["recallAt3"]["value"]
+    )
 
 
 def test_the_servers_search_finds_more_than_chance_does(run: Run) -> None:
@@ -116,7 +121,10 @@ def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(run: Run) ->
         """Questions with an answer, and how many of them have a right answer: after other talk, and alone."""
         figures = report["groups"]["all"]["search"]
         questions = figures["answerable"]
-        return [questions, *(figures[name]["value"] * questions for name in ("recallAt3", "recallAt3Alone"))]
+        return [
+            questions,
+            *(figures[name]["value"] * questions for name in ("recallAt3", "recallAt3Alone")),
+        ]
 
     even = right_answers(new_report(run, ENGLISH, "--questions", "even"))
     odd = right_answers(new_report(run, ENGLISH, "--questions", "odd"))
@@ -133,9 +141,14 @@ def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: R
     assert grep["recallAt3"]["value"] != grep["recallAt3Alone"]["value"]
     search_alone = alone["groups"]["all"]["search"]
     assert search_alone["recallAt3Alone"]["value"] == search_alone["recallAt3"]["value"]
-    assert usual["groups"]["all"]["search"]["recallAt3Alone"]["value"] == search_alone["recallAt3"]["value"]
+    assert (
+        usual["groups"]["all"]["search"]["recallAt3Alone"]["value"]
+        == search_alone["recallAt3"]["value"]
+    )
     assert "after 3 messages of other talk" in run(ENGLISH, "--user", "Priya")[1].splitlines()[0]
-    assert "after nothing else" in run(ENGLISH, "--user", "Priya", "--before", "0")[1].splitlines()[0]
+    assert (
+        "after nothing else" in run(ENGLISH, "--user", "Priya", "--before", "0")[1].splitlines()[0]
+    )
 
 
 def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
@@ -148,9 +161,13 @@ def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
     node = new_report(run, CHINESE)["groups"]["all"]["search"]
     assert figures["compat=node"]["recallAt3"] == node["recallAt3"]
     difference = figures["compat=node"]["recallAt3ToSearch"]
-    assert difference["value"] == pytest.approx(node["recallAt3"]["value"] - figures["search"]["recallAt3"]["value"])
+    assert difference["value"] == pytest.approx(
+        node["recallAt3"]["value"] - figures["search"]["recallAt3"]["value"]
+    )
     assert "recallAt3ToSearch" not in figures["search"]
-    assert figures["words.dates=false"]["recallAt3"]["value"] < figures["search"]["recallAt3"]["value"]
+    assert (
+        figures["words.dates=false"]["recallAt3"]["value"] < figures["search"]["recallAt3"]["value"]
+    )
 
 
 def test_sessions_are_ranked_in_place_of_memories(run: Run) -> None:
@@ -168,7 +185,13 @@ def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(run: Run)
     assert search["small talk"]["asked"] == 138
     assert 0.8 < search["unrelated"]["area"]["low"] < search["unrelated"]["area"]["value"] <= 1
     assert search["small talk"]["silent95"]["value"] > 0.5
-    assert set(report["silence"]) == {"search", "bm25 same words", "bm25 words", "bm25 bigrams", "grep"}
+    assert set(report["silence"]) == {
+        "search",
+        "bm25 same words",
+        "bm25 words",
+        "bm25 bigrams",
+        "grep",
+    }
     status, out, _ = run(CHINESE, "--silence", "--user", "陈屿")
     assert status == 0
     assert out.count("│ small talk │") == out.count("│ unrelated  │") == 5
@@ -183,9 +206,14 @@ def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr("bench.recall_quality.DAYS", 8)
     status, out, _ = run(ENGLISH, "--year")
     assert status == 0
-    assert re.search(r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another", out)
+    assert re.search(
+        r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another",
+        out,
+    )
     assert "│ nothing forgotten │" in out
-    assert re.search(r"The search finds \d+\.\d % of what it would find had nothing been forgotten", out)
+    assert re.search(
+        r"The search finds \d+\.\d % of what it would find had nothing been forgotten", out
+    )
     report = new_report(run, ENGLISH, "--year", "--before", "1")
     assert (report["days"], report["exchanges"], report["before"]) == (8, 80, 1)
     ends = report["atTheEnd"]
@@ -198,16 +226,30 @@ def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.M
     ("arguments", "sentence"),
     [
         (["nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory."),
-        ([ENGLISH, "--user", "Nobody"], "en.jsonl has no questions of `Nobody`; give one of Maya, Tom, Priya."),
+        (
+            [ENGLISH, "--user", "Nobody"],
+            "en.jsonl has no questions of `Nobody`; give one of Maya, Tom, Priya.",
+        ),
         ([ENGLISH, "--before", "101"], "--before 101 is out of range; give 0 to 100 messages."),
-        ([ENGLISH, "--year", "--all-users"], "--year and --silence ask of one user's memories; leave --all-users out."),
+        (
+            [ENGLISH, "--year", "--all-users"],
+            "--year and --silence ask of one user's memories; leave --all-users out.",
+        ),
         ([ENGLISH, "--year", "--beside", "compat=node"], "leave --beside out."),
         ([ENGLISH, "--silence", "--all-users"], "leave --all-users out."),
-        ([ENGLISH, "--beside", "compat"], "--beside compat has no value; write it as in `--beside compat=node`."),
-        ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
+        (
+            [ENGLISH, "--beside", "compat"],
+            "--beside compat has no value; write it as in `--beside compat=node`.",
+        ),
+        (
+            [ENGLISH, "--beside", "words.speed=1"],
+            "There is no setting `words.speed` (from the command line)",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(run: Run, arguments: list[str], sentence: str) -> None:
+def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(
+    run: Run, arguments: list[str], sentence: str
+) -> None:
     status, out, err = run(*arguments)
     assert (status, out) == (2, "")
     assert sentence in err

@@ -39,7 +39,9 @@ def memory_of(app: App, adapter: Any) -> Any:
             super().__init__(rest=0.0)
             self.asked: list[tuple[str, Mapping[str, Any]]] = []
 
-        async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float = 0) -> dict[str, Any]:
+        async def call(
+            self, tool: str, arguments: Mapping[str, Any], seconds: float = 0
+        ) -> dict[str, Any]:
             self.asked.append((tool, arguments))
             try:
                 return dict((await call(TOOLS[tool], app.call, arguments)).structured)
@@ -120,21 +122,37 @@ class ToolSet:
 @contextmanager
 def astrbot_api(part: type = TextPart) -> Iterator[Any]:
     """The plugin's module, with stubs in place of AstrBot."""
-    hooks = ("on_llm_request", "on_llm_response", "event_message_type", "after_message_sent", "command", "llm_tool")
+    hooks = (
+        "on_llm_request",
+        "on_llm_response",
+        "event_message_type",
+        "after_message_sent",
+        "command",
+        "llm_tool",
+    )
     names = {
-        "astrbot.api": {"AstrBotConfig": dict, "sp": Store(), "logger": SimpleNamespace(warning=print)},
+        "astrbot.api": {
+            "AstrBotConfig": dict,
+            "sp": Store(),
+            "logger": SimpleNamespace(warning=print),
+        },
         "astrbot.api.event": {
             "AstrMessageEvent": object,
             "MessageEventResult": object,
             "filter": SimpleNamespace(
-                EventMessageType=SimpleNamespace(GROUP_MESSAGE=1), **dict.fromkeys(hooks, _decorator)
+                EventMessageType=SimpleNamespace(GROUP_MESSAGE=1),
+                **dict.fromkeys(hooks, _decorator),
             ),
         },
         "astrbot.api.provider": {"LLMResponse": object, "ProviderRequest": object},
         "astrbot.api.star": {"Context": object, "Star": Star},
         "astrbot.core.agent.message": {"TextPart": part},
     }
-    modules = {"astrbot": ModuleType("astrbot"), "astrbot.core": ModuleType("c"), "astrbot.core.agent": ModuleType("a")}
+    modules = {
+        "astrbot": ModuleType("astrbot"),
+        "astrbot.core": ModuleType("c"),
+        "astrbot.core.agent": ModuleType("a"),
+    }
     for name, values in names.items():
         modules[name] = ModuleType(name)
         vars(modules[name]).update(values)
@@ -145,7 +163,9 @@ def astrbot_api(part: type = TextPart) -> Iterator[Any]:
     try:
         yield module_at(DISTRIBUTION / "astrbot" / "main.py", "astrbot_plugin.main")
     finally:
-        for name in [loaded for loaded in sys.modules if loaded.startswith(("astrbot.", "astrbot_plugin"))]:
+        for name in [
+            loaded for loaded in sys.modules if loaded.startswith(("astrbot.", "astrbot_plugin"))
+        ]:
             del sys.modules[name]
         sys.modules.pop("astrbot", None)
 
@@ -227,7 +247,10 @@ def astrbot_context(persona: str = "[%None]", *tools: Tool) -> Any:
 @contextmanager
 def hermes_provider() -> Iterator[Any]:
     """The provider's module, with a stub in place of Hermes."""
-    modules = {"agent": ModuleType("agent"), "agent.memory_provider": ModuleType("agent.memory_provider")}
+    modules = {
+        "agent": ModuleType("agent"),
+        "agent.memory_provider": ModuleType("agent.memory_provider"),
+    }
     vars(modules["agent.memory_provider"])["MemoryProvider"] = object
     sys.modules.update(modules)
     try:

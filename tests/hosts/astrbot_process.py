@@ -52,7 +52,9 @@ class AstrBot:
 
     def set(self, **settings: Any) -> None:
         """Settings of the plugin, which count from its next start on; the others are the usual ones."""
-        schema = json.loads((self.root / "data" / "plugins" / PLUGIN / "_conf_schema.json").read_text("utf-8"))
+        schema = json.loads(
+            (self.root / "data" / "plugins" / PLUGIN / "_conf_schema.json").read_text("utf-8")
+        )
         usual = {key: field["default"] for key, field in schema.items()}
         self._write(f"config/{PLUGIN}_config.json", usual | settings)
 
@@ -63,12 +65,24 @@ class AstrBot:
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         # Without settings of this test's own process: its language, and that nothing is shared.
         command = [str(self._env / "bin" / "astrbot"), "run", "-p", str(self._dashboard)]
-        variables = {**os.environ, "HOME": str(self.root), "ASTRBOT_ROOT": str(self.root), "LANGUAGE": "zh"}
-        variables.pop("PYTHONDONTWRITEBYTECODE", None)  # each command would compile the memory again
+        variables = {
+            **os.environ,
+            "HOME": str(self.root),
+            "ASTRBOT_ROOT": str(self.root),
+            "LANGUAGE": "zh",
+        }
+        variables.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # each command would compile the memory again
         with self.log.open("ab") as log:
             begin = log.tell()
             process = subprocess.Popen(
-                command, cwd=self.root, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                cwd=self.root,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         try:
             end = time.monotonic() + START_SECONDS
@@ -126,7 +140,12 @@ def _settings(model: Model, port: int, dashboard: int) -> dict[str, Any]:
         "provider_settings": {"default_provider_id": "s1/scripted"},
         "platform": [chat],
         "platform_settings": {"rate_limit": {"time": 60, "count": 100_000, "strategy": "stall"}},
-        "dashboard": {"enable": True, "host": "127.0.0.1", "port": dashboard, "username": "astrbot"},
+        "dashboard": {
+            "enable": True,
+            "host": "127.0.0.1",
+            "port": dashboard,
+            "username": "astrbot",
+        },
         "admins_id": ["10001"],
     }
 

@@ -27,7 +27,10 @@ def environment(package: str, version: str, *also: str) -> Path:
 
 
 def folder_of(package: str, version: str) -> Path:
-    return user_cache_path("memory-server-tests") / f"{package}-{version}-py{sys.version_info[0]}{sys.version_info[1]}"
+    return (
+        user_cache_path("memory-server-tests")
+        / f"{package}-{version}-py{sys.version_info[0]}{sys.version_info[1]}"
+    )
 
 
 @cache
@@ -45,13 +48,23 @@ def why_missing(package: str, version: str, *also: str) -> str:
         commands = (
             [str(uv), "venv", "--quiet", "--python", sys.executable, str(folder)],
             [
-                *(str(uv), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(folder / "bin/python")),
+                *(
+                    str(uv),
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--compile-bytecode",
+                    "--python",
+                    str(folder / "bin/python"),
+                ),
                 *(f"{package}=={version}", *also),
             ],
         )
         for command in commands:
             try:
-                completed = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+                completed = subprocess.run(
+                    command, capture_output=True, text=True, timeout=INSTALL_SECONDS
+                )
             except (OSError, subprocess.TimeoutExpired) as error:
                 return str(error)
             if completed.returncode:

@@ -42,14 +42,24 @@ class OneBot:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
         assert b" 101 " in head, head
         client = cls(reader, writer)
-        client._send({"post_type": "meta_event", "meta_event_type": "lifecycle", "sub_type": "connect"})
+        client._send(
+            {"post_type": "meta_event", "meta_event_type": "lifecycle", "sub_type": "connect"}
+        )
         return client
 
     async def close(self) -> None:
         self._task.cancel()
         self._writer.close()
 
-    def tell(self, text: str, user: int, name: str, group: int = 0, at: bool = True, number: int | None = None) -> None:
+    def tell(
+        self,
+        text: str,
+        user: int,
+        name: str,
+        group: int = 0,
+        at: bool = True,
+        number: int | None = None,
+    ) -> None:
         """Say something to the bot, or in a group (`at`: to the bot there)."""
         parts: list[dict[str, Any]] = [{"type": "text", "data": {"text": text}}]
         if group and at:
@@ -71,7 +81,9 @@ class OneBot:
             event |= {"message_type": "group", "sub_type": "normal", "group_id": group}
         self._send(event)
 
-    async def ask(self, text: str, user: int, name: str, group: int = 0, **more: Any) -> tuple[str, float]:
+    async def ask(
+        self, text: str, user: int, name: str, group: int = 0, **more: Any
+    ) -> tuple[str, float]:
         """Say it and wait for what the bot says to it, and the seconds that took."""
         count_before = len(self._of(group or user))
         began = time.perf_counter()
@@ -125,7 +137,13 @@ class OneBot:
                 text = "".join(part["data"].get("text", "") for part in parts)
             self.said.append((int(params.get("group_id") or user), text))
             self._changed.set()
-        data = {"message_id": next(self._numbers), "user_id": user, "nickname": str(user), "card": "", "role": "member"}
+        data = {
+            "message_id": next(self._numbers),
+            "user_id": user,
+            "nickname": str(user),
+            "card": "",
+            "role": "member",
+        }
         reply = {"status": "ok", "retcode": 0, "data": data, "echo": action.get("echo")}
         self._send(reply)
 

@@ -88,7 +88,11 @@ def _forms(answer: str | ToolCall) -> tuple[dict[str, Any], Parts]:
         parts: Parts = ((beginning, None), ({"content": answer[2:]}, None), ({}, "stop"))
         return {"role": "assistant", "content": answer}, parts
     arguments = json.dumps(answer.arguments, ensure_ascii=False)
-    call = {"id": "call_1", "type": "function", "function": {"name": answer.name, "arguments": arguments}}
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": answer.name, "arguments": arguments},
+    }
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     return message, ((message | {"tool_calls": [call | {"index": 0}]}, None), ({}, "tool_calls"))
 
@@ -99,11 +103,17 @@ def scripted_model(answer: Answer = lambda request: "好的。") -> Iterator[Mod
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._send(json.dumps({"object": "list", "data": [{"id": "scripted", "object": "model"}]}).encode())
+            self._send(
+                json.dumps(
+                    {"object": "list", "data": [{"id": "scripted", "object": "model"}]}
+                ).encode()
+            )
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if not self.path.endswith("/chat/completions"):  # hosts try which program serves the model
+            if not self.path.endswith(
+                "/chat/completions"
+            ):  # hosts try which program serves the model
                 self.send_error(404)
                 return
             answer_now = model.answer(body)
@@ -113,7 +123,9 @@ def scripted_model(answer: Answer = lambda request: "好的。") -> Iterator[Mod
             message, parts = _forms(answer_now)
             if not body.get("stream"):
                 choice = {"index": 0, "message": message, "finish_reason": parts[-1][1]}
-                self._send(json.dumps({**about, "object": "chat.completion", "choices": [choice]}).encode())
+                self._send(
+                    json.dumps({**about, "object": "chat.completion", "choices": [choice]}).encode()
+                )
                 return
             lines = [
                 {

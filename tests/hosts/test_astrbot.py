@@ -46,7 +46,16 @@ IN_GROUP = [
     (WANG, "车停在地下二层B区", "老王的车停在地下几层？", "地下二层"),
     (MING, "群相册的密码是四个八", "群相册的密码是多少？", "四个八"),
 ]
-TALK = ["今天好热", "吃了吗", "这周加班好累", "晚上看球吗", "地铁又晚点了", "中午吃面", "空调坏了", "明天下雨"]
+TALK = [
+    "今天好热",
+    "吃了吗",
+    "这周加班好累",
+    "晚上看球吗",
+    "地铁又晚点了",
+    "中午吃面",
+    "空调坏了",
+    "明天下雨",
+]
 
 
 @pytest.fixture
@@ -77,7 +86,12 @@ async def test_what_was_told_on_monday_comes_on_thursday_to_those_whom_it_concer
 ) -> None:
     data = tmp_path / "memory"
     bot = AstrBot(tmp_path / "bot", model)
-    usual: dict[str, Any] = {"remember_all_group_messages": True, "flashbacks": 0, "bot_name": "小满", "seconds": 20.0}
+    usual: dict[str, Any] = {
+        "remember_all_group_messages": True,
+        "flashbacks": 0,
+        "bot_name": "小满",
+        "seconds": 20.0,
+    }
     bot.add_plugin(command=f"{MEMORY} --data-dir {data} --now {MONDAY}", **usual)
     async with chatting(bot) as chat:
         for number, text in enumerate(PRIVATE):
@@ -85,7 +99,10 @@ async def test_what_was_told_on_monday_comes_on_thursday_to_those_whom_it_concer
             await chat.ask(TALK[number], *MING)
         turns = [(speaker, text) for speaker, text, _question, _answer in IN_GROUP]
         people = (MING, HONG, WANG)
-        turns += [(people[number % 3], f"{TALK[number % 8]}，第{number}回") for number in range(60 - len(turns))]
+        turns += [
+            (people[number % 3], f"{TALK[number % 8]}，第{number}回")
+            for number in range(60 - len(turns))
+        ]
         for number, (speaker, text) in enumerate(turns):
             if number % 4 == 0:
                 await chat.ask(text, *speaker, GROUP)
@@ -183,7 +200,9 @@ async def test_the_bots_model_recalls_once_more_with_words_of_its_own(tmp_path: 
             assert tool["parameters"]["properties"]["otherWords"]["items"] == {"type": "string"}
             assert "查找了“夜曲”“肖邦”" in (await chat.ask("/记忆 为什么", *MING))[0]
             await chat.ask("换个话题", *MING)
-            assert RECITAL not in json.dumps(model.requests[-1]["messages"][-4:], ensure_ascii=False), "old results go"
+            assert RECITAL not in json.dumps(
+                model.requests[-1]["messages"][-4:], ensure_ascii=False
+            ), "old results go"
             await chat.ask(NERVOUS, *HONG)
             assert results_of(model.requests[-1]) == ["没有想起什么。"]
             await until(lambda: _count(data, {"qq/user/10001": 3, "qq/user/10002": 1}))
@@ -195,8 +214,19 @@ async def test_the_bots_model_recalls_once_more_with_words_of_its_own(tmp_path: 
 
 def _texts(data: Path, conversation: str) -> list[str]:
     """The texts of a conversation, by a process of its own."""
-    arguments = json.dumps({"conversation_id": conversation, "limit": 200, "sort_by": "timestamp", "order": "asc"})
-    command = [sys.executable, "-m", "memory_server", "--data-dir", str(data), "call", "search_memories", arguments]
+    arguments = json.dumps(
+        {"conversation_id": conversation, "limit": 200, "sort_by": "timestamp", "order": "asc"}
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "memory_server",
+        "--data-dir",
+        str(data),
+        "call",
+        "search_memories",
+        arguments,
+    ]
     completed = subprocess.run(command, capture_output=True, check=True)
     return [memory["text"] for memory in json.loads(completed.stdout)["results"]]
 
@@ -221,13 +251,17 @@ os.execv(sys.executable, [sys.executable, "-m", "memory_server", *sys.argv[2:]])
 """
 
 
-async def test_the_bot_goes_on_when_the_memory_is_stopped_killed_slow_or_absent(tmp_path: Path, model: Model) -> None:
+async def test_the_bot_goes_on_when_the_memory_is_stopped_killed_slow_or_absent(
+    tmp_path: Path, model: Model
+) -> None:
     data = tmp_path / "memory"
     mode = tmp_path / "mode"
     (tmp_path / "switch.py").write_text(SWITCH)
     mode.write_text("works")
     bot = AstrBot(tmp_path / "bot", model)
-    bot.add_plugin(command=f"{sys.executable} {tmp_path / 'switch.py'} {mode} --data-dir {data}", flashbacks=0)
+    bot.add_plugin(
+        command=f"{sys.executable} {tmp_path / 'switch.py'} {mode} --data-dir {data}", flashbacks=0
+    )
     texts_told: list[str] = []
 
     async def ask(chat: OneBot, text: str) -> float:
@@ -236,7 +270,9 @@ async def test_the_bot_goes_on_when_the_memory_is_stopped_killed_slow_or_absent(
 
     async def all_stored() -> bool:
         texts = await asyncio.to_thread(_texts, data, "qq/user/10001")
-        return [memory_text.splitlines()[0] for memory_text in texts] == [f"小明: {text}" for text in texts_told]
+        return [memory_text.splitlines()[0] for memory_text in texts] == [
+            f"小明: {text}" for text in texts_told
+        ]
 
     async with chatting(bot) as chat:
         for number in range(3):
@@ -258,7 +294,12 @@ async def test_the_bot_goes_on_when_the_memory_is_stopped_killed_slow_or_absent(
         await until(all_stored)  # after some 20 s of rest
         await ask(chat, "又好了的第一句")
         await until(all_stored)
-    for name, times in (("stopped", stopped), ("killed", killed), ("slow", slow), ("absent", absent)):
+    for name, times in (
+        ("stopped", stopped),
+        ("killed", killed),
+        ("slow", slow),
+        ("absent", absent),
+    ):
         print(f"{name}: {_in_words(times)}")
     assert max(*stopped, *killed, *slow, *absent) < 2.0 + 4.0
 
@@ -280,11 +321,16 @@ async def test_turns_are_stored_after_a_rest_server_hung(tmp_path: Path, model: 
             assert "林小满" in (await chat.ask("/记忆 找 牙医", *MING))[0]
         print(f"hung: {_in_words(times)}")
         texts = [text.splitlines()[0] for text in _texts(data, "qq/user/10001")]
-        assert texts == ["小明: 我的牙医叫林小满", *(f"小明: 停住时的第{number}句" for number in range(5))]
+        assert texts == [
+            "小明: 我的牙医叫林小满",
+            *(f"小明: 停住时的第{number}句" for number in range(5)),
+        ]
 
 
 @pytest.mark.alone
-async def test_the_memory_adds_little_to_the_time_of_an_answer(tmp_path: Path, model: Model) -> None:
+async def test_the_memory_adds_little_to_the_time_of_an_answer(
+    tmp_path: Path, model: Model
+) -> None:
     """Two bots, one without the plugin, answer the same messages in turn; each pair gives a difference. How long an
     empty program takes says how busy the machine is."""
     bot = AstrBot(tmp_path / "bot", model)
@@ -303,7 +349,9 @@ async def test_the_memory_adds_little_to_the_time_of_an_answer(tmp_path: Path, m
                 empty.append(_empty_program())
             median = statistics.median(added) * 1000
             busy = statistics.median(empty) * 1000
-            print(f"round {round_}: added {median:.0f} ms at the median; an empty program took {busy:.0f} ms")
+            print(
+                f"round {round_}: added {median:.0f} ms at the median; an empty program took {busy:.0f} ms"
+            )
             allowed.append(median <= ADDED_MS * max(1.0, busy / QUIET_MS))
     assert any(allowed)
 

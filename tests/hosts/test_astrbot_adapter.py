@@ -13,7 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hosts.adapters import Event, TemporaryPart, Tool, ToolSet, astrbot_api, astrbot_context, memory_of
+from hosts.adapters import (
+    Event,
+    TemporaryPart,
+    Tool,
+    ToolSet,
+    astrbot_api,
+    astrbot_context,
+    memory_of,
+)
 from hosts.environments import DISTRIBUTION
 
 from memory_server import App, Settings
@@ -43,12 +51,20 @@ class Bot:
     def __init__(self, adapter: Any, app: App, persona: str = "[%None]", **settings: Any) -> None:
         self.adapter = adapter
         self.tool = Tool("recall", adapter.__name__)
-        self.plugin = adapter.MemoryServerPlugin(astrbot_context(persona, self.tool), USUAL | settings)
+        self.plugin = adapter.MemoryServerPlugin(
+            astrbot_context(persona, self.tool), USUAL | settings
+        )
         self.plugin.memory = memory_of(app, adapter)
         self._number = 0
 
     async def says(
-        self, text: str, *, answer: str | None = "好的。", contexts: Any = (), role: str = "assistant", **more: Any
+        self,
+        text: str,
+        *,
+        answer: str | None = "好的。",
+        contexts: Any = (),
+        role: str = "assistant",
+        **more: Any,
     ) -> str:
         """What the model gets beside the message. `answer` None: the bot is not meant."""
         self._number += 1
@@ -94,7 +110,9 @@ def test_conversations_of_different_people_never_have_one_name(adapter: Any) -> 
                             assert owner_of.setdefault(talk.stored[1], public) == public
     marks = [adapter.places(USUAL, "qq", sender, "", "").mark for sender in parts]
     for mark in marks:
-        assert not [other_mark for other_mark in marks if mark != other_mark and mark.startswith(other_mark)]
+        assert not [
+            other_mark for other_mark in marks if mark != other_mark and mark.startswith(other_mark)
+        ]
 
 
 def test_names_are_no_longer_than_the_server_allows(adapter: Any) -> None:
@@ -103,7 +121,9 @@ def test_names_are_no_longer_than_the_server_allows(adapter: Any) -> None:
     assert long != adapter.places(USUAL, "qq", "1", "", "猫" * 301).stored[0]
 
 
-async def test_what_was_told_comes_back_after_a_reset_and_not_before(adapter: Any, app: App) -> None:
+async def test_what_was_told_comes_back_after_a_reset_and_not_before(
+    adapter: Any, app: App
+) -> None:
     bot = Bot(adapter, app)
     await bot.says(SECRET)
     assert await bot.says(ASK) == ""
@@ -123,7 +143,9 @@ async def test_what_was_told_in_private_comes_in_a_group_only_if_the_owner_allow
         assert "林小满" not in await bot.says(ASK, sender="10002")
 
 
-async def test_one_user_across_groups_is_a_choice_and_brings_only_that_user(adapter: Any, app: App) -> None:
+async def test_one_user_across_groups_is_a_choice_and_brings_only_that_user(
+    adapter: Any, app: App
+) -> None:
     bot = Bot(adapter, app, one_user_across_groups=True)
     await bot.says(SECRET, group="777")
     assert "林小满" in await bot.says(ASK, group="888")
@@ -145,7 +167,9 @@ async def test_personas_do_not_know_what_was_told_to_another_one(adapter: Any, a
 async def test_a_person_is_the_same_in_each_window_of_the_dashboard(adapter: Any, app: App) -> None:
     bot = Bot(adapter, app)
     await bot.says(SECRET, sender="astrbot", origin="webchat:FriendMessage:webchat!astrbot!1")
-    assert "林小满" in await bot.says(ASK, sender="astrbot", origin="webchat:FriendMessage:webchat!astrbot!2")
+    assert "林小满" in await bot.says(
+        ASK, sender="astrbot", origin="webchat:FriendMessage:webchat!astrbot!2"
+    )
 
 
 async def test_without_a_speaker_there_is_no_memory(adapter: Any, app: App) -> None:
@@ -171,7 +195,9 @@ async def test_a_group_without_a_name_is_not_taken_for_a_private_talk(
     assert bot.plugin.memory.asked == []
 
 
-async def test_a_group_message_for_others_is_remembered_only_if_the_owner_wants_it(adapter: Any, app: App) -> None:
+async def test_a_group_message_for_others_is_remembered_only_if_the_owner_wants_it(
+    adapter: Any, app: App
+) -> None:
     await Bot(adapter, app).says("周末去爬香山", answer=None, group="777")
     bot = Bot(adapter, app, remember_all_group_messages=True)
     assert await bot.says("香山几点出发？", group="777") == ""
@@ -192,7 +218,9 @@ async def test_a_turn_is_stored_once_as_it_was_last(adapter: Any, app: App) -> N
 
 
 @pytest.mark.parametrize(("answer", "role"), [("出错了", "err"), ("", "assistant")])
-async def test_an_error_of_the_host_is_not_remembered(adapter: Any, app: App, answer: str, role: str) -> None:
+async def test_an_error_of_the_host_is_not_remembered(
+    adapter: Any, app: App, answer: str, role: str
+) -> None:
     await Bot(adapter, app).says(SECRET, answer=answer, role=role)
     assert await app.conversation("qq/user/10001").short_term.memories() == ()
 
@@ -200,7 +228,10 @@ async def test_an_error_of_the_host_is_not_remembered(adapter: Any, app: App, an
 async def test_blocks_do_not_pile_up_in_the_history(adapter: Any, app: App) -> None:
     block = "<recalled-memories>\n旧\n</recalled-memories>"
     history = [
-        {"role": "user", "content": [{"type": "text", "text": "早"}, {"type": "text", "text": block}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "早"}, {"type": "text", "text": block}],
+        },
         {"role": "assistant", "content": "早上好"},
         {"role": "user", "content": f"{block}\n你好"},
         {"role": "assistant", "content": None, "tool_calls": [{}]},
@@ -208,7 +239,9 @@ async def test_blocks_do_not_pile_up_in_the_history(adapter: Any, app: App) -> N
     bot = Bot(adapter, app)
     await bot.says("在吗", contexts=history)
     assert block not in str(bot.request.contexts)
-    assert [message["role"] for message in bot.request.contexts] == [message["role"] for message in history]
+    assert [message["role"] for message in bot.request.contexts] == [
+        message["role"] for message in history
+    ]
     _tool, arguments = bot.plugin.memory.asked[0]
     assert [message["content"] for message in arguments["messages"]] == ["早上好", "你好", "在吗"]
 
@@ -254,7 +287,9 @@ async def test_only_what_was_shown_last_is_forgotten(adapter: Any, app: App) -> 
     assert "林小满" in await bot.command("看")
 
 
-async def test_nobody_sees_or_forgets_a_private_memory_by_a_command_in_a_group(adapter: Any, app: App) -> None:
+async def test_nobody_sees_or_forgets_a_private_memory_by_a_command_in_a_group(
+    adapter: Any, app: App
+) -> None:
     for allowed in (False, True):
         bot = Bot(adapter, app, private_in_groups=allowed, one_user_across_groups=True)
         await bot.says(SECRET, number=f"p{allowed}")
@@ -269,7 +304,9 @@ async def test_nobody_sees_or_forgets_a_private_memory_by_a_command_in_a_group(a
     assert len(await app.conversation("qq/user/10001").short_term.memories()) == 1
 
 
-async def test_in_a_group_one_forgets_what_one_said_and_an_admin_all(adapter: Any, app: App) -> None:
+async def test_in_a_group_one_forgets_what_one_said_and_an_admin_all(
+    adapter: Any, app: App
+) -> None:
     bot = Bot(adapter, app)
     await bot.says("香山七点集合", group="777")
     await bot.says("香山要带水", sender="10002", group="777")
@@ -283,7 +320,9 @@ async def test_in_a_group_one_forgets_what_one_said_and_an_admin_all(adapter: An
     assert "忘掉了" in await bot.command("忘 确认", sender="10003", group="777", admin=True)
 
 
-async def test_what_one_forgets_in_a_group_is_forgotten_in_all_places(adapter: Any, app: App) -> None:
+async def test_what_one_forgets_in_a_group_is_forgotten_in_all_places(
+    adapter: Any, app: App
+) -> None:
     bot = Bot(adapter, app, one_user_across_groups=True)
     await bot.says(SECRET, group="777")
     await bot.command("忘 牙医", group="777")
@@ -331,7 +370,9 @@ async def test_the_model_recalls_once_more_with_words_of_its_own(adapter: Any, a
     assert "调用方还查找了“夜曲”“肖邦”" in await bot.command("为什么")
     bot.plugin.config = bot.plugin.config | {"language": "en", "flashbacks": 2}
     assert "偶然想起" in await bot.says("在吗")
-    assert await look(bot.event, otherWords=["雨伞"]) == "Nothing came to mind.", "nothing by chance"
+    assert await look(bot.event, otherWords=["雨伞"]) == "Nothing came to mind.", (
+        "nothing by chance"
+    )
 
 
 async def test_the_tool_reaches_no_more_than_what_comes_unasked(adapter: Any, app: App) -> None:
@@ -344,10 +385,14 @@ async def test_the_tool_reaches_no_more_than_what_comes_unasked(adapter: Any, ap
             ({"sender": "10002"}, False),
         ):
             await bot.says("明天有点紧张。", **person)
-            assert ("夜曲" in await bot.plugin.recall_by_words(bot.event, otherWords=["肖邦", "夜曲"])) is comes
+            assert (
+                "夜曲" in await bot.plugin.recall_by_words(bot.event, otherWords=["肖邦", "夜曲"])
+            ) is comes
 
 
-async def test_the_tool_is_offered_only_where_there_is_a_memory_and_the_owner_wants_it(adapter: Any, app: App) -> None:
+async def test_the_tool_is_offered_only_where_there_is_a_memory_and_the_owner_wants_it(
+    adapter: Any, app: App
+) -> None:
     def offered(bot: Bot) -> list[str]:
         return [tool.name for tool in bot.request.func_tool.tools]
 
@@ -369,7 +414,9 @@ async def test_the_tool_is_offered_only_where_there_is_a_memory_and_the_owner_wa
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
-async def test_the_tool_is_described_in_the_language_of_the_bot(adapter: Any, app: App, language: str) -> None:
+async def test_the_tool_is_described_in_the_language_of_the_bot(
+    adapter: Any, app: App, language: str
+) -> None:
     bot = Bot(adapter, app, language=language)
     await bot.plugin.initialize()
     arguments = bot.tool.parameters["properties"].values()
@@ -385,9 +432,13 @@ async def test_what_the_tool_gave_does_not_pile_up_in_the_history(adapter: Any, 
 
 
 async def test_a_memory_that_is_absent_stops_nothing(adapter: Any) -> None:
-    plugin = adapter.MemoryServerPlugin(astrbot_context(), USUAL | {"command": "no-such-command-here"})
+    plugin = adapter.MemoryServerPlugin(
+        astrbot_context(), USUAL | {"command": "no-such-command-here"}
+    )
     event = Event(ASK)
-    request = SimpleNamespace(contexts=[], extra_user_content_parts=[], conversation=None, func_tool=None)
+    request = SimpleNamespace(
+        contexts=[], extra_user_content_parts=[], conversation=None, func_tool=None
+    )
     await plugin.recall(event, request)
     assert await plugin.recall_by_words(event, otherWords=["牙"]) == "现在问不到记忆。"
     await plugin.remember(event, SimpleNamespace(role="assistant", completion_text="好的。"))
@@ -399,7 +450,8 @@ async def test_a_memory_that_is_absent_stops_nothing(adapter: Any) -> None:
 
 def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:
     about = dict(
-        line.split(":", 1) for line in (DISTRIBUTION / "astrbot" / "metadata.yaml").read_text("utf-8").splitlines()
+        line.split(":", 1)
+        for line in (DISTRIBUTION / "astrbot" / "metadata.yaml").read_text("utf-8").splitlines()
     )
     assert {"name", "author", "desc", "version"} <= about.keys()
     source = (DISTRIBUTION / "astrbot" / "main.py").read_text("utf-8")

@@ -34,7 +34,12 @@ class Hermes:
         (self.home / "plugins").mkdir(parents=True)
         install_adapter("hermes", self.home / "plugins" / "memory_server")
         settings: dict[str, Any] = {
-            "model": {"provider": "custom", "default": "scripted", "base_url": model.url, "api_key": "x"},
+            "model": {
+                "provider": "custom",
+                "default": "scripted",
+                "base_url": model.url,
+                "api_key": "x",
+            },
             "memory": {"provider": "memory_server"},
         }
         (self.home / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
@@ -66,7 +71,11 @@ class Hermes:
     @contextmanager
     def serving(self) -> Iterator[str]:
         port = free_port()
-        at = {"API_SERVER_ENABLED": "true", "API_SERVER_HOST": "127.0.0.1", "API_SERVER_PORT": str(port)}
+        at = {
+            "API_SERVER_ENABLED": "true",
+            "API_SERVER_HOST": "127.0.0.1",
+            "API_SERVER_PORT": str(port),
+        }
         process = self._started("gateway", "run", API_SERVER_KEY=self.key, **at)
         url = f"http://127.0.0.1:{port}"
         end = time.monotonic() + PATIENCE
@@ -104,7 +113,9 @@ def model() -> Iterator[Model]:
 def test_what_one_process_was_told_comes_in_the_next_one(
     tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "10")  # longer than Hermes takes to start
+    monkeypatch.setenv(
+        "MEMORY_SERVER_DAEMON__IDLE_MINUTES", "10"
+    )  # longer than Hermes takes to start
     hermes = Hermes(tmp_path, model)
     hermes.says(SECRET)
     for number in range(3):  # on a machine with much to do, a recall may be late
@@ -129,7 +140,9 @@ def test_two_users_with_the_same_first_words_are_apart(tmp_path: Path, model: Mo
             if key:
                 headers["X-Hermes-Session-Key"] = key
             body = {"model": "hermes-agent", "messages": messages}
-            answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE)
+            answer = httpx.post(
+                f"{url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE
+            )
             assert answer.status_code == 200, answer.text
             return model.block(text)
 
@@ -157,8 +170,12 @@ def _names_other_words(request: dict[str, Any]) -> str | ToolCall:
     return "好的。"
 
 
-def test_the_model_recalls_once_more_with_words_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "10")  # longer than Hermes takes to start
+def test_the_model_recalls_once_more_with_words_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "MEMORY_SERVER_DAEMON__IDLE_MINUTES", "10"
+    )  # longer than Hermes takes to start
     with scripted_model(_names_other_words) as model:
         hermes = Hermes(tmp_path, model)
         hermes.says(RECITAL)
@@ -171,7 +188,11 @@ def test_the_model_recalls_once_more_with_words_of_its_own(tmp_path: Path, monke
             pytest.fail(hermes.said())
         hermes.set(command=f"{MEMORY} --data-dir {tmp_path / 'memory'}", recall_tool="no")
         hermes.says(f"{NERVOUS}再说")
-        assert not any("recall" in tools_of(request) for request in model.requests if f"{NERVOUS}再说" in str(request))
+        assert not any(
+            "recall" in tools_of(request)
+            for request in model.requests
+            if f"{NERVOUS}再说" in str(request)
+        )
         with_tool = [request for request in model.requests if "recall" in tools_of(request)]
         assert with_tool, "it was there before"
 

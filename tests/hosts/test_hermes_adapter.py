@@ -80,15 +80,21 @@ def test_whose_a_session_is(adapter: Any, about: dict[str, Any], name: str) -> N
 
 
 def test_names_are_no_longer_than_the_server_allows(adapter: Any) -> None:
-    names = {adapter.conversation_of({"platform": "x", "gateway_session_key": "猫" * n}) for n in (300, 301)}
+    names = {
+        adapter.conversation_of({"platform": "x", "gateway_session_key": "猫" * n})
+        for n in (300, 301)
+    }
     assert len(names) == 2
     assert max(map(len, names)) <= 256
 
 
-async def test_two_users_with_the_same_session_id_have_two_memories(adapter: Any, memory: Any, tmp_path: Path) -> None:
+async def test_two_users_with_the_same_session_id_have_two_memories(
+    adapter: Any, memory: Any, tmp_path: Path
+) -> None:
     """The API server's session ids are hashes of the first message."""
     alice, bob = (
-        provider(adapter, tmp_path, "same", platform="api_server", gateway_session_key=key) for key in ("alice", "bob")
+        provider(adapter, tmp_path, "same", platform="api_server", gateway_session_key=key)
+        for key in ("alice", "bob")
     )
     await tell(alice)
     for user in (alice, bob):
@@ -97,7 +103,9 @@ async def test_two_users_with_the_same_session_id_have_two_memories(adapter: Any
     assert await recall(bob) == ""
 
 
-async def test_without_a_key_nothing_is_recalled_or_stored(adapter: Any, memory: Any, tmp_path: Path) -> None:
+async def test_without_a_key_nothing_is_recalled_or_stored(
+    adapter: Any, memory: Any, tmp_path: Path
+) -> None:
     nobody = provider(adapter, tmp_path, platform="api_server")
     await tell(nobody)
     assert await recall(nobody) == ""
@@ -108,10 +116,17 @@ async def test_the_speaker_of_a_shared_chat_stands_before_the_text(
     adapter: Any, memory: Any, app: App, tmp_path: Path
 ) -> None:
     shared = provider(
-        adapter, tmp_path, platform="telegram", chat_type="group", user_name="小明", gateway_session_key="g"
+        adapter,
+        tmp_path,
+        platform="telegram",
+        chat_type="group",
+        user_name="小明",
+        gateway_session_key="g",
     )
     await tell(shared, "[阿红] [小明] 我的牙医叫林小满")
-    alone = provider(adapter, tmp_path, platform="telegram", chat_type="dm", user_id="7", user_name="小明")
+    alone = provider(
+        adapter, tmp_path, platform="telegram", chat_type="dm", user_id="7", user_name="小明"
+    )
     await tell(alone, "[阿红] 我喜欢吃披萨")
     (in_group,) = await app.conversation(shared.conversation).short_term.memories()
     assert in_group.text.startswith("阿红: [小明] 我的牙医叫林小满\n")
@@ -131,13 +146,17 @@ async def test_a_turn_is_stored_once_and_the_session_is_that_of_the_last_switch(
     assert "林小满" in await recall(local)
 
 
-async def test_what_a_subagent_does_is_not_stored(adapter: Any, memory: Any, tmp_path: Path) -> None:
+async def test_what_a_subagent_does_is_not_stored(
+    adapter: Any, memory: Any, tmp_path: Path
+) -> None:
     await tell(provider(adapter, tmp_path, agent_context="subagent"))
     assert memory.asked == []
 
 
 def test_all_providers_of_a_process_share_one_client(adapter: Any, tmp_path: Path) -> None:
-    adapter.MemoryServerProvider().save_config({"command": "no-such-command-here", "token": "x", "y": 1}, str(tmp_path))
+    adapter.MemoryServerProvider().save_config(
+        {"command": "no-such-command-here", "token": "x", "y": 1}, str(tmp_path)
+    )
     threads_before = threading.active_count()
     providers = [provider(adapter, tmp_path, str(number)) for number in range(20)]
     assert [one_provider.prefetch(ASK) for one_provider in providers] == [""] * 20
@@ -149,7 +168,11 @@ def test_all_providers_of_a_process_share_one_client(adapter: Any, tmp_path: Pat
 def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:
     assert "MemoryProvider" in (DISTRIBUTION / "hermes" / "__init__.py").read_text("utf-8")[:8_192]
     about = (DISTRIBUTION / "hermes" / "plugin.yaml").read_text("utf-8")
-    assert {line.partition(":")[0] for line in about.splitlines()} == {"name", "version", "description"}
+    assert {line.partition(":")[0] for line in about.splitlines()} == {
+        "name",
+        "version",
+        "description",
+    }
     registered: list[Any] = []
 
     class Context:
@@ -158,8 +181,14 @@ def test_the_folder_is_what_the_host_expects(adapter: Any) -> None:
 
     adapter.register(Context())
     tools = [tool["name"] for tool in registered[0].get_tool_schemas()]
-    assert (registered[0].name, registered[0].is_available(), tools) == ("memory_server", True, ["recall"])
-    assert [field["key"] for field in registered[0].get_config_schema() if field.get("secret")] == ["token"]
+    assert (registered[0].name, registered[0].is_available(), tools) == (
+        "memory_server",
+        True,
+        ["recall"],
+    )
+    assert [field["key"] for field in registered[0].get_config_schema() if field.get("secret")] == [
+        "token"
+    ]
 
 
 RECITAL = "弹肖邦的夜曲，手一直抖，最后还是弹完了"
@@ -169,12 +198,16 @@ def tool_result(opened: Any, **arguments: Any) -> str:
     return str(json.loads(opened.handle_tool_call("recall", arguments))["result"])
 
 
-async def test_the_model_recalls_once_more_with_words_of_its_own(adapter: Any, memory: Any, tmp_path: Path) -> None:
+async def test_the_model_recalls_once_more_with_words_of_its_own(
+    adapter: Any, memory: Any, tmp_path: Path
+) -> None:
     local = provider(adapter, tmp_path)
     await tell(local, RECITAL)
     local.on_session_switch("next", reset=True)
     assert await recall(local, "明天有点紧张。") == ""
-    assert "Nothing came" in await asyncio.to_thread(tool_result, local, query="钥匙", otherWords=["雨伞"])
+    assert "Nothing came" in await asyncio.to_thread(
+        tool_result, local, query="钥匙", otherWords=["雨伞"]
+    )
     for words in (["肖邦", "夜曲"], "肖邦、夜曲"):
         assert "夜曲" in await asyncio.to_thread(tool_result, local, otherWords=words)
     assert "Nothing came" in await asyncio.to_thread(tool_result, local)

@@ -21,7 +21,9 @@ from sillytavern_host import CHROMIUM, Chat, Model, Tavern, modelling, tavern
 
 if CHROMIUM is None:
     pytest.skip("needs Chromium: there is none on PATH", allow_module_level=True)
-playwright = pytest.importorskip("playwright.async_api", reason="needs Playwright: `pip install playwright`")
+playwright = pytest.importorskip(
+    "playwright.async_api", reason="needs Playwright: `pip install playwright`"
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
 CAT = "我的猫叫芝麻，三岁，怕打雷。"
@@ -45,7 +47,11 @@ def installed_by(host: Tavern, folder: Path, config: Path) -> str:
     command = [sys.executable, "-m", "memory_server", "install", "sillytavern", str(host.folder)]
     command += ["--port", str(host.port), "--data-dir", str(folder)]
     completed = subprocess.run(
-        command, check=True, capture_output=True, text=True, env={**os.environ, "XDG_CONFIG_HOME": str(config)}
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XDG_CONFIG_HOME": str(config)},
     )
     return completed.stdout
 
@@ -102,16 +108,22 @@ async def sitting(house: House, who: str, **context: Any) -> AsyncIterator[Sitti
         browser_context = await browser.new_context(**{**usual, **context})
         tab = await browser_context.new_page()
         tab.set_default_timeout(120_000)
-        session = Sitting(Chat(tab, house.host), house.model, who, Asker(house.server.url, house.token))
+        session = Sitting(
+            Chat(tab, house.host), house.model, who, Asker(house.server.url, house.token)
+        )
 
         def note(request: Any) -> None:
             if "/v1/" in request.url and request.method != "OPTIONS":
-                session.asked.append((request.url.rpartition("/")[2], json.loads(request.post_data or "{}")))
+                session.asked.append(
+                    (request.url.rpartition("/")[2], json.loads(request.post_data or "{}"))
+                )
 
         tab.on("request", note)
         await session.chat.open()
         await session.chat.connect(house.model)
-        await session.chat.configure(url=house.server.url, token=house.token, on=True, per="character")
+        await session.chat.configure(
+            url=house.server.url, token=house.token, on=True, per="character"
+        )
         await session.chat.character(who)
         yield session
         await browser.close()
@@ -127,7 +139,9 @@ async def test_a_new_chat_knows_what_the_last_one_was_told_and_says_why(house: H
         prompt = house.model.prompt()
         assert CAT in prompt
         assert prompt.index("<recalled-memories>") < prompt.index(f"[user] {ASKS}")
-        assert "</recalled-memories>\n[user]" in prompt, "right before the message, so that the beginning stays cached"
+        assert "</recalled-memories>\n[user]" in prompt, (
+            "right before the message, so that the beginning stays cached"
+        )
         line = session.chat.tab.locator(".last_mes .memory_server")
         assert "1 memory came" in await line.inner_text()
         await line.locator("summary").click()
@@ -147,11 +161,15 @@ async def test_changes_of_the_newest_turn_cost_the_memory_nothing(house: House) 
         await session.chat.send(CAT)
         session.calls()
         await session.chat.tab.click(".last_mes .swipe_right")
-        await session.chat.tab.wait_for_function("SillyTavern.getContext().chat.at(-1).mes === '答乙'")
+        await session.chat.tab.wait_for_function(
+            "SillyTavern.getContext().chat.at(-1).mes === '答乙'"
+        )
         await session.chat.idle()
         await session.chat.tab.click("#options_button")
         await session.chat.tab.click("#option_regenerate")
-        await session.chat.tab.wait_for_function("SillyTavern.getContext().chat.at(-1).mes === '答丙'")
+        await session.chat.tab.wait_for_function(
+            "SillyTavern.getContext().chat.at(-1).mes === '答丙'"
+        )
         await session.chat.idle()
         await session.looked()
         assert session.calls() == []
@@ -213,7 +231,9 @@ async def test_a_branch_shares_what_it_has_and_takes_nothing_back(house: House) 
         assert len(session.known("花卷")) >= 1
 
 
-async def test_the_last_turn_is_stored_when_the_chat_is_left_or_the_page_loaded_again(house: House) -> None:
+async def test_the_last_turn_is_stored_when_the_chat_is_left_or_the_page_loaded_again(
+    house: House,
+) -> None:
     async with sitting(house, "Shu") as session:
         await session.chat.send(CAT)
         await session.looked()
@@ -265,15 +285,22 @@ async def test_macros_in_a_memory_do_not_act(house: House) -> None:
     async with sitting(house, "Ning") as session:
         text = "我的猫叫{{setvar::cat::stolen}}芝麻{{{user}}}，<USER>怕打雷。"
         session.asker.done(
-            "remember_turn", messages=[{"role": "user", "content": text}], session="x", conversation_id="Ning"
+            "remember_turn",
+            messages=[{"role": "user", "content": text}],
+            session="x",
+            conversation_id="Ning",
         )
         await session.chat.send(ASKS)
         assert "芝麻" in house.model.prompt()
         assert "{ {setvar::cat::stolen}}" in house.model.prompt()
-        assert await session.chat.js("() => SillyTavern.getContext().variables.local.get('cat')") in ("", None)
+        assert await session.chat.js(
+            "() => SillyTavern.getContext().variables.local.get('cat')"
+        ) in ("", None)
 
 
-async def test_a_foreign_origin_is_refused_and_the_panel_says_what_to_add(house: House, tmp_path: Path) -> None:
+async def test_a_foreign_origin_is_refused_and_the_panel_says_what_to_add(
+    house: House, tmp_path: Path
+) -> None:
     async with sitting(house, "Hua") as session:
         verdict = session.chat.tab.locator("#memory_server_told")
         press = "() => document.querySelector('#memory_server_test').click()"
@@ -281,7 +308,9 @@ async def test_a_foreign_origin_is_refused_and_the_panel_says_what_to_add(house:
         await session.chat.tab.wait_for_function(
             "document.querySelector('#memory_server_told').textContent.includes('token sillytavern')"
         )
-        with serving(tmp_path / "other", http__token="t" * 40, http__origins="https://else.example") as foreign_server:
+        with serving(
+            tmp_path / "other", http__token="t" * 40, http__origins="https://else.example"
+        ) as foreign_server:
             await session.chat.configure(url=foreign_server.url)
             await session.chat.js(press)
             await session.chat.tab.wait_for_function(
@@ -317,7 +346,11 @@ async def test_the_chat_goes_on_without_the_memory_and_tells_it_later(house: Hou
         session.calls()
         await session.chat.js("() => document.querySelector('#memory_server_test').click()")
         await session.chat.settled()
-        beginnings = [body["messages"][0]["content"][0] for name, body in session.asked if name == "remember_turn"]
+        beginnings = [
+            body["messages"][0]["content"][0]
+            for name, body in session.asked
+            if name == "remember_turn"
+        ]
         assert beginnings == ["一", "二", "三"], "in order, all of it, and each once"
         for words in ("一只", "芝麻", "三岁"):
             assert len(session.known(words)) == 1
@@ -337,13 +370,19 @@ async def test_a_group_is_remembered_apart_and_knows_what_its_members_know(house
             await c.getCharacters();
             await (await import('/scripts/group-chats.js')).openGroupById(made.id); return made.id; }"""
         group = await session.chat.js(create, ["Fang", "Gao"])
-        await session.chat.tab.wait_for_function("id => SillyTavern.getContext().groupId === id", arg=group)
+        await session.chat.tab.wait_for_function(
+            "id => SillyTavern.getContext().groupId === id", arg=group
+        )
         session.calls()
         await session.chat.send(ASKS)
-        await session.chat.tab.wait_for_function("SillyTavern.getContext().chat.filter(m => !m.is_user).length >= 4")
+        await session.chat.tab.wait_for_function(
+            "SillyTavern.getContext().chat.filter(m => !m.is_user).length >= 4"
+        )
         await session.chat.idle()
         assert CAT in house.model.prompt()
-        assert session.calls("recall_turn") == ["recall_turn"], "the second speaker gets the same block"
+        assert session.calls("recall_turn") == ["recall_turn"], (
+            "the second speaker gets the same block"
+        )
         await session.chat.character("Gao")
         await session.chat.emptied()
         assert len(session.known("什么名字", f"Friends {group}")) == 1
@@ -373,12 +412,17 @@ async def test_commands(house: House) -> None:
         assert "on" in await session.chat.slash("/memory on")
 
 
-async def test_the_model_of_the_chat_names_other_words_where_the_person_wants_it(house: House) -> None:
+async def test_the_model_of_the_chat_names_other_words_where_the_person_wants_it(
+    house: House,
+) -> None:
     """The memory and the message share no word but those that the model names."""
     async with sitting(house, "Rui") as session:
         text = "弹肖邦的夜曲，手一直抖，最后还是弹完了。"
         session.asker.done(
-            "remember_turn", messages=[{"role": "user", "content": text}], session="x", conversation_id="Rui"
+            "remember_turn",
+            messages=[{"role": "user", "content": text}],
+            session="x",
+            conversation_id="Rui",
         )
         await session.chat.send("今天吃了面。")
         assert "夜曲" not in house.model.prompt(), "the option is off"

@@ -82,7 +82,12 @@ def turn(number: int | str) -> dict[str, Any]:
 
 def test_what_a_model_gives_as_other_words_is_what_the_server_takes() -> None:
     words = client_module.other_words
-    assert words("the cat's medicine", ["vet", " vet ", "", None, 7]) == ["the cat's medicine", "vet", "None", "7"]
+    assert words("the cat's medicine", ["vet", " vet ", "", None, 7]) == [
+        "the cat's medicine",
+        "vet",
+        "None",
+        "7",
+    ]
     assert words(None, "猫，狗、 鸟;鱼\n虾,") == ["猫", "狗", "鸟", "鱼", "虾"]
     assert words({}, 5) == words("", None) == []
     long = words("药" * 130, ["x" * 90, *map(str, range(90))])
@@ -153,7 +158,8 @@ async def test_an_answer_that_does_not_say_so_stores_no_turn(fake: Fake) -> None
 
 
 @pytest.mark.parametrize(
-    "url", ["http://memory.example", "http://192.0.2.1:8460", "http://10.0.0.1", "ftp://127.0.0.2.x"]
+    "url",
+    ["http://memory.example", "http://192.0.2.1:8460", "http://10.0.0.1", "ftp://127.0.0.2.x"],
 )
 async def test_a_token_is_sent_by_tls_or_to_this_machine_only(url: str, outside: list[str]) -> None:
     with pytest.raises(MemoryFailed, match="not encrypted"):
@@ -171,7 +177,9 @@ async def test_only_so_many_turns_wait(fake: Fake, monkeypatch: pytest.MonkeyPat
     assert len(fake.warned) == 2
 
 
-async def test_a_late_turn_has_the_time_at_which_it_was_said(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_turn_has_the_time_at_which_it_was_said(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = fake.client()
     now_ms = time.time() * 1000
     client.remember(turn(1))
@@ -222,7 +230,9 @@ OK = b"HTTP/1.1 200 OK\r\n\r\n"
         OK + b'"' + b" " * 200_000 + b'"',
     ],
 )
-async def test_what_is_no_memory_is_left_alone(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_memory_is_left_alone(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_module, "MOST_BYTES", 150_000)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -246,7 +256,9 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
     offered = ("--toolsets", "turn,insight,archive")
     with serving(tmp_path / "memory", *offered, http__token=TOKEN) as server:
         warned: list[str] = []
-        client = MemoryClient(url=server.url, token=TOKEN, seconds=PATIENCE, rest=0.2, warn=warned.append)
+        client = MemoryClient(
+            url=server.url, token=TOKEN, seconds=PATIENCE, rest=0.2, warn=warned.append
+        )
         question = {"messages": [{"role": "user", "content": "第3句是什么"}]}
         assert (await client.recall(question))["prompt"] == ""
         server.process.send_signal(signal.SIGSTOP)
@@ -262,7 +274,9 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
         os.kill(server.process.pid, signal.SIGCONT)
         await _until(lambda: not client._waiting)
         memories = Asker(server.url).done("search_memories", sort_by="timestamp", order="asc")
-        assert [memory["text"] for memory in memories["results"]] == [f"user: 第{number}句" for number in range(5)]
+        assert [memory["text"] for memory in memories["results"]] == [
+            f"user: 第{number}句" for number in range(5)
+        ]
         client._seconds = PATIENCE
         client._resting_until = 0.0
         assert "prompt" in await client.recall(question)
@@ -273,7 +287,9 @@ async def test_rest_says_why_it_refuses(tmp_path: Path) -> None:
         with pytest.raises(MemoryFailed, match="token"):
             await MemoryClient(url=server.url, token="wrong").call("recall_turn", turn(1))
         with pytest.raises(MemoryFailed) as refused:
-            await MemoryClient(url=f"{server.url}/", token=TOKEN).call("recall_turn", {"messages": []})
+            await MemoryClient(url=f"{server.url}/", token=TOKEN).call(
+                "recall_turn", {"messages": []}
+            )
         assert refused.value.kind == "arguments"
 
 

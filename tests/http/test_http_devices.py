@@ -19,7 +19,9 @@ def test_what_the_phone_was_told_the_laptop_finds_at_once(tmp_path: Path, era: s
     tokens = {name: give(folder, name, "--tenant", "alice") for name in ("phone", "laptop")}
     with serving(folder) as server:
 
-        def turn(device: str, tool: str, arguments: dict[str, Any], **headers: str) -> dict[str, Any]:
+        def turn(
+            device: str, tool: str, arguments: dict[str, Any], **headers: str
+        ) -> dict[str, Any]:
             asker = Asker(server.url, tokens[device])
             if era is None:
                 return dict(asker.call(tool, arguments, **headers).json())
@@ -36,8 +38,13 @@ def test_what_the_phone_was_told_the_laptop_finds_at_once(tmp_path: Path, era: s
             assert "Nothing came" not in own_answer["shown"]
         # Two chats with one token are two sessions where they say so.
         session_name = quote("厨房")
-        assert "7741" in turn("phone", "recall_turn", QUESTION, x_memory_session=session_name)["prompt"]
-        in_kitchen = turn("phone", "recall_turn", QUESTION | {"session": "kitchen"}, x_memory_session="phone")
+        assert (
+            "7741"
+            in turn("phone", "recall_turn", QUESTION, x_memory_session=session_name)["prompt"]
+        )
+        in_kitchen = turn(
+            "phone", "recall_turn", QUESTION | {"session": "kitchen"}, x_memory_session="phone"
+        )
         assert "7741" in in_kitchen["prompt"]
         assert not turn("laptop", "recall_turn", QUESTION | {"session": "phone"})["prompt"]
 

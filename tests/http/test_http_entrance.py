@@ -19,7 +19,9 @@ def test_serving_over_standard_input_imports_nothing_of_http() -> None:
         "print([name for name in ('h11', 'jwt', 'prometheus_client', 'memory_server.serving.http') "
         "if name in sys.modules])"
     )
-    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    completed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert completed.stdout.strip() == "[]"
 
 

@@ -56,14 +56,19 @@ def p95(server: Server, count: int = 60) -> float:
 @pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.full)])
 def test_clients_that_send_half_do_not_slow_others(tmp_path: Path, count: int) -> None:
     half_body = HEAD + f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{".encode()
-    with serving(tmp_path / "data", http__token=TOKEN, http__concurrent="600", **OFTEN) as server, ExitStack() as stack:
+    with (
+        serving(tmp_path / "data", http__token=TOKEN, http__concurrent="600", **OFTEN) as server,
+        ExitStack() as stack,
+    ):
         alone = p95(server)
         for data in (HEAD, half_body):
             connections = count
             if data is half_body and count == 500:
                 connections -= 50
             for _ in range(connections):
-                connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+                connection = stack.enter_context(
+                    socket.create_connection(("127.0.0.1", server.port), 10)
+                )
                 connection.sendall(data)
         assert p95(server) <= max(3 * alone, 0.05)
 
@@ -104,8 +109,14 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
                 listening(server).close()
                 continue
             body = b'{"messages":[{"role":"user","content":"x"}]}'
-            data = HEAD.replace(b"get_memory_stats", b"recall_turn") + f"Authorization: Bearer {TOKEN}\r\n".encode()
-            data += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            data = (
+                HEAD.replace(b"get_memory_stats", b"recall_turn")
+                + f"Authorization: Bearer {TOKEN}\r\n".encode()
+            )
+            data += (
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                + body
+            )
             with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
                 connection.sendall(data)
         deadline = time.monotonic() + 20
@@ -117,7 +128,10 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
 
 def test_a_body_that_nobody_reads_does_not_hold_its_connection(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN) as server, ExitStack() as stack:
-        connections = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10)) for _ in range(5)]
+        connections = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            for _ in range(5)
+        ]
         for connection in connections:
             connection.sendall(HEAD + b"Content-Length: 100000\r\n\r\n")
             assert b" 401 " in connection.recv(65_536)
@@ -150,7 +164,10 @@ def test_a_client_that_does_not_read_does_not_hold_its_connection(tmp_path: Path
 
 def test_half_a_body_is_not_carried_out(tmp_path: Path) -> None:
     body = json.dumps(said("never said")).encode()
-    head = HEAD.replace(b"get_memory_stats", b"add_short_term_memory") + f"Authorization: Bearer {TOKEN}\r\n".encode()
+    head = (
+        HEAD.replace(b"get_memory_stats", b"add_short_term_memory")
+        + f"Authorization: Bearer {TOKEN}\r\n".encode()
+    )
     head += b"Content-Type: application/json\r\n"
     chunked = b"Transfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body + b"\r\n"
     with serving(tmp_path / "data", http__token=TOKEN) as server:
@@ -184,15 +201,22 @@ def test_a_stream_that_listens_gets_its_last_frame_at_the_end(tmp_path: Path) ->
             ending_seconds.append(time.monotonic() - began)
             last_frames = everything_from(stream)
             assert b'"result"' in last_frames
-        assert len(ending_seconds) < 4, f"the end must take half a second where nobody disturbs it: {ending_seconds}"
+        assert len(ending_seconds) < 4, (
+            f"the end must take half a second where nobody disturbs it: {ending_seconds}"
+        )
 
 
 def test_streams_do_not_count_as_calls(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", http__token=TOKEN, http__concurrent="2") as server, ExitStack() as stack:
+    with (
+        serving(tmp_path / "data", http__token=TOKEN, http__concurrent="2") as server,
+        ExitStack() as stack,
+    ):
         for _ in range(2):
             stack.enter_context(listening(server))
         assert Asker(server.url).call("get_memory_stats").status_code == 200
-        pretended = Asker(server.url).mcp(HANDSHAKE, "tools/list", mcp_method="subscriptions/listen")
+        pretended = Asker(server.url).mcp(
+            HANDSHAKE, "tools/list", mcp_method="subscriptions/listen"
+        )
         assert pretended.status_code == 200
         with pytest.raises(pytest.fail.Exception, match="429"):
             listening(server)
@@ -205,7 +229,11 @@ def ids_in(server: Server, conversations: int) -> set[str]:
     for number in range(conversations):
         uri: str | None = f"memory://conversation/c{number}/short-term"
         while uri is not None:
-            page = json.loads(asker.mcp(MODERN, "resources/read", {"uri": uri}).json()["result"]["contents"][0]["text"])
+            page = json.loads(
+                asker.mcp(MODERN, "resources/read", {"uri": uri}).json()["result"]["contents"][0][
+                    "text"
+                ]
+            )
             ids |= {memory["id"] for memory in page["memories"]}
             uri = page.get("next")
     return ids
@@ -226,7 +254,12 @@ def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clie
                 arguments = {**said(f"turn {number} {turn}"), "conversation_id": f"c{number % 4}"}
                 try:
                     response = asker.call("add_short_term_memory", arguments)
-                except (httpx.RemoteProtocolError, httpx.ConnectError, httpx.ReadError, httpx.WriteError) as error:
+                except (
+                    httpx.RemoteProtocolError,
+                    httpx.ConnectError,
+                    httpx.ReadError,
+                    httpx.WriteError,
+                ) as error:
                     endings.append((signalled.is_set(), error))
                     return
                 assert response.status_code in (200, 503), response.text
@@ -244,7 +277,9 @@ def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clie
             for writer in writers:
                 writer.result(PATIENCE)
     assert ending_seconds <= 6
-    assert all(was_signalled for was_signalled, _ in endings), "no connection ends before the signal"
+    assert all(was_signalled for was_signalled, _ in endings), (
+        "no connection ends before the signal"
+    )
     assert len(acknowledged) > 20
     with serving(folder, http__token=TOKEN, **OFTEN) as server:
         assert set(acknowledged) <= ids_in(server, 4)
@@ -257,11 +292,16 @@ def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
         head += f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
         with ExitStack() as stack:
             connections = [
-                stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE)) for _ in range(50)
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE))
+                for _ in range(50)
             ]
-            for number, connection in enumerate(connections):  # the server has read all heads, and no body is whole
+            for number, connection in enumerate(
+                connections
+            ):  # the server has read all heads, and no body is whole
                 body = json.dumps({**said(f"turn {number}"), "conversation_id": "c0"}).encode()
-                connection.sendall(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+                connection.sendall(
+                    head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1]
+                )
             time.sleep(0.5)
             for connection in connections:
                 connection.sendall(b"}")
@@ -269,7 +309,11 @@ def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
             answers = [everything_from(connection) for connection in connections]
     statuses = [answer.partition(b" ")[2][:3] for answer in answers]
     assert set(statuses) <= {b"200", b"503"}, statuses
-    acknowledged = {json.loads(answer.partition(b"\r\n\r\n")[2])["id"] for answer in answers if b" 200 " in answer}
+    acknowledged = {
+        json.loads(answer.partition(b"\r\n\r\n")[2])["id"]
+        for answer in answers
+        if b" 200 " in answer
+    }
     assert len(acknowledged) == statuses.count(b"200") > 0
     with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
         assert acknowledged <= ids_in(server, 1)
@@ -293,7 +337,9 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         deadline = time.monotonic() + 10
         while asker.http.get("/readyz").status_code != 503:
             assert time.monotonic() < deadline
-        assert asker.call("get_memory_stats").status_code == 200, "calls are answered while it drains"
+        assert asker.call("get_memory_stats").status_code == 200, (
+            "calls are answered while it drains"
+        )
         began = time.monotonic()
         assert server.end() == -signal.SIGTERM
         assert time.monotonic() - began < 2
@@ -309,7 +355,9 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
         folder.chmod(0o700)
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process is set on Linux only")
+@pytest.mark.skipif(
+    not hasattr(resource, "prlimit"), reason="the limit of another process is set on Linux only"
+)
 def test_a_disk_without_room_gets_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     writing: dict[str, dict[str, Any]] = {
         "add_short_term_memory": said("word " * 2_000),
@@ -319,21 +367,29 @@ def test_a_disk_without_room_gets_a_sentence_and_loses_nothing(tmp_path: Path) -
         "memory_add": {"messages": "word " * 1_000},
     }
     of_sqlite = ("backup_memories", "remember", "memory_add")
-    with serving(tmp_path / "data", "--toolsets=all,notes,sessions", http__token=TOKEN, **OFTEN) as server:
+    with serving(
+        tmp_path / "data", "--toolsets=all,notes,sessions", http__token=TOKEN, **OFTEN
+    ) as server:
         asker = Asker(server.url)
         stored_ids = []
         for number in range(5):
-            receipt = asker.done("add_short_term_memory", **said(f"turn {number}"), conversation_id="c0")
+            receipt = asker.done(
+                "add_short_term_memory", **said(f"turn {number}"), conversation_id="c0"
+            )
             stored_ids.append(receipt["id"])
         asker.done("remember", type="domain", topic="tea", content="green tea is from China")
         # A file cannot grow beyond this size, as on a disk without room.
-        before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (2_048, resource.RLIM_INFINITY))
+        before = resource.prlimit(
+            server.process.pid, resource.RLIMIT_FSIZE, (2_048, resource.RLIM_INFINITY)
+        )
         for tool, arguments in writing.items():
             for era in (None, *ERAS):
                 if era is None:
                     response = asker.call(tool, arguments)
                     # SQLite says "disk I/O error" of this limit, and of a full disk that it is full: then 507 too.
-                    assert response.status_code == (500 if tool in of_sqlite else 507), response.text
+                    assert response.status_code == (500 if tool in of_sqlite else 507), (
+                        response.text
+                    )
                     message = response.json()["error"]["message"]
                 else:
                     result = asker.tool(era, tool, **arguments)
@@ -354,11 +410,19 @@ def test_two_processes_on_one_folder_lose_no_write_and_know_the_same_tokens(tmp_
     folder = tmp_path / "data"
     token = give(folder, "phone", "--tenant", "alice")
     with serving(folder, **OFTEN) as first_node, serving(folder, **OFTEN) as second_node:
-        askers = [Asker(server.url, token) for server in (first_node, second_node, first_node, second_node)]
+        askers = [
+            Asker(server.url, token)
+            for server in (first_node, second_node, first_node, second_node)
+        ]
 
         def write(number: int) -> list[str]:
-            turns = [{**said(f"turn {number} {turn}"), "conversation_id": "c0"} for turn in range(15)]
-            return [askers[number].done("add_short_term_memory", **arguments)["id"] for arguments in turns]
+            turns = [
+                {**said(f"turn {number} {turn}"), "conversation_id": "c0"} for turn in range(15)
+            ]
+            return [
+                askers[number].done("add_short_term_memory", **arguments)["id"]
+                for arguments in turns
+            ]
 
         with ThreadPoolExecutor(len(askers)) as threads:
             ids = set().union(*threads.map(write, range(len(askers))))
@@ -378,7 +442,11 @@ def test_endless_triggers_of_one_tenant_do_not_stop_another(tmp_path: Path) -> N
     with serving(folder, **OFTEN) as server:
         slow_asker = Asker(server.url, slow)
         calm_asker = Asker(server.url, calm)
-        endless = {"name": "endless", "prompt": "x", "trigger": "if (context.never) return true; while (true) {}"}
+        endless = {
+            "name": "endless",
+            "prompt": "x",
+            "trigger": "if (context.never) return true; while (true) {}",
+        }
         slow_asker.call("add_long_term_memory", endless)
         calm_asker.done("add_long_term_memory", name="quick", prompt="y", trigger="return true;")
         hello = said("hello")

@@ -32,11 +32,19 @@ PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyI
 
 def claims(**changed: Any) -> dict[str, Any]:
     now = int(time.time())
-    usual = {"iss": ISSUER, "aud": f"{PUBLIC}/mcp", "sub": "ming", "exp": now + 600, "scope": "read write"}
+    usual = {
+        "iss": ISSUER,
+        "aud": f"{PUBLIC}/mcp",
+        "sub": "ming",
+        "exp": now + 600,
+        "scope": "read write",
+    }
     return {name: value for name, value in {**usual, **changed}.items() if value is not None}
 
 
-def signed(payload: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", kid: str | None = "one") -> str:
+def signed(
+    payload: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", kid: str | None = "one"
+) -> str:
     return jwt.encode(payload, key, algorithm, headers={"kid": kid} if kid else None)
 
 
@@ -56,8 +64,16 @@ def with_secret(payload: dict[str, Any], secret: bytes) -> str:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("jwt")
     keys = [
-        {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "one", "alg": "RS256"},
-        {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(CURVE.public_key())), "kid": "two", "alg": "ES256"},
+        {
+            **json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key())),
+            "kid": "one",
+            "alg": "RS256",
+        },
+        {
+            **json.loads(jwt.algorithms.ECAlgorithm.to_jwk(CURVE.public_key())),
+            "kid": "two",
+            "alg": "ES256",
+        },
     ]
     (folder / "jwks.json").write_text(json.dumps({"keys": keys}))
     with serving(
@@ -120,7 +136,10 @@ def test_other_tokens_do_not_count(server: Server, case: str) -> None:
 def test_tenants_are_apart_and_a_scope_is_needed_to_write(server: Server) -> None:
     ming, hong = (Asker(server.url, signed(claims(sub=name))) for name in ("小明", "小红"))
     ming.done("remember_turn", **said("mango"))
-    assert (ming.done("get_memory_stats")["total"], hong.done("get_memory_stats")["total"]) == (1, 0)
+    assert (ming.done("get_memory_stats")["total"], hong.done("get_memory_stats")["total"]) == (
+        1,
+        0,
+    )
     reader = Asker(server.url, signed(claims(sub="小明", scope="read")))
     assert reader.call("remember_turn", said("x")).status_code == 403
     assert reader.done("get_memory_stats")["total"] == 1
@@ -129,7 +148,9 @@ def test_tenants_are_apart_and_a_scope_is_needed_to_write(server: Server) -> Non
 @pytest.mark.parametrize("scope", [[{"a": 1}], [["read"]], [1, None], {"read": 1}, 5])
 def test_scopes_that_are_not_texts_give_nothing(server: Server, scope: object) -> None:
     asker = Asker(server.url, signed(claims(scope=scope)))
-    assert asker.call("get_memory_stats").status_code == 200, "this server wants no scope for reading"
+    assert asker.call("get_memory_stats").status_code == 200, (
+        "this server wants no scope for reading"
+    )
     assert asker.call("remember_turn", said("x")).status_code == 403
 
 
@@ -152,7 +173,9 @@ def test_metrics_are_for_nobody_without_a_scope_for_them(server: Server) -> None
 
 def test_without_the_keys_callers_are_asked_to_wait(tmp_path: Path) -> None:
     settings = {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER}
-    with serving(tmp_path / "data", **settings, http__jwt__jwks="http://127.0.0.1:9/jwks") as server:
+    with serving(
+        tmp_path / "data", **settings, http__jwt__jwks="http://127.0.0.1:9/jwks"
+    ) as server:
         response = Asker(server.url, signed(claims())).call("get_memory_stats")
     assert response.status_code == 503
     assert response.headers["retry-after"] == "10"
@@ -205,14 +228,24 @@ class Provider:
         return f"http://127.0.0.1:{self.http.server_port}/jwks"
 
     def settings(self) -> dict[str, str]:
-        return {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER, "http__jwt__jwks": self.url}
+        return {
+            "http__public_url": PUBLIC,
+            "http__jwt__issuer": ISSUER,
+            "http__jwt__jwks": self.url,
+        }
 
 
 def as_jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
-    return {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "alg": "RS256"}
+    return {
+        **json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())),
+        "kid": kid,
+        "alg": "RS256",
+    }
 
 
-def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(tmp_path: Path) -> None:
+def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(
+    tmp_path: Path,
+) -> None:
     with Provider() as provider, serving(tmp_path / "data", **provider.settings()) as server:
         known_key = Asker(server.url, signed(claims()))
         new_key = Asker(server.url, signed(claims(), OTHER, kid="two"))
@@ -235,10 +268,16 @@ def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(tmp
 
 
 def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> None:
-    with Provider(hangs=True) as provider, serving(tmp_path / "data", **provider.settings()) as server:
+    with (
+        Provider(hangs=True) as provider,
+        serving(tmp_path / "data", **provider.settings()) as server,
+    ):
         began = time.monotonic()
         with ThreadPoolExecutor(8) as threads:
-            calls = [threads.submit(Asker(server.url, signed(claims())).call, "get_memory_stats") for _ in range(8)]
+            calls = [
+                threads.submit(Asker(server.url, signed(claims())).call, "get_memory_stats")
+                for _ in range(8)
+            ]
             assert Asker(server.url, None).http.get("/healthz").status_code == 200
             assert {call.result().status_code for call in calls} == {503}
         assert time.monotonic() - began < 10
@@ -250,7 +289,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(jwt_tokens, "AGAIN_SECONDS", seconds)
 
 
-def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     quick(monkeypatch, 0.4)
 
     async def ask(provider: Provider) -> None:
@@ -262,7 +303,10 @@ def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(monkeypatch: py
         began = time.monotonic()
         assert all(await asyncio.gather(*(keys.find("one") for _ in range(3))))
         assert time.monotonic() - began < 0.2
-        assert await asyncio.gather(*(keys.find(f"made up {number}") for number in range(8))) == [None] * 8
+        assert (
+            await asyncio.gather(*(keys.find(f"made up {number}") for number in range(8)))
+            == [None] * 8
+        )
         assert time.monotonic() - began < 1.0, "the time of one look"
         assert provider.asked == 2
         assert await keys.find("made up later") is None
@@ -298,7 +342,10 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
 
 
 def test_a_server_ends_while_its_provider_drips(tmp_path: Path) -> None:
-    with Provider(drips=True) as provider, serving(tmp_path / "data", **provider.settings()) as server:
+    with (
+        Provider(drips=True) as provider,
+        serving(tmp_path / "data", **provider.settings()) as server,
+    ):
         with ThreadPoolExecutor(1) as thread:
             call = thread.submit(Asker(server.url, signed(claims())).call, "get_memory_stats")
             while not provider.asked:
@@ -319,14 +366,18 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_keys_that_are_not_usable_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str) -> None:
+def test_keys_that_are_not_usable_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
     (tmp_path / "jwks").write_bytes(UNUSABLE[case])
     with pytest.raises(HttpError):
         asyncio.run(jwt_tokens._Keys(str(tmp_path / "jwks")).find("one"))
     assert caplog.messages[0].startswith("The keys of tokens are not available: ")
 
 
-@pytest.mark.parametrize(("status", "keys", "reason"), [(302, 1, "302"), (200, 5_000, "longer than 1,048,576 bytes")])
+@pytest.mark.parametrize(
+    ("status", "keys", "reason"), [(302, 1, "302"), (200, 5_000, "longer than 1,048,576 bytes")]
+)
 def test_an_answer_that_is_elsewhere_or_too_long_is_not_taken(
     caplog: pytest.LogCaptureFixture, status: int, keys: int, reason: str
 ) -> None:
@@ -337,7 +388,9 @@ def test_an_answer_that_is_elsewhere_or_too_long_is_not_taken(
     assert (provider.asked, reason in caplog.text) == (1, True)
 
 
-def test_a_provider_on_this_machine_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_on_this_machine_is_asked_without_a_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     with Provider() as provider:

@@ -56,7 +56,9 @@ HOSTS = [
 
 @pytest.mark.parametrize(("host", "status"), HOSTS)
 @pytest.mark.parametrize("path", ["/healthz", "/v1/openapi.json"])
-def test_only_the_names_of_this_server_are_answered(asker: Asker, path: str, host: str, status: int) -> None:
+def test_only_the_names_of_this_server_are_answered(
+    asker: Asker, path: str, host: str, status: int
+) -> None:
     assert asker.http.get(path, headers={"host": host}).status_code == status
 
 
@@ -113,9 +115,13 @@ PATHS = ["/mcp", "/v1/get_memory_stats", "/v1/no_such_tool", "/metrics", "/nothi
 
 @pytest.mark.parametrize("headers", TOKENS)
 @pytest.mark.parametrize("path", PATHS)
-def test_without_the_token_nothing_is_answered(server: Server, path: str, headers: dict[str, str]) -> None:
+def test_without_the_token_nothing_is_answered(
+    server: Server, path: str, headers: dict[str, str]
+) -> None:
     anybody = Asker(server.url, None)
-    response = anybody.http.post(f"{path}?token={TOKEN}&access_token={TOKEN}", headers=headers, json={})
+    response = anybody.http.post(
+        f"{path}?token={TOKEN}&access_token={TOKEN}", headers=headers, json={}
+    )
     assert response.status_code == 401
     assert response.headers["www-authenticate"].startswith('Bearer error="invalid_token"')
     assert response.json()["error"]["kind"] == "token"
@@ -150,7 +156,9 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("method", "path", "status"), METHODS)
-def test_other_methods_and_paths_are_refused(asker: Asker, method: str, path: str, status: int) -> None:
+def test_other_methods_and_paths_are_refused(
+    asker: Asker, method: str, path: str, status: int
+) -> None:
     answer = asker.http.request(method, path)
     assert answer.status_code == status
     assert answer.json()["error"]["kind"] in ("path", "not found")
@@ -175,16 +183,36 @@ BODIES: list[tuple[bytes, str, int, str]] = [
     (b"[" * 9_000, "application/json", 400, "not JSON"),
     (b"[" * 100_000, "application/json", 413, "10,000 values"),
     (b'{"a": [' + b"{}," * 9_999 + b"{}]}", "application/json", 413, "10,000 values"),
-    (orjson.dumps({f"n{number}": 1 for number in range(5_100)}), "application/json", 413, "10,000 values"),
+    (
+        orjson.dumps({f"n{number}": 1 for number in range(5_100)}),
+        "application/json",
+        413,
+        "10,000 values",
+    ),
     (orjson.dumps({"a": ["x"] * 10_001}), "application/json", 413, "10,000 values"),
     (orjson.dumps({"pattern": "[{,:" * 20_000}), "application/json", 400, "has no argument"),
     (orjson.dumps({"conversation_id": '\\"' * 40_000}), "application/json", 400, "messages"),
     (b'{"conversationId": "x"}', "application/json; charset=utf-8", 400, "did you mean"),
     (b'{"messages": []}', "application/json", 400, "messages"),
-    (b'{"conversation_id": "a", "messages": [], "conversation_id": "b"}', "application/json", 400, "`conversation_id`"),
-    (b'{"messages": [{"role": "user", "role": "system"}]}', "application/json", 400, "has `role` twice"),
+    (
+        b'{"conversation_id": "a", "messages": [], "conversation_id": "b"}',
+        "application/json",
+        400,
+        "`conversation_id`",
+    ),
+    (
+        b'{"messages": [{"role": "user", "role": "system"}]}',
+        "application/json",
+        400,
+        "has `role` twice",
+    ),
     (b'{"\\u0061\\u001b": 1, "a\\u001b": 2}', "application/json", 400, "has `a\\x1b` twice"),
-    (b'{"n": ' + b"9" * 300 + b', "m": [{"k": 1}, {"k": 2}]}', "application/json", 400, "has no argument"),
+    (
+        b'{"n": ' + b"9" * 300 + b', "m": [{"k": 1}, {"k": 2}]}',
+        "application/json",
+        400,
+        "has no argument",
+    ),
     (b'{"messages": ' + b"[" * 1_000 + b"]" * 1_000 + b"}", "application/json", 400, ""),
     (b" " * (5 * 1024 * 1024), "application/json", 413, "4,194,304"),
 ]
@@ -194,7 +222,9 @@ BODIES: list[tuple[bytes, str, int, str]] = [
 def test_bodies_that_cannot_be_used_get_a_sentence(
     asker: Asker, body: bytes, form: str, status: int, words: str
 ) -> None:
-    response = asker.http.post("/v1/add_short_term_memory", content=body, headers={"content-type": form})
+    response = asker.http.post(
+        "/v1/add_short_term_memory", content=body, headers={"content-type": form}
+    )
     assert response.status_code == status
     assert words in response.json()["error"]["message"]
 
@@ -205,14 +235,20 @@ def test_a_packed_body_is_refused_with_what_to_do(asker: Asker, path: str, encod
     headers = {"content-type": "application/json", "content-encoding": encoding}
     response = asker.http.post(path, content=gzip.compress(b"{}"), headers=headers)
     assert response.status_code == 415
-    assert response.json()["error"]["message"] == "Send the body as it is, without `Content-Encoding`."
-    plain = asker.http.post("/v1/get_memory_stats", content=b"{}", headers=headers | {"content-encoding": "identity"})
+    assert (
+        response.json()["error"]["message"] == "Send the body as it is, without `Content-Encoding`."
+    )
+    plain = asker.http.post(
+        "/v1/get_memory_stats", content=b"{}", headers=headers | {"content-encoding": "identity"}
+    )
     assert plain.status_code == 200
 
 
 def test_a_large_body_without_a_length_is_refused(asker: Asker) -> None:
     pieces = (b" " * 65_536 for _ in range(80))
-    response = asker.http.post("/v1/get_memory_stats", content=pieces, headers={"content-type": "application/json"})
+    response = asker.http.post(
+        "/v1/get_memory_stats", content=pieces, headers={"content-type": "application/json"}
+    )
     assert response.status_code == 413
 
 
@@ -246,7 +282,9 @@ NAMES = [
 
 @pytest.mark.parametrize(("name", "status"), NAMES)
 @pytest.mark.parametrize("path", ["/v1/get_memory_stats", "/mcp"])
-def test_the_header_of_the_conversation_is_checked(asker: Asker, path: str, name: str, status: int) -> None:
+def test_the_header_of_the_conversation_is_checked(
+    asker: Asker, path: str, name: str, status: int
+) -> None:
     if path == "/mcp":
         response = asker.mcp(MODERN, "tools/list", x_memory_conversation=name)
     else:
@@ -271,8 +309,14 @@ def test_the_header_names_the_conversation_in_both_eras_and_rest(asker: Asker) -
         assert asker.done("get_memory_stats", conversation_id=f"from-{name}")["total"] == 1
 
 
-def test_the_log_has_one_line_for_a_request_and_nothing_of_its_contents(asker: Asker, server: Server) -> None:
-    asker.http.post("/v1/get_memory_stats?q=secret-query", json={}, headers={"x-memory-conversation": "secret-name"})
+def test_the_log_has_one_line_for_a_request_and_nothing_of_its_contents(
+    asker: Asker, server: Server
+) -> None:
+    asker.http.post(
+        "/v1/get_memory_stats?q=secret-query",
+        json={},
+        headers={"x-memory-conversation": "secret-name"},
+    )
     assert '"POST /v1/get_memory_stats 200' in server.said()
     assert "secret" not in server.said()
     assert TOKEN not in server.said()
@@ -330,7 +374,12 @@ for number, (settings, arguments) in enumerate(json.loads(sys.argv[1])):
 def test_a_server_that_nobody_could_use_does_not_start(tmp_path: Path) -> None:
     cases = json.dumps([(settings, arguments) for settings, arguments, _ in NOT_STARTED])
     completed = subprocess.run(
-        [sys.executable, "-c", START_ALL, cases], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", START_ALL, cases],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     parts = re.split(r"ended with (\S+)\n", completed.stderr)
     assert len(parts) == 2 * len(NOT_STARTED) + 1, completed.stderr

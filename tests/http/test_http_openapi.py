@@ -27,7 +27,9 @@ def test_plain_calls_are_those_of_the_tools_that_are_offered(
     with serving(tmp_path / "data", *flags, http__token=TOKEN) as server:
         asker = Asker(server.url, None)
         document = asker.http.get("/v1/openapi.json").json()
-        refused = {name for name in TOOLS if Asker(server.url).call(name, {"x": 1}).status_code == 404}
+        refused = {
+            name for name in TOOLS if Asker(server.url).call(name, {"x": 1}).status_code == 404
+        }
     assert document["openapi"] == "3.1.0"
     assert set(document["paths"]) == {f"/v1/{name}" for name in (*offered_tools, "me")}
     assert refused == set(TOOLS) - offered_tools
@@ -45,15 +47,27 @@ def test_a_server_that_only_reads_refuses_a_change_with_a_sentence(tmp_path: Pat
 
 @pytest.mark.parametrize("examples", [3, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.filterwarnings("ignore")
-def test_answers_are_as_the_document_says(tmp_path: Path, examples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    schemathesis = pytest.importorskip("schemathesis", reason="needs schemathesis: `make setup` installs it")
+def test_answers_are_as_the_document_says(
+    tmp_path: Path, examples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemathesis = pytest.importorskip(
+        "schemathesis", reason="needs schemathesis: `make setup` installs it"
+    )
     import hypothesis
 
     from schemathesis.checks import not_a_server_error  # isort: skip
-    from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance  # isort: skip
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+    )  # isort: skip
     from schemathesis.specs.openapi.checks import status_code_conformance  # isort: skip
 
-    checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+    checks = [
+        not_a_server_error,
+        status_code_conformance,
+        content_type_conformance,
+        response_schema_conformance,
+    ]
     monkeypatch.setenv("HOME", str(tmp_path))
     settings = {"http__token": TOKEN, "http__requests_per_minute": "6000000"}
     with serving(tmp_path / "data", "--toolsets=all,notes,layers,refs", **settings) as server:
@@ -62,7 +76,9 @@ def test_answers_are_as_the_document_says(tmp_path: Path, examples: int, monkeyp
             operation = described.ok()
 
             @hypothesis.settings(
-                max_examples=examples, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+                max_examples=examples,
+                database=None,
+                suppress_health_check=list(hypothesis.HealthCheck),
             )
             @hypothesis.given(case=operation.as_strategy())
             def ask(case: object) -> None:

@@ -29,7 +29,10 @@ def test_headers_name_the_user_of_each_request(tmp_path: Path, era: str | None) 
             result = asker.mcp(era, "tools/call", params, **headers).json()["result"]
             return dict(result.get("structuredContent") or result)
 
-        ming = {"x_memory_user_id": quote("小明"), "x_memory_session_metadata": '{"channel": "phone"}'}
+        ming = {
+            "x_memory_user_id": quote("小明"),
+            "x_memory_session_metadata": '{"channel": "phone"}',
+        }
         added = called("memory_add", ming, messages="对花生过敏")
         assert added["session"] == {
             "user_id": "小明",
@@ -51,14 +54,23 @@ FIELDS = ("user_id", "agent_id", "run_id")
 
 
 @pytest.mark.parametrize("transport", ["2025-11-25", "2026-07-28", "REST"])
-def test_each_id_comes_from_the_first_source_of_its_transport(tmp_path: Path, transport: str) -> None:
+def test_each_id_comes_from_the_first_source_of_its_transport(
+    tmp_path: Path, transport: str
+) -> None:
     """The column of the table in docs/how-to/memory-for-several-users.md; `test_session_ids.py` has all mixes of
     sources, and `test_sessions.py` what holds over standard input."""
     settings = {f"sessions__{field}": f"setting-{field}" for field in FIELDS}
-    with serving(tmp_path / "data", "--toolsets", "sessions", http__token=TOKEN, **settings) as server:
+    with serving(
+        tmp_path / "data", "--toolsets", "sessions", http__token=TOKEN, **settings
+    ) as server:
         asker = Asker(server.url)
         for field in FIELDS:
-            for sources in (("setting",), ("header", "setting"), ("argument", "setting"), ("argument", "header")):
+            for sources in (
+                ("setting",),
+                ("header", "setting"),
+                ("argument", "setting"),
+                ("argument", "header"),
+            ):
                 # A user of a stronger source does not inherit the agent of the settings, so all name the same one.
                 arguments = {"user_id": "setting-user_id"} if field != "user_id" else {}
                 if "argument" in sources:
@@ -70,7 +82,10 @@ def test_each_id_comes_from_the_first_source_of_its_transport(tmp_path: Path, tr
                     params = {"name": "memory_get_stats", "arguments": arguments}
                     answer = asker.mcp(transport, "tools/call", params, **headers).json()["result"]
                     session = answer["structuredContent"]["session"]
-                assert (session[field], session["sources"][field]) == (f"{sources[0]}-{field}", sources[0])
+                assert (session[field], session["sources"][field]) == (
+                    f"{sources[0]}-{field}",
+                    sources[0],
+                )
 
 
 def said_over(server: Server, token: str, rng: Random) -> Said:
@@ -89,7 +104,9 @@ def said_over(server: Server, token: str, rng: Random) -> Said:
             if response.status_code != 200:
                 raise ToolFailed(response.json()["error"]["message"])
             return dict(response.json())
-        answer = asker.mcp(era, "tools/call", {"name": tool, "arguments": arguments}, **headers).json()
+        answer = asker.mcp(
+            era, "tools/call", {"name": tool, "arguments": arguments}, **headers
+        ).json()
         if "error" in answer or answer["result"].get("isError"):
             failed = answer.get("error") or answer["result"]["content"][0]
             raise ToolFailed(failed.get("message") or failed["text"])
@@ -106,13 +123,19 @@ def tokens(tmp_path: Path) -> list[str]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("calls", [300, pytest.param(5_000, marks=pytest.mark.full)])
-async def test_no_call_shows_anything_of_another_user_or_tenant(tmp_path: Path, tokens: list[str], calls: int) -> None:
+async def test_no_call_shows_anything_of_another_user_or_tenant(
+    tmp_path: Path, tokens: list[str], calls: int
+) -> None:
     folder = tmp_path / "data"
     rng = Random(calls)
     often = {"http__requests_per_minute": "6000000", "knowledge__durability": "normal"}
     with serving(folder, "--toolsets", "sessions", **often) as server:
-        worlds = [World(said_over(server, token, rng), n, lasts=False) for n, token in enumerate(tokens)]
+        worlds = [
+            World(said_over(server, token, rng), n, lasts=False) for n, token in enumerate(tokens)
+        ]
         while sum(world.calls for world in worlds) < calls:
             await rng.choice(worlds).step()
     assert [world.leaks for world in worlds] == [[], []]
-    assert all(len(world.held) > 5 for world in worlds), "users of the same name in both tenants have something"
+    assert all(len(world.held) > 5 for world in worlds), (
+        "users of the same name in both tenants have something"
+    )

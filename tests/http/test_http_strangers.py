@@ -58,13 +58,16 @@ def test_the_longest_stranger_goes_and_who_was_let_in_is_no_stranger(
 @pytest.mark.alone
 def test_forms_without_their_end_keep_nobody_out(tmp_path: Path) -> None:
     count = int(http_server.MOST_CONNECTIONS * http_server.MOST_STRANGERS) + 150
-    head = (
-        b"POST /web/enter HTTP/1.1\r\nhost: localhost\r\norigin: http://localhost\r\ncontent-length: 99\r\n\r\ntoken="
-    )
-    with serving(tmp_path / "data", http__token=TOKEN, http__web="true") as server, ExitStack() as stack:
+    head = b"POST /web/enter HTTP/1.1\r\nhost: localhost\r\norigin: http://localhost\r\ncontent-length: 99\r\n\r\ntoken="
+    with (
+        serving(tmp_path / "data", http__token=TOKEN, http__web="true") as server,
+        ExitStack() as stack,
+    ):
         asker = Asker(server.url)
         for _ in range(count):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", server.port), 10)
+            )
             connection.sendall(head)
         for _ in range(100):  # until the server has taken all of them in
             if asker.call("get_memory_stats").status_code == 200:

@@ -16,7 +16,18 @@ from random import Random
 from typing import Any
 
 import pytest
-from http_server import ERAS, MODERN, Asker, Server, give, in_process, listening, said, serving, take_back
+from http_server import (
+    ERAS,
+    MODERN,
+    Asker,
+    Server,
+    give,
+    in_process,
+    listening,
+    said,
+    serving,
+    take_back,
+)
 
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout
@@ -44,7 +55,9 @@ def tokens(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
-    with serving(folder, "--toolsets=all,notes,layers,refs", http__requests_per_minute="6000000") as server:
+    with serving(
+        folder, "--toolsets=all,notes,layers,refs", http__requests_per_minute="6000000"
+    ) as server:
         yield server
 
 
@@ -85,7 +98,11 @@ def arguments_by_tool(ids_of_a: dict[str, Any], rng: Random) -> dict[str, dict[s
         "add_short_term_memory": {**said("a dog")},
         "search_short_term_memories": {**question, "scope": "all"},
         "delete_short_term_memories": {"pattern": "/z.nzi/", **chat},
-        "add_long_term_memory": {"name": f"mine{rng.random()}", "prompt": "x", "trigger": "return false;"},
+        "add_long_term_memory": {
+            "name": f"mine{rng.random()}",
+            "prompt": "x",
+            "trigger": "return false;",
+        },
         "update_long_term_memory": {"name": NAMES[1], "prompt": "x"},
         "delete_long_term_memory": {"name": NAMES[1]},
         "get_memory_context": {"name": NAMES[1]},
@@ -135,10 +152,14 @@ def without_echo(text: str, sent: str) -> str:
 
 def leaks(ids_of_a: dict[str, Any], text: str, sent: str) -> bool:
     ids = [ids_of_a["short"], ids_of_a["ref"], ids_of_a["gone"]]
-    return MARK in without_echo(text, sent) or any(memory_id in text for memory_id in ids if memory_id[:6] not in sent)
+    return MARK in without_echo(text, sent) or any(
+        memory_id in text for memory_id in ids if memory_id[:6] not in sent
+    )
 
 
-def all_requests(asker: Asker, ids_of_a: dict[str, Any], rng: Random) -> Iterator[tuple[str, Callable[[], str]]]:
+def all_requests(
+    asker: Asker, ids_of_a: dict[str, Any], rng: Random
+) -> Iterator[tuple[str, Callable[[], str]]]:
     """What can be asked, over REST and in both eras: what is sent, and the call."""
     arguments_of = arguments_by_tool(ids_of_a, rng)
     for name in TOOLS:
@@ -148,27 +169,42 @@ def all_requests(asker: Asker, ids_of_a: dict[str, Any], rng: Random) -> Iterato
             yield (
                 sent,
                 lambda name=name, era=era: (
-                    asker.mcp(era, "tools/call", {"name": name, "arguments": arguments_of[name]}).text
+                    asker.mcp(
+                        era, "tools/call", {"name": name, "arguments": arguments_of[name]}
+                    ).text
                 ),
             )
-    uris = [f"memory://conversation/{NAMES[0]}/short-term", "memory://conversation/default/long-term"]
+    uris = [
+        f"memory://conversation/{NAMES[0]}/short-term",
+        "memory://conversation/default/long-term",
+    ]
     for era in ERAS:
         for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
             yield "", lambda era=era, method=method: asker.mcp(era, method).text
         listed = asker.mcp(era, "resources/list").json()["result"]["resources"]
         templates = asker.mcp(era, "resources/templates/list").json()["result"]["resourceTemplates"]
         for template in templates:
-            uris += [template["uriTemplate"].replace("{id}", conversation) for conversation in ("default", NAMES[0])]
+            uris += [
+                template["uriTemplate"].replace("{id}", conversation)
+                for conversation in ("default", NAMES[0])
+            ]
         for uri in {*uris, *(resource["uri"] for resource in listed)}:
             yield uri, lambda era=era, uri=uri: asker.mcp(era, "resources/read", {"uri": uri}).text
         for prompt in asker.mcp(era, "prompts/list").json()["result"]["prompts"]:
-            prompt_arguments = {argument["name"]: "default" for argument in prompt.get("arguments", ())}
+            prompt_arguments = {
+                argument["name"]: "default" for argument in prompt.get("arguments", ())
+            }
             get = {"name": prompt["name"], "arguments": prompt_arguments}
             yield "", lambda era=era, get=get: asker.mcp(era, "prompts/get", get).text
         for template in templates:
             completion = {"ref": {"type": "ref/resource", "uri": template["uriTemplate"]}}
             completion["argument"] = {"name": "id", "value": ""}
-            yield "", lambda era=era, completion=completion: asker.mcp(era, "completion/complete", completion).text
+            yield (
+                "",
+                lambda era=era, completion=completion: (
+                    asker.mcp(era, "completion/complete", completion).text
+                ),
+            )
 
 
 def test_a_has_what_b_must_not_see(askers: dict[str, Asker], ids_of_a: dict[str, Any]) -> None:
@@ -193,7 +229,11 @@ def test_nothing_of_one_tenant_is_in_any_answer_to_another(
 
 @pytest.mark.parametrize("requests", [80, pytest.param(250, marks=pytest.mark.full)])
 def test_nothing_leaks_between_requests_that_alternate(
-    askers: dict[str, Asker], ids_of_a: dict[str, Any], server: Server, tokens: dict[str, str], requests: int
+    askers: dict[str, Asker],
+    ids_of_a: dict[str, Any],
+    server: Server,
+    tokens: dict[str, str],
+    requests: int,
 ) -> None:
     def ask(name: str) -> list[str]:
         asker = Asker(server.url, tokens[name])
@@ -203,7 +243,9 @@ def test_nothing_leaks_between_requests_that_alternate(
                 answers.append(asker.call("search_memories", {"query": "cat dog", "limit": 3}).text)
             else:
                 era = ERAS[number % 4 // 2]
-                answers.append(json.dumps(asker.tool(era, "search_memories", query="cat dog", limit=3)))
+                answers.append(
+                    json.dumps(asker.tool(era, "search_memories", query="cat dog", limit=3))
+                )
         return answers
 
     with ThreadPoolExecutor(4) as threads:
@@ -242,13 +284,21 @@ def test_streams_of_two_tenants_that_listen_get_only_what_is_their_own(tmp_path:
             other_name = "B" if name == "A" else "A"
             heard = updates(streams[name], 2)
             silent = updates(streams[other_name], 0.1)
-            assert heard.count(b"resources/updated") == heard.count(b"conversation/heard/short-term") == 1, heard
+            assert (
+                heard.count(b"resources/updated")
+                == heard.count(b"conversation/heard/short-term")
+                == 1
+            ), heard
             assert b"updated" not in silent, (name, silent)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """All files, but the memory that SQLite shares between its readers, which holds no data."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.endswith("-shm"))
+    files = (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith("-shm")
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -258,7 +308,9 @@ def test_a_token_that_only_reads_changes_no_byte(
     tenants_folder = folder / ".memory-server" / "tenants"
     before: dict[str, bytes] = {}
     now = files_of(tenants_folder)
-    while now != before:  # the files of the last writes are brought up to date, some seconds after them
+    while (
+        now != before
+    ):  # the files of the last writes are brought up to date, some seconds after them
         time.sleep(4)
         before = now
         now = files_of(tenants_folder)
@@ -272,7 +324,9 @@ def test_a_token_that_only_reads_changes_no_byte(
     assert "remember_turn" not in askers["reads A"].mcp(MODERN, "tools/list").text
 
 
-def test_the_tenant_of_a_token_is_a_folder_of_its_own(askers: dict[str, Asker], folder: Path) -> None:
+def test_the_tenant_of_a_token_is_a_folder_of_its_own(
+    askers: dict[str, Asker], folder: Path
+) -> None:
     askers["B"].done("add_short_term_memory", **said("only B"), conversation_id="of-b")
     status, listed, _ = in_process("list", "--data-dir", str(folder), "--tenant", "B")
     assert (status, "of-b" in listed, NAMES[0] in listed) == (0, True, False)
@@ -280,7 +334,9 @@ def test_the_tenant_of_a_token_is_a_folder_of_its_own(askers: dict[str, Asker], 
     assert (status, "of-b" in of_all) == (0, False)
 
 
-def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], ids_of_a: dict[str, Any]) -> None:
+def test_metrics_are_for_operators_and_name_no_tenant(
+    askers: dict[str, Asker], ids_of_a: dict[str, Any]
+) -> None:
     assert askers["A"].http.get("/metrics").status_code == 403
     text = askers["operator"].http.get("/metrics").text
     assert 'memory_server_call_seconds_count{tool="add_short_term_memory"}' in text
@@ -305,15 +361,27 @@ def test_metrics_have_the_figures_that_the_docs_promise_summed_over_the_tenants(
     page = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text(encoding="utf-8")
     promised = re.findall(r"`(storage|triggers|workers)\.(\w+)`", page)
     assert len(promised) == 7
-    more = [("storage", "lock_timeouts"), ("triggers", "fired"), ("triggers", "quiet"), ("triggers", "timeout")]
-    assert not [name for family, name in [*promised, *more] if f'{family}{{name="{name}"}}' not in after]
+    more = [
+        ("storage", "lock_timeouts"),
+        ("triggers", "fired"),
+        ("triggers", "quiet"),
+        ("triggers", "timeout"),
+    ]
+    assert not [
+        name for family, name in [*promised, *more] if f'{family}{{name="{name}"}}' not in after
+    ]
 
 
-def test_a_tool_that_is_not_offered_is_told_from_one_that_does_not_exist(askers: dict[str, Asker]) -> None:
+def test_a_tool_that_is_not_offered_is_told_from_one_that_does_not_exist(
+    askers: dict[str, Asker],
+) -> None:
     response = askers["A"].call("memory_add", {})
     assert response.status_code == 404
     message = response.json()["error"]["message"]
-    assert "This server does not offer memory_add: its operator can start it with `--tools memory_add`." in message
+    assert (
+        "This server does not offer memory_add: its operator can start it with `--tools memory_add`."
+        in message
+    )
     assert "There is no such tool" in askers["A"].call("memory_adds", {}).json()["error"]["message"]
 
 
@@ -354,7 +422,9 @@ def test_an_expired_token_and_a_broken_line_let_nobody_in(
     assert askers["B"].call("get_memory_stats").status_code == 200
 
 
-def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(folder: Path, tokens: dict[str, str]) -> None:
+def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(
+    folder: Path, tokens: dict[str, str]
+) -> None:
     file = folder / ".memory-server" / "tokens.jsonl"
     assert file.stat().st_mode & 0o777 == 0o600
     assert all(len(token) == 47 and token.startswith("mst_") for token in tokens.values())
@@ -397,12 +467,17 @@ MISTAKES = [
     (["remove", "nobody"], "There is no token"),
     (["add", "y", "--tenant", ""], "tenant is empty"),
     (["add", "y", "--tenant", "a" * 300], "300 characters"),
-    *((["add", "y", f"--days={days}"], f"cannot last {shown} days") for days, shown in DAYS.items()),
+    *(
+        (["add", "y", f"--days={days}"], f"cannot last {shown} days")
+        for days, shown in DAYS.items()
+    ),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES)
-def test_mistakes_with_tokens_get_a_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_mistakes_with_tokens_get_a_sentence(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
     where = ["--data-dir", str(tmp_path)]
     give(tmp_path, "x")
     status, _, err = in_process("tokens", *arguments, *where)
@@ -417,7 +492,10 @@ def test_changes_at_once_all_count(tmp_path: Path) -> None:
             for name in ("a", "b", "stays"):
                 file.add(f"{name}{number}", None, ["read"], None)
             changes = [threads.submit(file.remove, f"{name}{number}") for name in "ab"]
-            changes += [threads.submit(file.add, f"{name}{number}", None, ["read"], None) for name in ("new", "other")]
+            changes += [
+                threads.submit(file.add, f"{name}{number}", None, ["read"], None)
+                for name in ("new", "other")
+            ]
             for change in changes:
                 change.result()
     expected = {f"{name}{number}" for number in range(20) for name in ("stays", "new", "other")}
@@ -450,7 +528,9 @@ def test_a_file_that_another_process_changes_for_long_gets_a_sentence(
     file.remove("x")
 
 
-def test_a_token_is_taken_back_without_room_for_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_taken_back_without_room_for_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = TokenFile(tmp_path / "tokens")
     stolen, phone = (file.add(name, None, ["read"], None) for name in ("stolen", "phone"))
 
@@ -488,7 +568,9 @@ def test_a_flooding_tenant_is_refused_and_others_are_not(tmp_path: Path) -> None
     folder = tmp_path / "data"
     flood = give(folder, "flood", "--tenant", "flood")
     calm = give(folder, "calm", "--tenant", "calm")
-    with serving(folder, http__requests_per_minute="3") as server:  # the second would wait for 20 seconds
+    with serving(
+        folder, http__requests_per_minute="3"
+    ) as server:  # the second would wait for 20 seconds
         asker = Asker(server.url, flood)
         answers = [asker.call("get_memory_stats") for _ in range(4)]
         refused = [answer for answer in answers if answer.status_code == 429]

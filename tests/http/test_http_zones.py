@@ -12,7 +12,13 @@ from http_server import ERAS, Asker, Server, give, serving
 
 NOW = "2026-07-17T18:00:00Z"
 QUESTION = {"messages": [{"role": "user", "content": "Which day is it?"}]}
-HOURS = {"UTC": 18, "Asia/Shanghai": 2, "America/New_York": 14, "Pacific/Kiritimati": 8, "Europe/Berlin": 20}
+HOURS = {
+    "UTC": 18,
+    "Asia/Shanghai": 2,
+    "America/New_York": 14,
+    "Pacific/Kiritimati": 8,
+    "Europe/Berlin": 20,
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +51,9 @@ def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
 
 def hour(asker: Asker, zone: str | None = None, **headers: str) -> int:
     """The hour at which the triggers of a recall are."""
-    participants = {} if zone is None else {"participants": {"user": {"name": "Ann", "timezone": zone}}}
+    participants = (
+        {} if zone is None else {"participants": {"user": {"name": "Ann", "timezone": zone}}}
+    )
     answer = asker.call("recall_turn", QUESTION | participants, **headers)
     assert answer.status_code == 200, answer.text
     (fired,) = answer.json()["longTerm"]["activated"]
@@ -62,7 +70,10 @@ def test_the_zone_of_the_call_comes_before_the_header_the_token_the_tenant_and_t
     assert hour(far) == HOURS["Pacific/Kiritimati"]
     assert hour(zoned, x_memory_timezone="Europe/Berlin") == HOURS["Europe/Berlin"]
     assert hour(far, x_memory_timezone="Europe/Berlin") == HOURS["Europe/Berlin"]
-    assert hour(zoned, "America/New_York", x_memory_timezone="Europe/Berlin") == HOURS["America/New_York"]
+    assert (
+        hour(zoned, "America/New_York", x_memory_timezone="Europe/Berlin")
+        == HOURS["America/New_York"]
+    )
     assert hour(plain) == HOURS["UTC"]
 
 
@@ -70,11 +81,17 @@ def test_the_zone_of_the_call_comes_before_the_header_the_token_the_tenant_and_t
 def test_the_header_counts_over_mcp_too(server: Server, tokens: dict[str, str], era: str) -> None:
     asker = Asker(server.url, tokens["plain"])
     params = {"name": "search_long_term_memories", "arguments": QUESTION}
-    answer = asker.mcp(era, "tools/call", params, x_memory_timezone="Asia/Shanghai").json()["result"]
-    assert [row["name"] for row in answer["structuredContent"]["activated"]] == [str(HOURS["Asia/Shanghai"])]
+    answer = asker.mcp(era, "tools/call", params, x_memory_timezone="Asia/Shanghai").json()[
+        "result"
+    ]
+    assert [row["name"] for row in answer["structuredContent"]["activated"]] == [
+        str(HOURS["Asia/Shanghai"])
+    ]
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "Asia/shanghai2", "UTC+8", "../etc/passwd", "北京"])
+@pytest.mark.parametrize(
+    "zone", ["Mars/Olympus", "Asia/shanghai2", "UTC+8", "../etc/passwd", "北京"]
+)
 def test_a_zone_that_does_not_exist_is_refused_in_one_sentence(
     server: Server, tokens: dict[str, str], zone: str
 ) -> None:
@@ -83,11 +100,15 @@ def test_a_zone_that_does_not_exist_is_refused_in_one_sentence(
     for tool in ("recall_turn", "search_long_term_memories"):
         answer = asker.call(tool, QUESTION | participants)
         assert answer.status_code == 400
-        assert answer.json()["error"]["message"].startswith(f"`{zone}` is not an IANA time zone; write for example")
+        assert answer.json()["error"]["message"].startswith(
+            f"`{zone}` is not an IANA time zone; write for example"
+        )
     if zone.isascii():
         answer = asker.call("get_memory_stats", {}, x_memory_timezone=zone)
         assert answer.status_code == 400
-        assert answer.json()["error"]["message"].startswith(f"`{zone}` is not an IANA time zone; write for example")
+        assert answer.json()["error"]["message"].startswith(
+            f"`{zone}` is not an IANA time zone; write for example"
+        )
 
 
 def test_a_header_that_is_there_twice_is_refused(server: Server, tokens: dict[str, str]) -> None:

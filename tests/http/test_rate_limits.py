@@ -13,7 +13,12 @@ import pytest
 
 from memory_server.config.http_settings import HttpSettings
 from memory_server.serving.http import rate_limits
-from memory_server.serving.http.rate_limits import AT_ONCE, MOST_WAIT_SECONDS, MOST_WAITING, RateLimiter
+from memory_server.serving.http.rate_limits import (
+    AT_ONCE,
+    MOST_WAIT_SECONDS,
+    MOST_WAITING,
+    RateLimiter,
+)
 from memory_server.serving.http.refusals import HttpError
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +86,12 @@ class Burst:
 def burst() -> Burst:
     settings = HttpSettings()
     time = StandingTime()
-    return Burst(time, RateLimiter(settings.requests_per_minute, settings.concurrent, lambda: time.now, time.sleep))
+    return Burst(
+        time,
+        RateLimiter(
+            settings.requests_per_minute, settings.concurrent, lambda: time.now, time.sleep
+        ),
+    )
 
 
 async def test_a_hundred_and_a_hundred_right_after_are_answered(burst: Burst) -> None:
@@ -131,7 +141,9 @@ async def test_a_call_that_is_given_up_while_it_waits_leaves_its_place(burst: Bu
     assert (await burst.answers(50))["200"] == 50
 
 
-async def test_a_call_does_not_wait_for_ever_for_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_does_not_wait_for_ever_for_those_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(rate_limits, "TURN_SECONDS", 0.0)
     limits = RateLimiter(1_200, 1)
     async with limits.request("calls"), limits.turn(1):

@@ -11,7 +11,9 @@ from postgres import database_of_its_own
 from round_robin import use
 
 
-@pytest.mark.parametrize(("users", "seconds"), [(3, 4.0), pytest.param(32, 20.0, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("users", "seconds"), [(3, 4.0), pytest.param(32, 20.0, marks=pytest.mark.full)]
+)
 def test_every_user_goes_on_when_a_node_is_killed_and_nothing_is_lost(
     users: int, seconds: float, tmp_path: Path
 ) -> None:
@@ -24,7 +26,9 @@ def test_every_user_goes_on_when_a_node_is_killed_and_nothing_is_lost(
         }
         nodes = [stack.enter_context(serving(tmp_path / name, **settings)) for name in "ab"]
         messages = [{"role": "user", "content": "The apple tree blooms"}]
-        Asker(nodes[0].url).done("add_short_term_memory", messages=messages, conversation_id="shared")
+        Asker(nodes[0].url).done(
+            "add_short_term_memory", messages=messages, conversation_id="shared"
+        )
         assert Asker(nodes[1].url).done("get_memory_stats", conversation_id="shared")["total"] == 1
         recalls, number_told, lost = use(nodes, seconds, users, killed=nodes[1])
         assert (lost, len(recalls)) == (0, number_told)

@@ -16,7 +16,9 @@ AT = 1_750_000_000
 
 
 def _read(conversation: dict[str, Any]) -> Incoming:
-    return chat_exports.read({"conversations.json": json.dumps([conversation]).encode()}, [], "default", {})
+    return chat_exports.read(
+        {"conversations.json": json.dumps([conversation]).encode()}, [], "default", {}
+    )
 
 
 def _texts(incoming: Incoming) -> list[str]:
@@ -34,7 +36,14 @@ def _claude(parents: list[str | None], leaf: str | None = None) -> Incoming:
     rows = []
     for number, parent in enumerate(parents, 1):
         sender = ("assistant", "human")[number % 2]
-        rows.append({"uuid": str(number), "parent_message_uuid": parent, "sender": sender, "text": str(number)})
+        rows.append(
+            {
+                "uuid": str(number),
+                "parent_message_uuid": parent,
+                "sender": sender,
+                "text": str(number),
+            }
+        )
     return _read({"name": "n", "chat_messages": rows, "current_leaf_message_uuid": leaf})
 
 
@@ -50,13 +59,17 @@ def _claude(parents: list[str | None], leaf: str | None = None) -> Incoming:
         (["root", "1", "4", "3"], "2", "12", (0, 2)),
     ],
 )
-def test_a_chat_of_claude(parents: list[str | None], leaf: str | None, texts: str, beside: tuple[int, int]) -> None:
+def test_a_chat_of_claude(
+    parents: list[str | None], leaf: str | None, texts: str, beside: tuple[int, int]
+) -> None:
     incoming = _claude(parents, leaf)
     assert "".join(_texts(incoming)) == texts
     assert _beside(incoming) == beside
 
 
-def _chatgpt(parents: dict[str, str | None], leaf: str | None, *, dated: bool = True, linked: bool = True) -> Incoming:
+def _chatgpt(
+    parents: dict[str, str | None], leaf: str | None, *, dated: bool = True, linked: bool = True
+) -> Incoming:
     """Messages by their names, each with its parent; `linked`: the parents name their children."""
     mapping: dict[str, Any] = {}
     for number, (name, parent) in enumerate(parents.items()):
@@ -83,8 +96,12 @@ def test_without_its_current_node_a_chat_of_chatgpt_is_the_branch_of_the_latest_
 
 @pytest.mark.parametrize("dated", [True, False])
 @pytest.mark.parametrize("linked", [True, False])
-def test_over_a_missing_node_a_chat_of_chatgpt_goes_on_with_what_stands_before(dated: bool, linked: bool) -> None:
-    incoming = _chatgpt({"a": None, "b": "a", "d": "missing", "e": "d"}, "e", dated=dated, linked=linked)
+def test_over_a_missing_node_a_chat_of_chatgpt_goes_on_with_what_stands_before(
+    dated: bool, linked: bool
+) -> None:
+    incoming = _chatgpt(
+        {"a": None, "b": "a", "d": "missing", "e": "d"}, "e", dated=dated, linked=linked
+    )
     assert _texts(incoming) == ["a", "b", "d", "e"]
     assert _beside(incoming) == (0, 0)
 

@@ -19,7 +19,12 @@ from memory_server.interchange.incoming import NotThisFormat
 Run = Callable[..., tuple[int, str, str]]
 TAVERN = [
     {"user_name": "Ann", "character_name": "Robin", "chat_metadata": {}},
-    {"name": "Robin", "is_user": False, "mes": "Welcome, {{user}}!", "send_date": "June 19, 2023 2:20pm"},
+    {
+        "name": "Robin",
+        "is_user": False,
+        "mes": "Welcome, {{user}}!",
+        "send_date": "June 19, 2023 2:20pm",
+    },
     {"name": "Ann", "is_user": True, "mes": "我对芒果过敏", "send_date": "June 19, 2023 2:21pm"},
     {"name": "Robin", "is_user": False, "mes": "记住了", "send_date": "June 19, 2023 2:22pm"},
     {"name": "Ann", "is_user": True, "mes": "晚安", "send_date": "June 19, 2023 11:00pm"},
@@ -69,7 +74,10 @@ GPT = {
         "b": {
             "parent": "a",
             "children": [],
-            "message": {"author": {"role": "assistant"}, "content": {"content_type": "text", "parts": ["小心车"]}},
+            "message": {
+                "author": {"role": "assistant"},
+                "content": {"content_type": "text", "parts": ["小心车"]},
+            },
         },
     },
 }
@@ -112,13 +120,23 @@ def memories(data: bytes, **names: str) -> tuple[ShortTermMemory, ...]:
             ["user: 京都几月好？\nassistant: 十一月", "user: I like oolong\nassistant: Noted"],
             1_709_753_030_000,
         ),
-        (json.dumps(CLAUDE[0]).encode(), ["user: 京都几月好？\nassistant: 十一月"], 1_709_753_030_000),
-        (lines({"role": "user", "content": "a", "timestamp": "2026-01-01T00:00:00Z"}), ["user: a"], 1_767_225_600_000),
+        (
+            json.dumps(CLAUDE[0]).encode(),
+            ["user: 京都几月好？\nassistant: 十一月"],
+            1_709_753_030_000,
+        ),
+        (
+            lines({"role": "user", "content": "a", "timestamp": "2026-01-01T00:00:00Z"}),
+            ["user: a"],
+            1_767_225_600_000,
+        ),
         ("用户：你好\nAI：在".encode(), ["user: 你好\nassistant: 在"], 0),
     ],
     ids=["SillyTavern", "ChatGPT", "Claude", "one of Claude's", "lines of messages", "plain lines"],
 )
-def test_each_form_is_known_by_its_content_and_keeps_its_times(data: bytes, texts: list[str], first_ms: int) -> None:
+def test_each_form_is_known_by_its_content_and_keeps_its_times(
+    data: bytes, texts: list[str], first_ms: int
+) -> None:
     assert format_of(data) == "chat"
     stored = memories(data)
     assert [memory.text for memory in stored] == texts
@@ -131,7 +149,11 @@ def test_a_conversation_of_claude_is_read_along_its_last_branch_and_without_thou
         {"uuid": "2", "parent_message_uuid": "1", "sender": "assistant", "text": "wrong"},
         {"uuid": "3", "parent_message_uuid": "1", "sender": "assistant", "text": "t and a"},
     ]
-    rows[2]["content"] = [{"type": "thinking", "thinking": "t"}, {"type": "tool_use"}, {"type": "text", "text": "a"}]
+    rows[2]["content"] = [
+        {"type": "thinking", "thinking": "t"},
+        {"type": "tool_use"},
+        {"type": "text", "text": "a"},
+    ]
     (memory,) = memories(json.dumps([{"name": "x", "chat_messages": rows}]).encode())
     assert memory.text == "user: hi\nassistant: a"
 
@@ -140,8 +162,13 @@ def test_names_fill_macros_and_speakers() -> None:
     assert memories(lines(*TAVERN))[0].text == "Robin: Welcome, Ann!", "the header names both"
     assert memories(lines(*TAVERN), user="安")[0].text == "Robin: Welcome, 安!"
     newer = {**TAVERN[0], "user_name": "unused", "character_name": "unused"}
-    assert memories(lines(newer, *TAVERN[1:]))[0].text == "Robin: Welcome, Ann!", "as the messages say it"
-    assert memories(json.dumps([GPT]).encode(), user="Ann", char="Robin")[0].text == "Ann: 骑车去双廊\nRobin: 小心车"
+    assert memories(lines(newer, *TAVERN[1:]))[0].text == "Robin: Welcome, Ann!", (
+        "as the messages say it"
+    )
+    assert (
+        memories(json.dumps([GPT]).encode(), user="Ann", char="Robin")[0].text
+        == "Ann: 骑车去双廊\nRobin: 小心车"
+    )
     (memory,) = memories(b"Robin: hello\nAnn: hi\n", user="Ann", char="Robin")[:1]
     assert [message.role for message in memory.messages] == ["assistant"]
 
@@ -150,7 +177,9 @@ def test_the_same_words_said_twice_are_two_memories_and_private_words_none() -> 
     rows = [{"role": "user", "content": "晚安"}, {"role": "assistant", "content": "晚安"}] * 2
     assert len({memory.id for memory in memories(lines(*rows))}) == 2
     secret = {"role": "user", "content": "<private>1234</private>"}
-    assert [memory.text for memory in memories(lines(*rows[:2], secret))] == ["user: 晚安\nassistant: 晚安"]
+    assert [memory.text for memory in memories(lines(*rows[:2], secret))] == [
+        "user: 晚安\nassistant: 晚安"
+    ]
 
 
 def test_a_chat_in_which_nobody_answers_becomes_several_memories() -> None:
@@ -160,7 +189,10 @@ def test_a_chat_in_which_nobody_answers_becomes_several_memories() -> None:
 
 def test_a_diary_of_sixty_days_is_sixty_memories() -> None:
     day = 86_400_000
-    rows = [{"role": "user", "content": str(n), "timestamp": 1_700_000_000_000 + n * day} for n in range(60)]
+    rows = [
+        {"role": "user", "content": str(n), "timestamp": 1_700_000_000_000 + n * day}
+        for n in range(60)
+    ]
     assert len(memories(lines(*rows))) == 60
     near = [row | {"timestamp": rows[0]["timestamp"] + n * 60_000} for n, row in enumerate(rows)]
     assert [len(memory.messages) for memory in memories(lines(*near))] == [20, 20, 20]
@@ -181,7 +213,11 @@ def test_a_message_with_a_time_in_seconds_is_left_out_with_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
-    [(b'{"role": "user"', "is not a message|not JSON"), (b"[]", "holds no messages"), (b"x", "speaker|role")],
+    [
+        (b'{"role": "user"', "is not a message|not JSON"),
+        (b"[]", "holds no messages"),
+        (b"x", "speaker|role"),
+    ],
 )
 def test_what_is_not_a_chat_is_refused_in_one_sentence(data: bytes, sentence: str) -> None:
     with pytest.raises(NotThisFormat, match=sentence):
@@ -193,7 +229,9 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
     if name == "dated":
         Path("chat").write_bytes(lines(*TAVERN))
     else:
-        Path("chat").write_text("用户：我对芒果过敏\nAI：记住了\n用户：晚安\nAI：晚安\n", encoding="utf-8")
+        Path("chat").write_text(
+            "用户：我对芒果过敏\nAI：记住了\n用户：晚安\nAI：晚安\n", encoding="utf-8"
+        )
     named = {"dated": "Robin", "undated": "default"}[name]
     assert f"{named} (dry run): " in run("import", "chat", "--dry-run")[1]
     assert not (tmp_path / "data").exists()
@@ -207,7 +245,9 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
     assert status == 0
     assert "new" not in out
     assert run("list", "-c", named)[1] == listed
-    assert len(run("history")[1].splitlines()) == len(changes.splitlines()) + 1, "only the recall reinforced"
+    assert len(run("history")[1].splitlines()) == len(changes.splitlines()) + 1, (
+        "only the recall reinforced"
+    )
     assert before.splitlines()[0] == listed.splitlines()[0]
 
 
@@ -215,13 +255,20 @@ def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(r
     Path("chat").write_bytes(lines(*TAVERN))
     run("import", "chat")
     run("--now", "2026-01-02T00:00", "recall", "-c", "Robin", "跟 Ann 说晚安")
-    answer = {"name": "Robin", "is_user": False, "mes": "做个好梦", "send_date": "June 19, 2023 11:01pm"}
+    answer = {
+        "name": "Robin",
+        "is_user": False,
+        "mes": "做个好梦",
+        "send_date": "June 19, 2023 11:01pm",
+    }
     Path("chat").write_bytes(lines(*TAVERN, answer))
     assert "1 replaced, 2 unchanged" in run("import", "chat")[1]
     listed = run("list")[1]
     assert "Ann: 晚安 Robin: 做个好梦" in listed
     assert "3 short-term memories" in listed
-    assert not [line for line in listed.splitlines() if "晚安" in line and "  0  " in line], "its score is kept"
+    assert not [line for line in listed.splitlines() if "晚安" in line and "  0  " in line], (
+        "its score is kept"
+    )
 
 
 def test_a_lorebook_without_dates_is_not_dated_again(run: Run) -> None:
@@ -236,12 +283,21 @@ def test_a_lorebook_without_dates_is_not_dated_again(run: Run) -> None:
 
 def test_a_tested_trigger_goes_into_the_memory(run: Run) -> None:
     Path("mother.js").write_text("match_keys(context.messages, ['mother']) > 0", encoding="utf-8")
-    assert "Write with --prompt what the model reads when mother.js fires" in run("add-trigger", "mother.js")[2]
-    status, out, _ = run("add-trigger", "mother.js", "--prompt", "Ask how his mother is.", "-c", "小明")
+    assert (
+        "Write with --prompt what the model reads when mother.js fires"
+        in run("add-trigger", "mother.js")[2]
+    )
+    status, out, _ = run(
+        "add-trigger", "mother.js", "--prompt", "Ask how his mother is.", "-c", "小明"
+    )
     assert (status, out.startswith("Stored mother in 小明; change 1-")) == (0, True)
-    assert run("add-trigger", "mother.js", "--prompt", "Ask.", "-c", "小明")[1].startswith("Replaced mother")
+    assert run("add-trigger", "mother.js", "--prompt", "Ask.", "-c", "小明")[1].startswith(
+        "Replaced mother"
+    )
     assert "Ask." in run("show", "mother")[1]
-    Path("pack.json").write_text('[{"name": "a", "prompt": "p", "trigger": "true"}]', encoding="utf-8")
+    Path("pack.json").write_text(
+        '[{"name": "a", "prompt": "p", "trigger": "true"}]', encoding="utf-8"
+    )
     assert run("add-trigger", "pack.json")[1].startswith("Stored a in default;")
     Path("bad.js").write_text("match_keys(", encoding="utf-8")
     status, out, err = run("add-trigger", "bad.js", "--prompt", "p")
@@ -274,7 +330,13 @@ def test_a_chat_of_open_llm_vtuber_begins_with_a_row_without_text() -> None:
     rows = [
         {"role": "metadata", "timestamp": "2026-03-01T10:00:00"},
         {"role": "human", "timestamp": "2026-03-01T10:00:05", "content": "I keep bees."},
-        {"role": "ai", "timestamp": "2026-03-01T10:00:09", "content": "Good.", "name": "Mili", "avatar": ""},
+        {
+            "role": "ai",
+            "timestamp": "2026-03-01T10:00:09",
+            "content": "Good.",
+            "name": "Mili",
+            "avatar": "",
+        },
     ]
     data = json.dumps(rows).encode()
     assert format_of(data) == "chat"

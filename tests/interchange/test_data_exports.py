@@ -37,9 +37,17 @@ def node(name: str, parent: str | None, message: Mapping[str, Any] | None) -> di
     return {"id": name, "parent": parent, "children": [], "message": message}
 
 
-def gpt_message(role: str, *parts: Any, kind: str = "text", to: str = "all", **metadata: Any) -> dict[str, Any]:
+def gpt_message(
+    role: str, *parts: Any, kind: str = "text", to: str = "all", **metadata: Any
+) -> dict[str, Any]:
     content: dict[str, Any] = {"content_type": kind, "parts": list(parts)}
-    return {"author": {"role": role}, "create_time": AT, "content": content, "recipient": to, "metadata": metadata}
+    return {
+        "author": {"role": role},
+        "create_time": AT,
+        "content": content,
+        "recipient": to,
+        "metadata": metadata,
+    }
 
 
 def gpt(title: str, *messages: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
@@ -75,11 +83,23 @@ def claude_message(number: int, sender: str, text: str = "", **fields: Any) -> d
     if text:
         blocks.append({"type": "text", "text": text})
     at = f"2026-03-01T10:00:{number:02}.000000Z"
-    return {"uuid": f"m{number}", "sender": sender, "text": text, "content": blocks, "created_at": at, **fields}
+    return {
+        "uuid": f"m{number}",
+        "sender": sender,
+        "text": text,
+        "content": blocks,
+        "created_at": at,
+        **fields,
+    }
 
 
 def paste(text: str, name: str = "paste.txt") -> dict[str, Any]:
-    return {"file_name": name, "file_type": "txt", "file_size": len(text), "extracted_content": text}
+    return {
+        "file_name": name,
+        "file_type": "txt",
+        "file_size": len(text),
+        "extracted_content": text,
+    }
 
 
 def artifact(kind: str | None, text: str, command: str = "create") -> dict[str, Any]:
@@ -99,7 +119,12 @@ CLAUDE_CHAT = {
         claude_message(2, "assistant", "I made the letter shorter."),
         claude_message(3, "human", "What is a pantry?", attachments=[paste("", "scan.pdf")]),
         claude_message(4, "assistant")
-        | {"content": [artifact("text/markdown", "| pantry | 4 m2 |"), artifact("application/vnd.ant.code", "x = 1")]},
+        | {
+            "content": [
+                artifact("text/markdown", "| pantry | 4 m2 |"),
+                artifact("application/vnd.ant.code", "x = 1"),
+            ]
+        },
     ],
 }
 CLAUDE: Mapping[str, Any] = {
@@ -110,11 +135,19 @@ CLAUDE: Mapping[str, Any] = {
             "name": "Bakery",
             "description": "All about the bakery",
             "prompt_template": "Answer in verse.",
-            "docs": [{"uuid": "d1", "filename": "ovens.md", "content": "The oven door sticks on Mondays"}],
+            "docs": [
+                {"uuid": "d1", "filename": "ovens.md", "content": "The oven door sticks on Mondays"}
+            ],
             "created_at": "2026-01-01T00:00:00Z",
             "updated_at": "2026-01-02T00:00:00Z",
         },
-        {"uuid": "p2", "name": "How to use Claude", "is_starter_project": True, "docs": [], "prompt_template": ""},
+        {
+            "uuid": "p2",
+            "name": "How to use Claude",
+            "is_starter_project": True,
+            "docs": [],
+            "prompt_template": "",
+        },
     ],
     "memories.json": [
         {
@@ -196,7 +229,9 @@ def test_a_text_on_a_canvas_is_what_the_model_said(run: Run) -> None:
     chat = gpt(
         "letter",
         gpt_message("user", "Write to the landlord"),
-        canvas("create_textdoc", name="Letter", type="document", content="The boiler fails on Tuesdays"),
+        canvas(
+            "create_textdoc", name="Letter", type="document", content="The boiler fails on Tuesdays"
+        ),
         canvas("create_textdoc", name="Code", type="code/python", content="print('walrus')"),
         canvas("update_textdoc", updates=[{"pattern": ".*", "replacement": "x"}]),
     )
@@ -220,7 +255,11 @@ def test_projects_and_memories_of_claude_are_notes_and_refs(run: Run) -> None:
 def test_a_project_and_a_memory_in_files_of_their_own(run: Run) -> None:
     project = CLAUDE["projects.json"][0]
     memory = CLAUDE["memories.json"][0]
-    files = {"projects/p1.json": project, "memories/u.json": memory, "design_chats/x.json": {"messages": []}}
+    files = {
+        "projects/p1.json": project,
+        "memories/u.json": memory,
+        "design_chats/x.json": {"messages": []},
+    }
     report = run("import", write_zip("memories-000.zip", files))[1]
     assert "notes: 4 new" in report
     assert "lost  what stands in the file design_chats/x.json" in report
@@ -233,21 +272,32 @@ def test_an_import_of_an_export_is_undone(run: Run) -> None:
     for family in ("memories", "notes", "refs"):
         assert run("undo", "--family", family, "--yes")[0] == 0
     words = {"memories": "boiler", "notes": "Ottilie", "refs": "oven"}
-    assert not any(re.search("[1-9] [a-z]+ found", run("search", "--family", *pair)[1]) for pair in words.items())
+    assert not any(
+        re.search("[1-9] [a-z]+ found", run("search", "--family", *pair)[1])
+        for pair in words.items()
+    )
     run("import", "export.zip")
-    assert all(re.search("1 [a-z]+ found", run("search", "--family", *pair)[1]) for pair in words.items())
+    assert all(
+        re.search("1 [a-z]+ found", run("search", "--family", *pair)[1]) for pair in words.items()
+    )
 
 
 def test_a_part_in_another_archive_is_named(run: Run) -> None:
     folder = write_folder("claude", CLAUDE)
     write_zip("claude/memories-000.zip", {})
     report = run("import", folder)[1]
-    assert "left out  memories-000.zip: it is a zip archive in the folder; import it separately" in report
+    assert (
+        "left out  memories-000.zip: it is a zip archive in the folder; import it separately"
+        in report
+    )
 
 
 def test_a_long_paste_comes_whole_in_several_messages(run: Run) -> None:
     long = "plover " * (MAX_CONTENT_CHARS // 7 * 2) + "the last word is avocet"
-    chat = {**CLAUDE_CHAT, "chat_messages": [claude_message(1, "human", "Read this", attachments=[paste(long)])]}
+    chat = {
+        **CLAUDE_CHAT,
+        "chat_messages": [claude_message(1, "human", "Read this", attachments=[paste(long)])],
+    }
     Path("conversations.json").write_text(json.dumps([chat]), encoding="utf-8")
     report = run("import", "conversations.json")[1]
     assert "0 records left out" in report
@@ -255,7 +305,10 @@ def test_a_long_paste_comes_whole_in_several_messages(run: Run) -> None:
 
 
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "takeout": ({"Takeout/My Activity/Gemini Apps/MyActivity.json": []}, "is an export of Google Takeout"),
+    "takeout": (
+        {"Takeout/My Activity/Gemini Apps/MyActivity.json": []},
+        "is an export of Google Takeout",
+    ),
     "grok": ({"x/prod-grok-backend.json": {}}, "is an export of Grok"),
     "pages": ({"chat.html": "<html></html>"}, "holds only web pages"),
     "unknown": ({"notes.json": {}}, "is a zip archive; unpack it and import the files inside"),
@@ -316,7 +369,9 @@ def _damaged_lzma(name: str) -> None:
         (_says_it_is_small, "is a zip archive that cannot be read"),
     ],
 )
-def test_a_hostile_archive_is_refused_in_one_sentence(run: Run, make: Callable[[str], None], sentence: str) -> None:
+def test_a_hostile_archive_is_refused_in_one_sentence(
+    run: Run, make: Callable[[str], None], sentence: str
+) -> None:
     make("bad.zip")
     status, out, err = run("import", "bad.zip")
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -332,12 +387,22 @@ def test_a_hostile_archive_is_refused_in_one_sentence(run: Run, make: Callable[[
             [{"email_address": "a", "full_name": "b"}],
             "only says who the user is; it belongs to an export of Claude",
         ),
-        ("MyActivity.json", [{"header": "Gemini Apps", "products": []}], "is an activity of Google Takeout"),
+        (
+            "MyActivity.json",
+            [{"header": "Gemini Apps", "products": []}],
+            "is an activity of Google Takeout",
+        ),
         ("conversations.json", [{"inserted_at": "x", "mapping": {}}], "is an export of DeepSeek"),
-        ("grok.json", {"conversations": [{"conversation": {}, "responses": []}]}, "is an export of Grok"),
+        (
+            "grok.json",
+            {"conversations": [{"conversation": {}, "responses": []}]},
+            "is an export of Grok",
+        ),
     ],
 )
-def test_a_file_without_a_form_is_refused_by_its_name(run: Run, name: str, text: Any, sentence: str) -> None:
+def test_a_file_without_a_form_is_refused_by_its_name(
+    run: Run, name: str, text: Any, sentence: str
+) -> None:
     Path(name).write_text(text_of(text), encoding="utf-8")
     status, out, err = run("import", name)
     assert (status, out) == (2, "")
@@ -354,5 +419,10 @@ def test_a_folder_or_file_given_as_another_form_names_its_own(run: Run) -> None:
     Path("empty").mkdir()
     assert "holds no file of a format that can be imported as a folder" in run("import", "empty")[2]
     Path("graph").mkdir()
-    Path("graph/memory.jsonl").write_text('{"type":"entity","name":"a","observations":["b"]}', encoding="utf-8")
-    assert "is a folder in which memory.jsonl has the format official; import that file" in run("import", "graph")[2]
+    Path("graph/memory.jsonl").write_text(
+        '{"type":"entity","name":"a","observations":["b"]}', encoding="utf-8"
+    )
+    assert (
+        "is a folder in which memory.jsonl has the format official; import that file"
+        in run("import", "graph")[2]
+    )

@@ -66,17 +66,27 @@ FOLDERS = claude_code.WorkingFolders(_folder, lambda _path: "")
 # --- ChatGPT --------------------------------------------------------------------------------------------------
 
 
-def _gpt(role: str, kind: str = "text", to: str = "all", **metadata: Any) -> Callable[[str], dict[str, Any]]:
+def _gpt(
+    role: str, kind: str = "text", to: str = "all", **metadata: Any
+) -> Callable[[str], dict[str, Any]]:
     def make(word: str) -> dict[str, Any]:
         content = {"content_type": kind, "parts": [word]}
-        return {"author": {"role": role}, "content": content, "recipient": to, "metadata": metadata, "create_time": AT}
+        return {
+            "author": {"role": role},
+            "content": content,
+            "recipient": to,
+            "metadata": metadata,
+            "create_time": AT,
+        }
 
     return make
 
 
 def _gpt_picture(word: str) -> dict[str, Any]:
     parts = [{"content_type": "image_asset_pointer", "asset_pointer": word}]
-    return _gpt("user", "multimodal_text")(word) | {"content": {"content_type": "multimodal_text", "parts": parts}}
+    return _gpt("user", "multimodal_text")(word) | {
+        "content": {"content_type": "multimodal_text", "parts": parts}
+    }
 
 
 def _gpt_canvas(kind: str, tool: str = "create_textdoc") -> Callable[[str], dict[str, Any]]:
@@ -122,7 +132,9 @@ def _tree(rows: Rows) -> bytes:
 # --- Claude ---------------------------------------------------------------------------------------------------
 
 
-def _claude(sender: str, *blocks: str, text: str = "", **fields: Any) -> Callable[[str], dict[str, Any]]:
+def _claude(
+    sender: str, *blocks: str, text: str = "", **fields: Any
+) -> Callable[[str], dict[str, Any]]:
     """`blocks`: as JSON with `WORD` for the word."""
 
     def make(word: str) -> dict[str, Any]:
@@ -141,7 +153,9 @@ CLAUDE = {
     "asked": _claude("human", '{"type": "text", "text": "WORD"}'),
     "asked long ago": _claude("human", text="WORD"),
     "answered": _claude("assistant", '{"type": "text", "text": "WORD"}'),
-    "pasted": _claude("human", attachments=[{"file_name": "paste.txt", "extracted_content": "WORD"}]),
+    "pasted": _claude(
+        "human", attachments=[{"file_name": "paste.txt", "extracted_content": "WORD"}]
+    ),
     "attached": _claude("human", attachments=[{"file_name": "a.pdf", "extracted_content": ""}]),
     "uploaded": _claude("human", files=[{"file_name": "WORD.png"}]),
     "thought": _claude("assistant", '{"type": "thinking", "thinking": "WORD"}'),
@@ -150,16 +164,20 @@ CLAUDE = {
     "new kind": _claude("assistant", '{"type": "telepathy", "text": "WORD"}'),
     "new sender": _claude("ghost", '{"type": "text", "text": "WORD"}'),
     "artifact": _claude(
-        "assistant", '{"type": "tool_use", "name": "artifacts", "input": {"command": "create", "content": "WORD"}}'
+        "assistant",
+        '{"type": "tool_use", "name": "artifacts", "input": {"command": "create", "content": "WORD"}}',
     ),
     "file": _claude(
-        "assistant", '{"type": "tool_use", "name": "create_file", "input": {"path": "a.md", "file_text": "WORD"}}'
+        "assistant",
+        '{"type": "tool_use", "name": "create_file", "input": {"path": "a.md", "file_text": "WORD"}}',
     ),
     "program": _claude(
-        "assistant", '{"type": "tool_use", "name": "create_file", "input": {"path": "a.py", "file_text": "WORD"}}'
+        "assistant",
+        '{"type": "tool_use", "name": "create_file", "input": {"path": "a.py", "file_text": "WORD"}}',
     ),
     "revision": _claude(
-        "assistant", '{"type": "tool_use", "name": "artifacts", "input": {"command": "update", "new_str": "WORD"}}'
+        "assistant",
+        '{"type": "tool_use", "name": "artifacts", "input": {"command": "update", "new_str": "WORD"}}',
     ),
 }
 
@@ -172,7 +190,9 @@ def _claude_export(rows: Rows) -> bytes:
         row["parent_message_uuid"] = last
         if number % 3 < 2:
             last = row["uuid"]
-    return json.dumps([{"name": "n", "chat_messages": rows, "current_leaf_message_uuid": last}]).encode()
+    return json.dumps(
+        [{"name": "n", "chat_messages": rows, "current_leaf_message_uuid": last}]
+    ).encode()
 
 
 # --- The others -----------------------------------------------------------------------------------------------
@@ -198,7 +218,12 @@ LINES = {
     "blocks": lambda word: {"role": "user", "content": [word]},
 }
 OFFICIAL = {
-    "entity": lambda word: {"type": "entity", "name": word, "entityType": "e", "observations": [word]},
+    "entity": lambda word: {
+        "type": "entity",
+        "name": word,
+        "entityType": "e",
+        "observations": [word],
+    },
     "empty": lambda word: {"type": "entity", "name": word, "entityType": "e", "observations": []},
     "stray": lambda word: {"type": "relation", "from": word, "to": "x", "relationType": "is"},
     "other": lambda word: {"type": word},
@@ -209,7 +234,12 @@ MEM0 = {
     "broken": lambda word: {"id": word},
 }
 SERVICE = {
-    "memory": lambda word: {"content": word, "content_hash": word, "tags": "a,b", "created_at": AT + 0.5},
+    "memory": lambda word: {
+        "content": word,
+        "content_hash": word,
+        "tags": "a,b",
+        "created_at": AT + 0.5,
+    },
     "blank": lambda word: {"content": " ", "content_hash": word},
     "broken": lambda word: {"content_hash": word},
 }
@@ -219,7 +249,13 @@ def _claude_code(kind: str, content: Any, **fields: Any) -> Callable[[str], dict
     def make(word: str) -> dict[str, Any]:
         filled_content = json.loads(json.dumps(content).replace("WORD", word))
         message = {"role": kind, "content": filled_content}
-        return {"type": kind, "uuid": word, "sessionId": "s", "timestamp": TIME, "message": message} | fields
+        return {
+            "type": kind,
+            "uuid": word,
+            "sessionId": "s",
+            "timestamp": TIME,
+            "message": message,
+        } | fields
 
     return make
 
@@ -228,10 +264,17 @@ TRANSCRIPT = {
     "asked": _claude_code("user", "WORD"),
     "answered": _claude_code("assistant", [{"type": "text", "text": "WORD"}]),
     "thought": _claude_code("assistant", [{"type": "thinking", "thinking": "WORD"}]),
-    "called": _claude_code("assistant", [{"type": "tool_use", "id": "t", "name": "Read", "input": {"p": "WORD"}}]),
+    "called": _claude_code(
+        "assistant", [{"type": "tool_use", "id": "t", "name": "Read", "input": {"p": "WORD"}}]
+    ),
     "by an agent": _claude_code("user", "WORD", isSidechain=True),
     "for the model": _claude_code("user", "WORD", isMeta=True),
-    "new kind": lambda word: {"type": "telepathy", "uuid": word, "sessionId": "s", "message": {"role": "x"}},
+    "new kind": lambda word: {
+        "type": "telepathy",
+        "uuid": word,
+        "sessionId": "s",
+        "message": {"role": "x"},
+    },
 }
 
 
@@ -245,7 +288,9 @@ def _codex(kind: str, **payload: Any) -> Callable[[str], dict[str, Any]]:
 
 CODEX = {
     "asked": _codex("event_msg", type="user_message", message="WORD"),
-    "answered": _codex("response_item", type="message", role="assistant", content=[{"text": "WORD"}]),
+    "answered": _codex(
+        "response_item", type="message", role="assistant", content=[{"text": "WORD"}]
+    ),
     "thought": _codex("response_item", type="reasoning", summary="WORD"),
     "called": _codex("response_item", type="function_call", name="shell", arguments="WORD"),
     "new kind": _codex("response_item", type="telepathy", text="WORD"),
@@ -274,7 +319,9 @@ FORMS: Mapping[str, Form] = {
         lambda rows: json.dumps({"export_metadata": {}, "memories": rows}).encode(),
         memory_service.read,
     ),
-    "Claude Code": Form(TRANSCRIPT, _lines, lambda data: claude_code.read({"a.jsonl": data}, "default", {}, FOLDERS)),
+    "Claude Code": Form(
+        TRANSCRIPT, _lines, lambda data: claude_code.read({"a.jsonl": data}, "default", {}, FOLDERS)
+    ),
     "Codex": Form(CODEX, _lines, lambda data: codex.read({"a.jsonl": data}, "default", _folder)),
     "Gemini CLI": Form(
         GEMINI,
@@ -294,7 +341,9 @@ def _texts(incoming: Incoming) -> str:
 @given(data=st.data())
 def test_every_message_is_carried_or_counted(name: str, data: st.DataObject) -> None:
     form = FORMS[name]
-    kinds: Sequence[str] = data.draw(st.lists(st.sampled_from(sorted(form.parts)), min_size=1, max_size=12))
+    kinds: Sequence[str] = data.draw(
+        st.lists(st.sampled_from(sorted(form.parts)), min_size=1, max_size=12)
+    )
     words = [f"word{number}x" for number in range(len(kinds))]
     rows = [form.parts[kind](word) for kind, word in zip(kinds, words, strict=True)]
     try:

@@ -72,7 +72,9 @@ def test_only_what_is_meant_is_exported(run: Run, arguments: list[str], bodies: 
         (["--type", "project-tech"], "No entry has this type and these tags"),
     ],
 )
-def test_a_choice_that_cannot_be_is_one_sentence(run: Run, arguments: list[str], sentence: str) -> None:
+def test_a_choice_that_cannot_be_is_one_sentence(
+    run: Run, arguments: list[str], sentence: str
+) -> None:
     status, out, err = run("export", "-", *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert sentence in err

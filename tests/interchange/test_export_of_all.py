@@ -17,7 +17,12 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+def run(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: None,
+) -> Run:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
 
@@ -30,11 +35,25 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("add_short_term_memory", {"messages": [{"role": "user", "content": "我喜欢吃披萨"}], "conversation_id": "小明"}),
+    (
+        "add_short_term_memory",
+        {"messages": [{"role": "user", "content": "我喜欢吃披萨"}], "conversation_id": "小明"},
+    ),
     ("add_long_term_memory", {"name": "生日", "prompt": "p", "trigger": "true"}),
-    ("remember", {"type": "tech", "topic": "deploy", "content": "fly deploy", "examples": ["fly deploy --now"]}),
+    (
+        "remember",
+        {
+            "type": "tech",
+            "topic": "deploy",
+            "content": "fly deploy",
+            "examples": ["fly deploy --now"],
+        },
+    ),
     ("remember", {"type": "domain", "topic": "塔", "content": "塔高三百米", "tags": ["A", "b"]}),
-    ("memory_add", {"messages": "likes tea", "user_id": "ann/1", "agent_id": "a", "mode": "direct"}),
+    (
+        "memory_add",
+        {"messages": "likes tea", "user_id": "ann/1", "agent_id": "a", "mode": "direct"},
+    ),
     ("memory_add", {"messages": "likes milk", "user_id": "bob", "run_id": "r", "mode": "direct"}),
     ("save_to_memory", {"key": "pool size", "content": "# twenty\n\ntext", "tags": ["db"]}),
     ("save_to_global_memory", {"key": "port", "content": "8080"}),
@@ -44,7 +63,9 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def filled(run: Run) -> None:
     for second, (tool, arguments) in enumerate(CALLS):
-        status, _, err = run("call", tool, json.dumps(arguments), "--now", f"2026-06-20T08:00:{second:02}Z")
+        status, _, err = run(
+            "call", tool, json.dumps(arguments), "--now", f"2026-06-20T08:00:{second:02}Z"
+        )
         assert status == 0, err
 
 
@@ -68,7 +89,11 @@ def test_what_was_exported_comes_back_equal_and_twice_is_once(run: Run, tmp_path
     assert len(before) == len(CALLS) + 3, "two conversations and the end"
     elsewhere_again(tmp_path)
     status, out, err = run("import", "all.jsonl", "--dry-run")
-    assert (status, "sessions/ann/1 (dry run): 1 new" in out, "left out " in out) == (0, True, False), err
+    assert (status, "sessions/ann/1 (dry run): 1 new" in out, "left out " in out) == (
+        0,
+        True,
+        False,
+    ), err
     assert run("export", "none.jsonl")[0] == 2, "a dry run stores nothing"
     status, out, err = run("import", "all.jsonl")
     assert (status, "9 memories can be used, 0 records left out." in out) == (0, True), out
@@ -80,7 +105,10 @@ def test_what_was_exported_comes_back_equal_and_twice_is_once(run: Run, tmp_path
     change = json.loads(run("history", "--family", "notes", "--limit", "1", "--json")[1])
     assert change["by"] == "import"
     run("undo", change["change"])
-    assert json.loads(run("where", "--json")[1])["knowledge"].get("notes", {"entries": 0})["entries"] == 0
+    assert (
+        json.loads(run("where", "--json")[1])["knowledge"].get("notes", {"entries": 0})["entries"]
+        == 0
+    )
 
 
 def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(run: Run) -> None:
@@ -91,7 +119,10 @@ def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(run: Run)
     edit = {"memory_id": json.loads(note)["id"], "find": "三", "replace": "四"}
     assert run("call", "edit_note", json.dumps(edit))[0] == 0
     assert "notes: 1 replaced, 1 newer here and kept" in run("import", "all.jsonl")[1]
-    texts = {json.loads(line)["text"] for line in run("list", "--family", "notes", "--json")[1].splitlines()}
+    texts = {
+        json.loads(line)["text"]
+        for line in run("list", "--family", "notes", "--json")[1].splitlines()
+    }
     assert texts == {"fly deploy", "塔高四百米"}
 
 
@@ -109,7 +140,10 @@ def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(run: Run)
 def test_an_export_may_be_of_one_family(run: Run, family: str, kinds: set[str]) -> None:
     filled(run)
     lines = [json.loads(line) for line in exported(run, "some.jsonl", "--family", family)]
-    assert {line.get("place") or next(iter(line)) for line in lines} - {"conversation", "end"} == kinds
+    assert {line.get("place") or next(iter(line)) for line in lines} - {
+        "conversation",
+        "end",
+    } == kinds
 
 
 def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
@@ -144,19 +178,42 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
 @pytest.mark.alone
 def test_ten_thousand_entries_of_each_family_come_back_equal(run: Run, tmp_path: Path) -> None:
     count = 10_000
-    lines = [{"format": "memory-server", "version": 1}, {"conversation": "a", "shortTerm": count, "longTerm": count}]
+    lines = [
+        {"format": "memory-server", "version": 1},
+        {"conversation": "a", "shortTerm": count, "longTerm": count},
+    ]
     for number in range(count):
         at = 1_780_000_000_000 + number * 1000
         text = f"memory {number} of mango trees"
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at // 1000)) + ".000Z"
-        lines.append({"short": {"id": f"{number:016x}", "timestamp": stamp, "text": text, "score": 0, "keywords": []}})
+        lines.append(
+            {
+                "short": {
+                    "id": f"{number:016x}",
+                    "timestamp": stamp,
+                    "text": text,
+                    "score": 0,
+                    "keywords": [],
+                }
+            }
+        )
     for number in range(count):
-        long = {"name": f"n{number}", "prompt": "p", "trigger": "true", "createdAt": "2026-06-20T08:00:00.000Z"}
+        long = {
+            "name": f"n{number}",
+            "prompt": "p",
+            "trigger": "true",
+            "createdAt": "2026-06-20T08:00:00.000Z",
+        }
         lines.append({"long": long})
     for location in ("notes", "sessions/ann", "layers/global", "refs/short-term"):
         for number in range(count):
             at = 1_780_000_000_000 + number * 1000
-            entry = {"body": f"entry {number} of {location}", "title": f"t{number}", "created_ms": at, "updated_ms": at}
+            entry = {
+                "body": f"entry {number} of {location}",
+                "title": f"t{number}",
+                "created_ms": at,
+                "updated_ms": at,
+            }
             if location.startswith("layers"):
                 entry |= {"key": f"t{number}"}
             else:
@@ -175,7 +232,9 @@ def test_ten_thousand_entries_of_each_family_come_back_equal(run: Run, tmp_path:
         assert status == 0, err
         return out
 
-    assert f"{6 * count:,}".replace(",", "") in timed("import", "import", "big.jsonl").replace(",", "")
+    assert f"{6 * count:,}".replace(",", "") in timed("import", "import", "big.jsonl").replace(
+        ",", ""
+    )
     timed("export", "export", "first.jsonl")
     first = Path("first.jsonl").read_text(encoding="utf-8").splitlines()[1:]
     assert len(first) == 6 * count + 2

@@ -27,7 +27,12 @@ OLD = [
     }
 ]
 PACK = [
-    {"name": "生日", "prompt": "祝贺", "trigger": "match_keys(context.messages, ['生日']) > 0", "tags": ["a"]},
+    {
+        "name": "生日",
+        "prompt": "祝贺",
+        "trigger": "match_keys(context.messages, ['生日']) > 0",
+        "tags": ["a"],
+    },
     {"name": "broken", "prompt": "p", "trigger": "f(("},
 ]
 
@@ -123,7 +128,9 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
         (["export", "text.txt"], "nothing to export"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list[str], sentence: str) -> None:
+def test_a_mistake_is_one_sentence_and_changes_nothing(
+    run: Run, arguments: list[str], sentence: str
+) -> None:
     write("text.txt", "hello")
     write("old.json", OLD)
     Path("folder").mkdir()
@@ -136,7 +143,11 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list
 
 
 def test_a_form_that_holds_no_notes_says_so(run: Run) -> None:
-    run("call", "remember", '{"type": "tech", "topic": "pool", "content": "The pool has 20 connections."}')
+    run(
+        "call",
+        "remember",
+        '{"type": "tech", "topic": "pool", "content": "The pool has 20 connections."}',
+    )
     status, out, err = run("export", "-", "--format", "pack")
     assert (status, out) == (2, "")
     assert "nothing to export in this format: " in err
@@ -167,14 +178,18 @@ def test_a_data_folder_of_ours_is_not_read_around_its_journal(run: Run) -> None:
     assert "is a data folder of memory-server" in run("import", "data")[2]
 
 
-def test_a_file_beyond_all_measure_is_refused_unread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_beyond_all_measure_is_refused_unread(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(folders, "MAX_FILE_BYTES", 10)
     write("old.json", OLD)
     assert "old.json has more than 10 bytes; split it." in run("import", "old.json")[2]
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="pipes have no names here")
-def test_a_pipe_that_the_user_names_is_read_as_far_as_a_file_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_the_user_names_is_read_as_far_as_a_file_is(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def piped(data: bytes) -> str:
         reading, writing = os.pipe()
         os.write(writing, data)
@@ -199,7 +214,10 @@ def test_a_pipe_in_a_folder_is_no_file_of_memories(run: Run) -> None:
     finally:
         with contextlib.suppress(OSError):  # whoever does wait for it is let go
             os.close(os.open("old/小明/long-term-memory.json", os.O_WRONLY | os.O_NONBLOCK))
-    assert (status, "long-term-memory.json cannot be read: it is a named pipe and not a file" in err) == (2, True)
+    assert (
+        status,
+        "long-term-memory.json cannot be read: it is a named pipe and not a file" in err,
+    ) == (2, True)
 
 
 def test_standard_input_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,14 @@ from memory_server.cli import commands
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.recall.words import KeywordOptions
-from memory_server.interchange import folder_forms, lore_keys, lore_memories, lorebooks, official, own
+from memory_server.interchange import (
+    folder_forms,
+    lore_keys,
+    lore_memories,
+    lorebooks,
+    official,
+    own,
+)
 from memory_server.interchange.forms import FORMATS, format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, Loss, NotThisFormat, with_keywords
 from memory_server.kernel import json_text
@@ -64,7 +71,9 @@ def test_folders_of_a_node_export_are_ids_that_it_takes_and_never_collide() -> N
     assert len({folder.lower() for folder in folders}) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", folder) for folder in folders)
     assert {"chat", "Work"} <= folders
-    assert sorted(contents.conversation_id for contents in folder_forms.read_node(files).conversations) == sorted(names)
+    assert sorted(
+        contents.conversation_id for contents in folder_forms.read_node(files).conversations
+    ) == sorted(names)
 
 
 def test_a_node_folder_needs_no_note_of_the_id_where_a_record_names_it() -> None:
@@ -72,14 +81,30 @@ def test_a_node_folder_needs_no_note_of_the_id_where_a_record_names_it() -> None
     for path in list(files):
         if path.endswith("conversation.json"):
             del files[path]
-    assert [contents.conversation_id for contents in folder_forms.read_node(files).conversations] == ["小明"]
-    assert folder_forms.read_node({"Alice/short-term-memory.json": b"[]"}).conversations == [Contents("Alice")]
+    assert [
+        contents.conversation_id for contents in folder_forms.read_node(files).conversations
+    ] == ["小明"]
+    assert folder_forms.read_node({"Alice/short-term-memory.json": b"[]"}).conversations == [
+        Contents("Alice")
+    ]
 
 
 def test_gentians_one_list_is_split_by_chat_name() -> None:
     rows = [
-        {"time_stamp": NOW, "text": "a", "keywords": [], "score": 1, "chat_name": "群聊 1", "mood": {"x": 1}},
-        {"time_stamp": NOW, "text": "b", "keywords": [{"word": "茶", "weight": 2}], "chat_name": "小红"},
+        {
+            "time_stamp": NOW,
+            "text": "a",
+            "keywords": [],
+            "score": 1,
+            "chat_name": "群聊 1",
+            "mood": {"x": 1},
+        },
+        {
+            "time_stamp": NOW,
+            "text": "b",
+            "keywords": [{"word": "茶", "weight": 2}],
+            "chat_name": "小红",
+        },
         {"time_stamp": NOW + 1, "text": "c", "chat_name": "群聊 1"},
         {"time_stamp": NOW, "text": "d"},
         {"text": "no time", "chat_name": "小红"},
@@ -112,10 +137,14 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
     }
 
 
-def test_a_pack_carries_long_term_memories_with_their_other_fields_and_their_conversations() -> None:
+def test_a_pack_carries_long_term_memories_with_their_other_fields_and_their_conversations() -> (
+    None
+):
     birthday = trigger("生日", updated_ms=NOW, extra={"tags": ["a"]})
     shared = Contents("default", (), (trigger("纪念日"),))
-    data = own.write_pack([Contents("小明", (), (birthday,)), Contents("other", (), (trigger("生日"),)), shared])
+    data = own.write_pack(
+        [Contents("小明", (), (birthday,)), Contents("other", (), (trigger("生日"),)), shared]
+    )
     conversations = own.read_pack(data, "usual").conversations
     assert [contents.conversation_id for contents in conversations] == ["小明", "other", "usual"]
     (of_ming,), (of_other,), (of_all,) = (contents.long_term for contents in conversations)
@@ -124,7 +153,10 @@ def test_a_pack_carries_long_term_memories_with_their_other_fields_and_their_con
 
 
 def test_a_pack_may_name_a_conversation_that_cannot_be_one() -> None:
-    rows = [{"name": n, "prompt": "p", "trigger": "1", "conversation_id": n * 200} for n in ("a", "生日")]
+    rows = [
+        {"name": n, "prompt": "p", "trigger": "1", "conversation_id": n * 200}
+        for n in ("a", "生日")
+    ]
     incoming = own.read_pack(json.dumps(rows).encode(), "usual")
     assert [contents.conversation_id for contents in incoming.conversations] == ["a" * 200]
     assert [where for where, _ in incoming.skipped] == ["生日"]
@@ -134,9 +166,14 @@ def test_a_lorebook_says_once_that_the_spelling_does_not_matter() -> None:
     def losses(*keys: str) -> list[Loss]:
         entries = {str(n): {"uid": n, "key": [key], "content": "x"} for n, key in enumerate(keys)}
         book = lorebooks.read_book(json.dumps({"entries": entries}).encode())
-        return lore_memories.read(book, lore_memories.BookSource("b", "chat", lore_keys.Defaults())).losses
+        return lore_memories.read(
+            book, lore_memories.BookSource("b", "chat", lore_keys.Defaults())
+        ).losses
 
-    assert len([loss for loss in losses("龍城", "猫", "ＡＩ", "dragon") if "Simplified" in loss.what]) == 1
+    assert (
+        len([loss for loss in losses("龍城", "猫", "ＡＩ", "dragon") if "Simplified" in loss.what])
+        == 1
+    )
     assert not [loss for loss in losses("dragon", "café", "木") if "Simplified" in loss.what]
 
 
@@ -184,7 +221,9 @@ def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
 def test_keywords_are_made_only_where_there_are_none() -> None:
     spoken = memory("b", text="", messages=(Message("user", "我喜欢吃披萨"),))
     with_words = memory("a", words={"茶": 1.0})
-    filled = with_keywords(Contents("chat", (with_words, spoken, memory("c", text=""))), KeywordOptions())
+    filled = with_keywords(
+        Contents("chat", (with_words, spoken, memory("c", text=""))), KeywordOptions()
+    )
     assert filled.short_term[0] is with_words
     assert "披萨" in filled.short_term[1].words
     assert filled.short_term[2].words == ()
@@ -253,20 +292,29 @@ def test_lines_of_known_speakers_are_a_chat(data: str) -> None:
 
 
 def test_folders_are_told_apart() -> None:
-    assert format_of_folder({"short-term-memory.json": b'[{"chat_name":"a","text":""}]'}) == "gentian"
-    assert format_of_folder({"long-term-memory.json": b'[{"name":"a","trigger":"","prompt":""}]'}) == "gentian"
+    assert (
+        format_of_folder({"short-term-memory.json": b'[{"chat_name":"a","text":""}]'}) == "gentian"
+    )
+    assert (
+        format_of_folder({"long-term-memory.json": b'[{"name":"a","trigger":"","prompt":""}]'})
+        == "gentian"
+    )
     assert format_of_folder({"short-term-memory.json": b'[{"text":"a"}]'}) == "node"
     assert format_of_folder({"chat/short-term-memory.json": b"[]"}) == "node"
 
 
 def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
-    lines = list(own.write_native([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW))
+    lines = list(
+        own.write_native([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW)
+    )
     damaged = [*lines[:2], b"{\n", b"[]\n", lines[2][:-9] + b"\n", *lines[3:-1]]
     incoming = own.read_native(b"".join(damaged))
     assert [m.id for m in incoming.conversations[0].short_term] == ["b"]
     assert [where for where, _ in incoming.skipped] == ["line 3", "line 4", "line 5"]
     assert incoming.notes == ["the file ends too early: memories at its end may be missing"]
-    assert own.read_native(lines[0] + lines[2]).skipped == [("line 2", "it does not belong to a conversation")]
+    assert own.read_native(lines[0] + lines[2]).skipped == [
+        ("line 2", "it does not belong to a conversation")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +326,10 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
         (lambda: folder_forms.read_node({}), "holds no folder with short-term-memory.json"),
         (lambda: folder_forms.read_node_list(b"{}", "chat"), "is not a JSON array"),
         (lambda: folder_forms.read_gentian({}, "chat"), "holds neither"),
-        (lambda: folder_forms.read_gentian({folder_forms.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
+        (
+            lambda: folder_forms.read_gentian({folder_forms.LONG_TERM: b"[1]"}, "chat"),
+            "holds no memories",
+        ),
         (lambda: own.read_pack(b"[{}]", "chat"), "memory 1 .* has no `name`"),
         (lambda: own.read_pack(b"[", "chat"), "is not JSON"),
         (lambda: lorebooks.read_book(b"[]"), "is a list and not a lorebook"),
@@ -294,8 +345,12 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, sentenc
 
 def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
     good = json_text.dump_array([codec.short_term_json(memory("a"))])
-    incoming = folder_forms.read_node({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
-    assert [contents.conversation_id for contents in incoming.conversations if contents.count] == ["b"]
+    incoming = folder_forms.read_node(
+        {"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good}
+    )
+    assert [contents.conversation_id for contents in incoming.conversations if contents.count] == [
+        "b"
+    ]
     assert incoming.skipped[0][0] == "a/short-term-memory.json"
     assert isinstance(incoming, Incoming)
 

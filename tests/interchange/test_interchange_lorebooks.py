@@ -31,10 +31,16 @@ CALL = "match_keys(context.messages, "
 
 
 def book(**entry: Any) -> dict[str, Any]:
-    return {"entries": {"7": {"uid": 7, "key": ["sword"], "comment": "Sword", "content": "sharp"} | entry}}
+    return {
+        "entries": {
+            "7": {"uid": 7, "key": ["sword"], "comment": "Sword", "content": "sharp"} | entry
+        }
+    }
 
 
-def carried(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> Incoming:
+def carried(
+    document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()
+) -> Incoming:
     source = BookSource("book.json", "chat", defaults, invalid)
     return read(read_book(json.dumps(document).encode()), source)
 
@@ -64,17 +70,26 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
         ({"scanDepth": 9}, f"{CALL}['sword'], 'named', 9) > 0"),
         ({"key": ["火龙", "すし", "it's"]}, f"{CALL}['火龙', 'すし', 'it\\'s'], 'named', 2) > 0"),
         # Beside punctuation match_keys wants no edge of a word, and whole words do: `a#hello` is none.
-        ({"key": ["#hello", "C++"]}, f"{CALL}[/(?<!\\w)#hello\\b/i, /\\bC\\+\\+(?!\\w)/i], 'named', 2) > 0"),
+        (
+            {"key": ["#hello", "C++"]},
+            f"{CALL}[/(?<!\\w)#hello\\b/i, /\\bC\\+\\+(?!\\w)/i], 'named', 2) > 0",
+        ),
         ({"key": ["#Hi"], "caseSensitive": True}, f"{CALL}[/(?<!\\w)#Hi\\b/], 'named', 2) > 0"),
         ({"key": ["#hello"], "matchWholeWords": False}, f"{CALL}[/#hello/i], 'named', 2) > 0"),
         # Several words are a substring there, so no word boundary may stand at their ends.
         ({"key": ["golden dog"]}, f"{CALL}[/golden dog/i], 'named', 2) > 0"),
         ({"matchWholeWords": False}, f"{CALL}[/sword/i], 'named', 2) > 0"),
-        ({"matchWholeWords": False, "key": ["剑", "a/b"]}, f"{CALL}['剑', /a\\/b/i], 'named', 2) > 0"),
+        (
+            {"matchWholeWords": False, "key": ["剑", "a/b"]},
+            f"{CALL}['剑', /a\\/b/i], 'named', 2) > 0",
+        ),
         ({"caseSensitive": True}, f"{CALL}[/\\bsword\\b/], 'named', 2) > 0"),
         ({"key": ["/dra[gk]on/gi"]}, f"{CALL}[/dra[gk]on/i], 'named', 2) > 0"),
         ({"key": ["/a/b/"], "matchWholeWords": False}, f"{CALL}['/a/b/'], 'named', 2) > 0"),
-        ({"keysecondary": ["a", "b"]}, f"{CALL}['sword'], 'named', 2) > 0\n  && {CALL}['a', 'b'], 'named', 2) > 0"),
+        (
+            {"keysecondary": ["a", "b"]},
+            f"{CALL}['sword'], 'named', 2) > 0\n  && {CALL}['a', 'b'], 'named', 2) > 0",
+        ),
         (
             {"keysecondary": ["a", "b"], "selectiveLogic": 1},
             f"{CALL}['sword'], 'named', 2) > 0\n  && !match_keys_all(context.messages, ['a', 'b'], 'named', 2)",
@@ -101,7 +116,9 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
         ),
     ],
 )
-def test_an_entry_becomes_the_trigger_a_person_would_write(entry: dict[str, Any], source: str) -> None:
+def test_an_entry_becomes_the_trigger_a_person_would_write(
+    entry: dict[str, Any], source: str
+) -> None:
     assert trigger(book(**entry)) == source
 
 
@@ -113,23 +130,53 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(entry: dict[str, Any]
         ({"content": "@@dont_activate\nx"}, "left out: @@dont_activate keeps it from ever firing"),
         ({"content": "{{setvar::a::b}}"}, "left out: it consists of code for its client"),
         ({"content": "<% a() %>"}, "left out: it consists of code for its client"),
-        ({"position": 7, "outletName": "x"}, "left out: it is only for an outlet, into which a template of its client"),
-        ({"triggers": ["impersonate"]}, "left out: it is only for other types of generation than an answer: imper"),
+        (
+            {"position": 7, "outletName": "x"},
+            "left out: it is only for an outlet, into which a template of its client",
+        ),
+        (
+            {"triggers": ["impersonate"]},
+            "left out: it is only for other types of generation than an answer: imper",
+        ),
         ({"probability": 0}, "left out: its probability is 0"),
-        ({"key": []}, "left out: it has no keys, so it never comes by itself there either, such as a heading"),
+        (
+            {"key": []},
+            "left out: it has no keys, so it never comes by itself there either, such as a heading",
+        ),
         ({"scanDepth": 0}, "left out: scanDepth 0 looks at no message"),
         ({"content": "a" * 20_001}, "left out: it is too long: split it at character 20,000"),
         ({"content": "@@is_user_icon hat\nx"}, "@@is_user_icon: has no meaning here"),
         ({"automationId": "7"}, "automationId: has no meaning here"),
-        ({"triggers": ["normal", "swipe"]}, "types of generation: a recall does not know why an answer is made"),
-        ({"characterFilter": {"isExclude": False, "names": [], "tags": ["t"]}}, "the filter by tags: no tag of a cha"),
-        ({"matchScenario": True, "matchPersonaDescription": False}, "keys are not looked for in descriptions of chara"),
-        ({"content": "hi <% a() %>"}, "templates (<% … %>) are code of an extension, and are not imported"),
+        (
+            {"triggers": ["normal", "swipe"]},
+            "types of generation: a recall does not know why an answer is made",
+        ),
+        (
+            {"characterFilter": {"isExclude": False, "names": [], "tags": ["t"]}},
+            "the filter by tags: no tag of a cha",
+        ),
+        (
+            {"matchScenario": True, "matchPersonaDescription": False},
+            "keys are not looked for in descriptions of chara",
+        ),
+        (
+            {"content": "hi <% a() %>"},
+            "templates (<% … %>) are code of an extension, and are not imported",
+        ),
         ({"content": "{{getvar::hp}}"}, "{{getvar}}: stays as it is; nothing replaces it here"),
         ({"key": ["{{char}}"]}, "{{char}} in a key: stays as it is; give --char NAME"),
-        ({"key": ["{{lastMessage}}"]}, "{{lastMessage}} in a key: stays as it is; nothing replaces it here"),
-        ({"key": ["/^sword/"]}, "key /^sword/: ^ and $ are the ends of one message here, not of all scanned text"),
-        ({"key": ["/([/"]}, "key /([/: not a valid expression; it is looked for as plain text, as SillyTavern does"),
+        (
+            {"key": ["{{lastMessage}}"]},
+            "{{lastMessage}} in a key: stays as it is; nothing replaces it here",
+        ),
+        (
+            {"key": ["/^sword/"]},
+            "key /^sword/: ^ and $ are the ends of one message here, not of all scanned text",
+        ),
+        (
+            {"key": ["/([/"]},
+            "key /([/: not a valid expression; it is looked for as plain text, as SillyTavern does",
+        ),
     ],
 )
 def test_what_could_not_be_carried_over_is_said(entry: dict[str, Any], line: str) -> None:
@@ -166,7 +213,10 @@ def test_what_could_not_be_carried_over_is_said(entry: dict[str, Any], line: str
                 },
             },
         ),
-        ({"excludeRecursion": True, "preventRecursion": True}, {"excludeRecursion": True, "preventRecursion": True}),
+        (
+            {"excludeRecursion": True, "preventRecursion": True},
+            {"excludeRecursion": True, "preventRecursion": True},
+        ),
         ({"delayUntilRecursion": True}, {"delayUntilRecursion": 1}),
         ({"delayUntilRecursion": 3}, {"delayUntilRecursion": 3}),
         ({"vectorized": True}, {"byWords": True}),
@@ -179,7 +229,9 @@ def test_what_could_not_be_carried_over_is_said(entry: dict[str, Any], line: str
         ({"content": "@@keep_activate_after_match\nx"}, {"sticky": 1_000_000}),
     ],
 )
-def test_what_an_entry_says_beside_its_keys_becomes_rules(entry: dict[str, Any], rules: dict[str, Any]) -> None:
+def test_what_an_entry_says_beside_its_keys_becomes_rules(
+    entry: dict[str, Any], rules: dict[str, Any]
+) -> None:
     (memory,) = memories(carried(book(**entry), Defaults(recursion=False)))
     assert rules_json(memory.rules) == rules
 
@@ -205,7 +257,9 @@ def test_an_entry_that_is_too_long_is_split_at_paragraphs() -> None:
 
 
 def test_names_replace_macros_and_book_settings_are_defaults() -> None:
-    names = Defaults(depth=6, whole_words=False, case_sensitive=True, names={"char": "Aria", "user": "Bo"})
+    names = Defaults(
+        depth=6, whole_words=False, case_sensitive=True, names={"char": "Aria", "user": "Bo"}
+    )
     incoming = carried(book(key=["{{User}}"], content="{{char}} knows {{user}}"), names)
     (memory,) = memories(incoming)
     assert memory.prompt == "Aria knows Bo"
@@ -223,7 +277,12 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
         "enabled": True,
         "insertion_order": 10,
         "case_sensitive": None,
-        "extensions": {"selectiveLogic": 2, "scan_depth": 5, "match_whole_words": False, "cooldown": 3},
+        "extensions": {
+            "selectiveLogic": 2,
+            "scan_depth": 5,
+            "match_whole_words": False,
+            "cooldown": 3,
+        },
     }
     expected = f"{CALL}[/sword/i], 'named', 5) > 0\n  && {CALL}[/a/i], 'named', 5) === 0"
     for document in (
@@ -239,13 +298,18 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
         }
     assert memories(carried({"entries": [entry | {"enabled": False}]})) == ()
     assert trigger(
-        {"entries": [entry | {"use_regex": True, "keys": ["s.ord"], "selective": False}], "scan_depth": 3}
+        {
+            "entries": [entry | {"use_regex": True, "keys": ["s.ord"], "selective": False}],
+            "scan_depth": 3,
+        }
     ) == (f"{CALL}[/s.ord/], 'named', 5) > 0")
 
 
 def test_odd_texts_stay_inside_their_literals() -> None:
     keys = ["a\nb", "</x>", "`${x}`", "\\", "\u2028"]
-    (memory,) = memories(carried(book(key=keys, comment="line\nbreak \u2028 */ alert()", matchWholeWords=False)))
+    (memory,) = memories(
+        carried(book(key=keys, comment="line\nbreak \u2028 */ alert()", matchWholeWords=False))
+    )
     assert memory.name == "line break */ alert()"
     assert memory.trigger.split("\n") == [
         "// World info entry 7: line break */ alert()",
@@ -355,7 +419,11 @@ async def test_triggers_fire_where_the_lorebook_would() -> None:
                 sources, {"messages": messages}, now=datetime(2026, 1, 1, tzinfo=UTC), seed=0
             )
             for entry, source, verdict in zip(entries, sources, verdicts, strict=True):
-                assert isinstance(verdict, Fired) == tavern_fires(entry, texts), (source, texts, verdict)
+                assert isinstance(verdict, Fired) == tavern_fires(entry, texts), (
+                    source,
+                    texts,
+                    verdict,
+                )
                 fired += isinstance(verdict, Fired)
     assert 200 < fired < 1000
 
@@ -379,7 +447,9 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return run
 
 
-def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_lorebook_becomes_a_pack_that_checks_clean(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
     source = Path("book.json")
     target = Path("pack.json")
     entries = {
@@ -402,7 +472,9 @@ def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.Cap
         "left out  entry 4: it cannot be read: selectiveLogic is 9, but only 0 to 3 are known",
         "lost  Dragon: key /([/: not a valid expression; it is looked for as plain text, as SillyTavern does",
     ]
-    assert [(memory.name, "createdAt" in memory.extra) for memory in read_usable("pack.json")[0]] == [
+    assert [
+        (memory.name, "createdAt" in memory.extra) for memory in read_usable("pack.json")[0]
+    ] == [
         ("Dragon", False),
         ("王", False),
     ]
@@ -421,7 +493,13 @@ def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -
     works = "(await match_keys(args, ['生日', /什么(日子|节日)/], 'both')) || new Date().getMonth() === 7"
     rows = [
         {"name": "主人的生日", "prompt": "主人的生日是7月17日。", "trigger": works},
-        {"prompt_name": "b", "prompt": "x", "trigger": "args.chat_log.length > 3", "createdAt": 1700000000000, "z": 0},
+        {
+            "prompt_name": "b",
+            "prompt": "x",
+            "trigger": "args.chat_log.length > 3",
+            "createdAt": 1700000000000,
+            "z": 0,
+        },
         {"name": "c", "prompt": "x", "trigger": "logical_results.in_assist"},
         {"name": "d", "prompt": "x"},
         {"name": "c", "prompt": "x", "trigger": "1"},
@@ -433,9 +511,15 @@ def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -
     assert code == 0
     first, second, third = json.loads("\n".join(out))
     assert first["trigger"] == works
-    assert (second["name"], second["createdAt"], second["z"]) == ("b", "2023-11-14T22:13:20.000Z", 0)
+    assert (second["name"], second["createdAt"], second["z"]) == (
+        "b",
+        "2023-11-14T22:13:20.000Z",
+        0,
+    )
     assert second["createdContext"] == "long-term-memory.json, memory 2"
-    assert first["notes"] == ["getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月"]
+    assert first["notes"] == [
+        "getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月"
+    ]
     assert "notes" not in third
     assert err == [
         "left out  it has no trigger: 2 (d, e)",
@@ -476,7 +560,9 @@ def test_entries_without_uid_are_told_apart(run: Run) -> None:
         (["book.json", "--as", "node", "--force"], "out.json is not empty"),
     ],
 )
-def test_other_files_are_refused_with_one_sentence(run: Run, arguments: list[str], sentence: str) -> None:
+def test_other_files_are_refused_with_one_sentence(
+    run: Run, arguments: list[str], sentence: str
+) -> None:
     Path("a.json").write_text("{}", "utf-8")
     Path("card.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
     Path("book.json").write_text(json.dumps(book()), "utf-8")
@@ -527,7 +613,13 @@ def test_any_form_becomes_any_other(run: Run) -> None:
 @pytest.mark.anyio
 async def test_expressions_that_v8_does_not_compile_are_found() -> None:
     bad = ["/(/", "/a/zz", "//", "/[z-a]/u", "/(?<n>a)(?<n>b)/", "/\\k<x>(?<y>a)/u"]
-    good = [f"/word{number}/i" for number in range(450)] + ["/a\nb/", "/a/b/", "/\u2028/", "/'`${x}/", "/生日|ü/u"]
+    good = [f"/word{number}/i" for number in range(450)] + [
+        "/a\nb/",
+        "/a/b/",
+        "/\u2028/",
+        "/'`${x}/",
+        "/生日|ü/u",
+    ]
     async with TriggerSandbox(workers=1) as sandbox:
         assert await invalid_expressions(sandbox, [*good, *bad, *bad]) == set(bad)
 
@@ -550,10 +642,17 @@ def test_rules_of_a_book_are_read_again_as_they_were_stored(rules: dict[str, Any
     assert fields == {}
 
 
-@pytest.mark.parametrize("order", [pytest.param("nan", id="nan"), pytest.param("inf", id="inf"), 10**400])
+@pytest.mark.parametrize(
+    "order", [pytest.param("nan", id="nan"), pytest.param("inf", id="inf"), 10**400]
+)
 def test_an_entry_with_an_order_that_is_no_number_is_named_and_the_others_come(order: Any) -> None:
     document = book(order=order)
-    document["entries"]["8"] = {"uid": 8, "key": ["shield"], "comment": "Shield", "content": "round"}
+    document["entries"]["8"] = {
+        "uid": 8,
+        "key": ["shield"],
+        "comment": "Shield",
+        "content": "round",
+    }
     incoming = carried(document)
     assert [memory.name for memory in memories(incoming)] == ["Shield"]
     assert [where for where, _reason in incoming.skipped] == ["entry 7"]
@@ -576,4 +675,6 @@ def test_a_key_with_beginnings_of_comments_is_no_constant_and_takes_no_time() ->
 def test_the_name_of_a_book_is_no_longer_than_names_may_be() -> None:
     (lorebook,) = carried(book() | {"name": "N" * 20_000}).books
     assert lorebook.name == "N" * MAX_NAME_CHARS
-    assert [memory.book.book_name for memory in lorebook.memories if memory.book] == ["N" * MAX_NAME_CHARS]
+    assert [memory.book.book_name for memory in lorebook.memories if memory.book] == [
+        "N" * MAX_NAME_CHARS
+    ]

@@ -38,7 +38,11 @@ def text(chars: int, begin: str = "文") -> str:
 
 
 def spoken(count: int, chars: int) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text(chars, f"{number} ")} for number in range(count)]}
+    return {
+        "messages": [
+            {"role": "user", "content": text(chars, f"{number} ")} for number in range(count)
+        ]
+    }
 
 
 TRIGGER = "return true; // "
@@ -53,11 +57,20 @@ CASES = [
         spoken(1, 7) | {"conversation_id": "文" * 256},
         spoken(1, 7) | {"conversation_id": "文" * 257},
     ),
-    Longest("memories", "remember_turn", spoken(1, 9) | {"turn_id": "t" * 200}, spoken(1, 9) | {"turn_id": "t" * 201}),
+    Longest(
+        "memories",
+        "remember_turn",
+        spoken(1, 9) | {"turn_id": "t" * 200},
+        spoken(1, 9) | {"turn_id": "t" * 201},
+    ),
     Longest(
         "triggers",
         "add_long_term_memory",
-        {"name": "名" * 200, "prompt": text(20_000), "trigger": TRIGGER + "x" * (100_000 - len(TRIGGER))},
+        {
+            "name": "名" * 200,
+            "prompt": text(20_000),
+            "trigger": TRIGGER + "x" * (100_000 - len(TRIGGER)),
+        },
         {"name": "名" * 201, "prompt": "p", "trigger": "true"},
     ),
     Longest(
@@ -94,25 +107,56 @@ CASES = [
     Longest(
         "facts",
         "memory_add",
-        {"messages": text(100_000), "user_id": "u" * 100, "agent_id": "a" * 100, "run_id": "r" * 100, "mode": "direct"},
+        {
+            "messages": text(100_000),
+            "user_id": "u" * 100,
+            "agent_id": "a" * 100,
+            "run_id": "r" * 100,
+            "mode": "direct",
+        },
         {"messages": text(100_001), "user_id": "u", "mode": "direct"},
     ),
     Longest(
-        "layers", "save_to_memory", {"key": "键" * 60, "content": text(100_000)}, {"key": "k", "content": "x" * 100_001}
+        "layers",
+        "save_to_memory",
+        {"key": "键" * 60, "content": text(100_000)},
+        {"key": "k", "content": "x" * 100_001},
     ),
-    Longest("layers", "save_to_global_memory", {"key": "k", "content": "x", "tags": ["签" * 100] * 1}),
+    Longest(
+        "layers", "save_to_global_memory", {"key": "k", "content": "x", "tags": ["签" * 100] * 1}
+    ),
     Longest("refs", "memoryAdd", {"content": text(200_000)}),
     Longest("refs", "memoryAdd", {"content": text(500_000), "namespace": "long-term"}),
     Longest("refs", "memoryAdd", {"content": "x" * 5_000}),
     Longest("refs", "memoryAdd", {"content": "first line\n" + "log line\n" * 500}),
-    Longest("refs", "memoryAdd", {"content": "a", "source": "s" * 200}, {"content": "a", "source": "s" * 201}),
-    Longest("refs", "memoryAdd", {"content": "b", "metadata": BIG}, {"content": "b", "metadata": {"n": "x" * 20_000}}),
-    Longest("refs", "memoryAdd", {"content": "c", "tags": ["签" * 100] * 1}, {"content": "c", "tags": ["签" * 101]}),
+    Longest(
+        "refs",
+        "memoryAdd",
+        {"content": "a", "source": "s" * 200},
+        {"content": "a", "source": "s" * 201},
+    ),
+    Longest(
+        "refs",
+        "memoryAdd",
+        {"content": "b", "metadata": BIG},
+        {"content": "b", "metadata": {"n": "x" * 20_000}},
+    ),
+    Longest(
+        "refs",
+        "memoryAdd",
+        {"content": "c", "tags": ["签" * 100] * 1},
+        {"content": "c", "tags": ["签" * 101]},
+    ),
 ]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, elsewhere: None) -> Run:
+def run(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: None,
+) -> Run:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
 
@@ -124,7 +168,9 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return run
 
 
-def call(run: Run, tmp_path: Path, tool: str, arguments: dict[str, Any], second: int = 0) -> tuple[int, str]:
+def call(
+    run: Run, tmp_path: Path, tool: str, arguments: dict[str, Any], second: int = 0
+) -> tuple[int, str]:
     file = tmp_path / "arguments.json"
     file.write_text(json.dumps(arguments), "utf-8")
     status, _, err = run("call", tool, f"@{file}", "--now", f"2026-06-20T08:00:{second:02}Z")
@@ -144,8 +190,12 @@ def stored(run: Run, tmp_path: Path, families: tuple[str, ...] | None = None) ->
             assert status == 0, (case.tool, err[:300])
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.family}-{'+'.join(case.arguments)}")
-def test_each_case_is_the_longest_that_the_tool_takes(run: Run, tmp_path: Path, case: Longest) -> None:
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.family}-{'+'.join(case.arguments)}"
+)
+def test_each_case_is_the_longest_that_the_tool_takes(
+    run: Run, tmp_path: Path, case: Longest
+) -> None:
     if case.longer is None:
         return
     status, err = call(run, tmp_path, case.tool, case.longer)

@@ -44,8 +44,14 @@ SAYS: list[tuple[str, dict[str, Any]]] = [
     ("@@is_greeting 1", {"unknown_decorators": ("@@is_greeting 1",)}),
     ("@@is_user_icon hat", {"unknown_decorators": ("@@is_user_icon hat",)}),
     ("@@instruct_depth 4", {"unknown_decorators": ("@@instruct_depth 4",)}),
-    ("@@disable_ui_prompt system_prompt", {"unknown_decorators": ("@@disable_ui_prompt system_prompt",)}),
-    ("@@activate_only_after soon", {"delay": 0, "unknown_decorators": ("@@activate_only_after soon",)}),
+    (
+        "@@disable_ui_prompt system_prompt",
+        {"unknown_decorators": ("@@disable_ui_prompt system_prompt",)},
+    ),
+    (
+        "@@activate_only_after soon",
+        {"delay": 0, "unknown_decorators": ("@@activate_only_after soon",)},
+    ),
     ("@@activate_only_every 0", {"every": 0, "unknown_decorators": ("@@activate_only_every 0",)}),
     ("@@exclude_keys", {"secondary": (), "unknown_decorators": ("@@exclude_keys",)}),
 ]
@@ -105,10 +111,16 @@ def test_all_conditions_on_keys_hold_beside_secondary_keys() -> None:
 
 
 def test_blank_lines_between_decorators_and_text_are_no_text() -> None:
-    assert entry_with("@@scan_depth 2\n\n@@activate\n\nA sword.\n\n@@depth 1").content == "A sword.\n\n@@depth 1"
+    assert (
+        entry_with("@@scan_depth 2\n\n@@activate\n\nA sword.\n\n@@depth 1").content
+        == "A sword.\n\n@@depth 1"
+    )
 
 
-@given(st.lists(st.sampled_from([lines for lines, _fields in SAYS]), max_size=6), st.text().filter(str.strip))
+@given(
+    st.lists(st.sampled_from([lines for lines, _fields in SAYS]), max_size=6),
+    st.text().filter(str.strip),
+)
 def test_no_line_of_a_decorator_stays_and_no_other_line_goes(lines: list[str], text: str) -> None:
     text = "T" + text
     _decorators, content = decorators_in("\n".join([*lines, text]))

@@ -25,8 +25,22 @@ NOVELAI = {
             "category": "places",
             "advancedConditions": [{"type": "lore"}],
         },
-        {"text": "It rains.", "displayName": "Rain", "id": "a-2", "keys": [], "enabled": True, "forceActivation": True},
-        {"text": "Off.", "displayName": "Off", "id": "a-3", "keys": ["off"], "enabled": True, "category": "closed"},
+        {
+            "text": "It rains.",
+            "displayName": "Rain",
+            "id": "a-2",
+            "keys": [],
+            "enabled": True,
+            "forceActivation": True,
+        },
+        {
+            "text": "Off.",
+            "displayName": "Off",
+            "id": "a-3",
+            "keys": ["off"],
+            "enabled": True,
+            "category": "closed",
+        },
     ],
     "categories": [{"id": "places", "enabled": True}, {"id": "closed", "enabled": False}],
 }
@@ -34,8 +48,22 @@ AGNAI = {
     "kind": "memory",
     "name": "Harbour",
     "entries": [
-        {"name": "Nessel", "entry": "A harbour.", "keywords": ["nessel"], "weight": 9, "priority": 2, "enabled": True},
-        {"name": "Pier", "entry": "It is long.", "keywords": ["pier"], "weight": 1, "priority": 0, "enabled": False},
+        {
+            "name": "Nessel",
+            "entry": "A harbour.",
+            "keywords": ["nessel"],
+            "weight": 9,
+            "priority": 2,
+            "enabled": True,
+        },
+        {
+            "name": "Pier",
+            "entry": "It is long.",
+            "keywords": ["pier"],
+            "weight": 1,
+            "priority": 0,
+            "enabled": False,
+        },
     ],
 }
 RISU_ROWS: list[dict[str, Any]] = [
@@ -51,7 +79,13 @@ RISU_ROWS: list[dict[str, Any]] = [
         "id": "r-1",
         "extentions": {"risu_case_sensitive": True},
     },
-    {"key": "", "comment": "Rain", "content": "It rains.", "alwaysActive": True, "mode": "constant"},
+    {
+        "key": "",
+        "comment": "Rain",
+        "content": "It rains.",
+        "alwaysActive": True,
+        "mode": "constant",
+    },
     {"key": "copy", "comment": "Copy", "content": "", "mode": "child", "id": "r-1"},
 ]
 RISU = {"type": "risu", "ver": 1, "data": RISU_ROWS}
@@ -64,8 +98,20 @@ KOBOLD = {
     "prompt": "You stand at a pier.",
     "actions": ["Go on."],
     "worldinfo": [
-        {"key": "nessel, haven", "keysecondary": "", "content": "A harbour.", "comment": "Nessel", "selective": False},
-        {"key": "pier", "keysecondary": "fog", "keyanti": "sun", "content": "It is long.", "selective": True},
+        {
+            "key": "nessel, haven",
+            "keysecondary": "",
+            "content": "A harbour.",
+            "comment": "Nessel",
+            "selective": False,
+        },
+        {
+            "key": "pier",
+            "keysecondary": "fog",
+            "keyanti": "sun",
+            "content": "It is long.",
+            "selective": True,
+        },
         {"key": "", "content": ""},
         {"key": "", "content": "It rains.", "constant": True, "comment": "Rain"},
     ],
@@ -136,7 +182,14 @@ def test_novelai() -> None:
     ("holder", "name"),
     [
         ({"scenarioVersion": 1, "title": "Fog", "prompt": "x", "lorebook": NOVELAI}, "Fog"),
-        ({"storyContainerVersion": 1, "metadata": {"title": "Fog"}, "content": {"lorebook": NOVELAI}}, "Fog"),
+        (
+            {
+                "storyContainerVersion": 1,
+                "metadata": {"title": "Fog"},
+                "content": {"lorebook": NOVELAI},
+            },
+            "Fog",
+        ),
     ],
 )
 def test_novelai_in_a_story_or_a_scenario(holder: dict[str, Any], name: str) -> None:
@@ -148,7 +201,12 @@ def test_novelai_in_a_story_or_a_scenario(holder: dict[str, Any], name: str) -> 
 def test_agnai() -> None:
     book = book_of(AGNAI)
     nessel, pier = book.entries
-    assert (book.program, book.name, nessel.keys, nessel.order) == ("Agnai", "Harbour", ("nessel",), 9)
+    assert (book.program, book.name, nessel.keys, nessel.order) == (
+        "Agnai",
+        "Harbour",
+        ("nessel",),
+        9,
+    )
     assert (nessel.enabled, pier.enabled) == (True, False)
     assert book.lost == ("which entries come first where there is no room for all (priority)",)
 
@@ -165,7 +223,12 @@ def test_risuai(value: Any) -> None:
         "AND_ANY",
     )
     assert nessel.conditions == (KeyCondition(("toy",), "NOT_ANY"),)
-    assert (nessel.content, nessel.order, nessel.probability, nessel.case_sensitive) == ("A harbour.", 50, 40, True)
+    assert (nessel.content, nessel.order, nessel.probability, nessel.case_sensitive) == (
+        "A harbour.",
+        50,
+        40,
+        True,
+    )
     assert rain.constant
     assert [uid for uid, _fault in book.broken] == ["r-1#3"]
     assert ("scripts that change texts (regex)" in book.lost) == (value is not RISU)
@@ -176,7 +239,11 @@ def test_koboldai() -> None:
     nessel, pier, rain = book.entries
     assert book.program == "KoboldAI"
     assert (nessel.keys, nessel.secondary) == (("nessel", "haven"), ())
-    assert (pier.secondary, pier.logic, pier.conditions) == (("fog",), "AND_ANY", (KeyCondition(("sun",), "NOT_ANY"),))
+    assert (pier.secondary, pier.logic, pier.conditions) == (
+        ("fog",),
+        "AND_ANY",
+        (KeyCondition(("sun",), "NOT_ANY"),),
+    )
     assert (rain.title, rain.constant) == ("Rain", True)
     assert book.lost == ("the text of the story: it is not a chat of messages",)
 
@@ -206,7 +273,12 @@ def test_astrbot() -> None:
     book = book_of(ASTRBOT)
     harbour, ships, always, note = book.entries
     assert (book.program, titles(book)[:3]) == ("AstrBot", ["harbour", "ships", "always"])
-    assert (harbour.keys[0], harbour.probability, harbour.order, harbour.depth) == ("nessel", 50, 10, 1)
+    assert (harbour.keys[0], harbour.probability, harbour.order, harbour.depth) == (
+        "nessel",
+        50,
+        10,
+        1,
+    )
     assert "pier" in harbour.keys[1]
     assert harbour.content == "{{user}} knows the harbour.\n"
     assert ships.keys == ("/ships?\\/boats?/",)
@@ -246,11 +318,21 @@ def test_a_row_of_chub_has_the_names_of_both_forms() -> None:
         "extensions": {"selectiveLogic": 0, "probability": 70, "useProbability": True, "depth": 4},
         "position": "",
     }
-    value = {"name": "Harbour", "scan_depth": 3, "extensions": {"chub": {"id": 1}}, "entries": {"4": row}}
+    value = {
+        "name": "Harbour",
+        "scan_depth": 3,
+        "extensions": {"chub": {"id": 1}},
+        "entries": {"4": row},
+    }
     book = book_of(value)
     (entry,) = book.entries
     assert (book.name, book.depth, entry.uid) == ("Harbour", 3, "4")
-    assert (entry.keys, entry.order, entry.probability, entry.enabled) == (("nessel",), 12, 70, True)
+    assert (entry.keys, entry.order, entry.probability, entry.enabled) == (
+        ("nessel",),
+        12,
+        70,
+        True,
+    )
 
 
 def test_a_row_that_says_only_that_it_is_disabled_is_disabled() -> None:
@@ -259,10 +341,19 @@ def test_a_row_that_says_only_that_it_is_disabled_is_disabled() -> None:
 
 
 REFUSED: list[tuple[bytes, str]] = [
-    (json.dumps({"power_user": {}, "oai_settings": {}}).encode(), "has the settings of SillyTavern"),
+    (
+        json.dumps({"power_user": {}, "oai_settings": {}}).encode(),
+        "has the settings of SillyTavern",
+    ),
     (json.dumps({"prompts": [], "prompt_order": []}).encode(), "is a preset of SillyTavern"),
-    (json.dumps({"members": [], "allow_self_responses": False}).encode(), "is a group of SillyTavern"),
-    (json.dumps({"findRegex": "/a/", "replaceString": ""}).encode(), "is a regex script of SillyTavern"),
+    (
+        json.dumps({"members": [], "allow_self_responses": False}).encode(),
+        "is a group of SillyTavern",
+    ),
+    (
+        json.dumps({"findRegex": "/a/", "replaceString": ""}).encode(),
+        "is a regex script of SillyTavern",
+    ),
     (json.dumps({"qrList": [], "version": 2}).encode(), "is a set of quick replies"),
     (json.dumps({"data": [], "data_visible": []}).encode(), "is a chat of text-generation-webui"),
     (json.dumps({"moduleVersion": 1, "data": ""}).encode(), "is a module of NovelAI"),
@@ -273,6 +364,8 @@ REFUSED: list[tuple[bytes, str]] = [
 
 
 @pytest.mark.parametrize(("data", "sentence"), REFUSED)
-def test_a_form_that_is_known_and_not_read_is_named_as_what_it_is(data: bytes, sentence: str) -> None:
+def test_a_form_that_is_known_and_not_read_is_named_as_what_it_is(
+    data: bytes, sentence: str
+) -> None:
     with pytest.raises(NotThisFormat, match=sentence):
         format_of(data)

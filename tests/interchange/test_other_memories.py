@@ -60,21 +60,32 @@ def database(name: str, script: str, rows: Sequence[tuple[str, Sequence[object]]
     with closing(sqlite3.connect(name)) as connection:
         connection.executescript(script)
         for table, values in rows:
-            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+            connection.execute(
+                f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values
+            )
         connection.commit()
 
 
 # --- files as the other programs write them ------------------------------------------------------------------
 
 BOOK = {
-    "entries": [{"keys": ["芒果", "mango"], "content": "{{char}} 对芒果过敏", "enabled": True, "insertion_order": 1}]
+    "entries": [
+        {
+            "keys": ["芒果", "mango"],
+            "content": "{{char}} 对芒果过敏",
+            "enabled": True,
+            "insertion_order": 1,
+        }
+    ]
 }
 CARD = {"name": "阿遥", "description": "d", "first_mes": "hi {{user}}", "character_book": BOOK}
 
 
 def picture(*chunks: tuple[bytes, bytes]) -> bytes:
     parts = [(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)), *chunks, (b"IEND", b"")]
-    packed = (struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in parts)
+    packed = (
+        struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in parts
+    )
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
@@ -130,7 +141,12 @@ def living_memory(name: str) -> None:
         "create_time": MADE_MS / 1000,
     }
     source_messages = [
-        {"role": "user", "content": "我怕打针", "session_id": "qq:FriendMessage:10001", "timestamp": MADE_MS / 1000},
+        {
+            "role": "user",
+            "content": "我怕打针",
+            "session_id": "qq:FriendMessage:10001",
+            "timestamp": MADE_MS / 1000,
+        },
         {
             "role": "assistant",
             "content": "不怕",
@@ -145,7 +161,11 @@ def living_memory(name: str) -> None:
         CREATE TABLE memory_sources(memory_id INTEGER PRIMARY KEY, source_json TEXT, created_at REAL, updated_at REAL);
         CREATE TABLE graph_edges(id INTEGER PRIMARY KEY, a TEXT);
     """
-    database(name, script, [("memory_sources", (1, json.dumps(source_messages), 0, 0)), ("graph_edges", (1, "x"))])
+    database(
+        name,
+        script,
+        [("memory_sources", (1, json.dumps(source_messages), 0, 0)), ("graph_edges", (1, "x"))],
+    )
     rows = [
         ("小明下周四看牙医", about),
         ("旧的", about | {"status": "archived"}),
@@ -153,12 +173,18 @@ def living_memory(name: str) -> None:
     ]
     with closing(sqlite3.connect(name)) as connection:
         fields = "INSERT INTO documents(doc_id, text, metadata, created_at) VALUES ('x', ?, ?, '2026-05-28 20:26:40')"
-        connection.executemany(fields, [(text, json.dumps(facts, ensure_ascii=False)) for text, facts in rows])
+        connection.executemany(
+            fields, [(text, json.dumps(facts, ensure_ascii=False)) for text, facts in rows]
+        )
         connection.commit()
 
 
-def transcript(session: str, *turns: tuple[str, str], cwd: str = "/nowhere/shop") -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = [{"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}]
+def transcript(
+    session: str, *turns: tuple[str, str], cwd: str = "/nowhere/shop"
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [
+        {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}
+    ]
     for number, (question, answer) in enumerate(turns):
         at = {"sessionId": session, "cwd": cwd, "timestamp": f"2026-05-28T20:{number:02}:00.000Z"}
         blocks: list[dict[str, Any]] = [
@@ -327,8 +353,21 @@ def make(form: str) -> str:
             return "l.db"
         case "livingmemory export":
             about = {"session_id": "qq:GroupMessage:777", "create_time": MADE_MS / 1000}
-            row = {"original_id": 7, "content": "群里周五打羽毛球", "metadata": about, "source_messages": []}
-            write("l.json", {"format": "livingmemory", "schema_version": 1, "memory_count": 1, "memories": [row]})
+            row = {
+                "original_id": 7,
+                "content": "群里周五打羽毛球",
+                "metadata": about,
+                "source_messages": [],
+            }
+            write(
+                "l.json",
+                {
+                    "format": "livingmemory",
+                    "schema_version": 1,
+                    "memory_count": 1,
+                    "memories": [row],
+                },
+            )
             return "l.json"
         case "livingmemory talk":
             script = """CREATE TABLE sessions(id INTEGER PRIMARY KEY, session_id TEXT);
@@ -336,7 +375,21 @@ def make(form: str) -> str:
               sender_name TEXT, group_id TEXT, platform TEXT, timestamp REAL, metadata TEXT);"""
             talk = [("user", "今晚打羽毛球吗", "老王"), ("assistant", "七点球馆见", "阿遥")]
             rows = [
-                ("messages", (n, "qq:GroupMessage:777", role, text, "1", name, "777", "qq", MADE_MS / 1000 + n, "{}"))
+                (
+                    "messages",
+                    (
+                        n,
+                        "qq:GroupMessage:777",
+                        role,
+                        text,
+                        "1",
+                        name,
+                        "777",
+                        "qq",
+                        MADE_MS / 1000 + n,
+                        "{}",
+                    ),
+                )
                 for n, (role, text, name) in enumerate(talk)
             ]
             database("t.db", script, rows)
@@ -346,11 +399,15 @@ def make(form: str) -> str:
             return "m.json"
         case "pages":
             write("vault/drinks/coffee.md", PAGE)
-            write("vault/plain.md", "# Garden\n\n## 番茄\n五月中旬以后种\n\n## Roses\nCut in March\n")
+            write(
+                "vault/plain.md", "# Garden\n\n## 番茄\n五月中旬以后种\n\n## Roses\nCut in March\n"
+            )
             return "vault"
         case "claude-code":
             folder = ".claude/projects/-nowhere-shop"
-            session = transcript("s1", ("Which port has the bookshop?", "It listens on 8460."), ("谢谢", "不客气"))
+            session = transcript(
+                "s1", ("Which port has the bookshop?", "It listens on 8460."), ("谢谢", "不客气")
+            )
             write_lines(f"{folder}/s1.jsonl", *session)
             write(
                 f"{folder}/memory/MEMORY.md",
@@ -369,8 +426,18 @@ def make(form: str) -> str:
             return "tmp"
         case "gemini-cli lines":
             first = {"id": "0", "type": "user", "content": [{"text": GEMINI_CONTEXT}]}
-            tail = [{"$set": {"lastUpdated": "2026-05-28T21:00:00Z"}}, GEMINI[-1], {"$rewindTo": "none"}]
-            write_lines("tmp/shop/chats/session-a.jsonl", GEMINI_ABOUT, {"$set": {"messages": [first]}}, *GEMINI, *tail)
+            tail = [
+                {"$set": {"lastUpdated": "2026-05-28T21:00:00Z"}},
+                GEMINI[-1],
+                {"$rewindTo": "none"},
+            ]
+            write_lines(
+                "tmp/shop/chats/session-a.jsonl",
+                GEMINI_ABOUT,
+                {"$set": {"messages": [first]}},
+                *GEMINI,
+                *tail,
+            )
             return "tmp"
         case "gemini-cli checkpoint":
             history = [{"role": "user", "parts": [{"text": GEMINI_CONTEXT}]}]
@@ -442,9 +509,16 @@ def _in_a_dry_run(line: str) -> str:
     return line.replace(": ", " (dry run): ")
 
 
-@pytest.mark.parametrize(("form", "expected_lines", "sought", "lost"), FORMS, ids=[row[0] for row in FORMS])
+@pytest.mark.parametrize(
+    ("form", "expected_lines", "sought", "lost"), FORMS, ids=[row[0] for row in FORMS]
+)
 def test_each_form_comes_once_is_found_and_says_what_is_lost(
-    run: Run, tmp_path: Path, form: str, expected_lines: list[str], sought: tuple[str, str], lost: list[str]
+    run: Run,
+    tmp_path: Path,
+    form: str,
+    expected_lines: list[str],
+    sought: tuple[str, str],
+    lost: list[str],
 ) -> None:
     source = make(form)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -460,7 +534,9 @@ def test_each_form_comes_once_is_found_and_says_what_is_lost(
     assert " new" not in again
     assert " replaced" not in again
     assert again.count("unchanged") == len(expected_lines)
-    assert {path: path.read_bytes() for path in before} == before, "the file of the other program is as it was"
+    assert {path: path.read_bytes() for path in before} == before, (
+        "the file of the other program is as it was"
+    )
     if sought[0]:
         assert sought[1] in " ".join(run("search", sought[0])[1].split())
 
@@ -469,7 +545,20 @@ NOTE_ID = "99f745d9-d406-4d0b-bdeb-e8608cffca0e"
 
 
 def test_a_note_keeps_its_id_through_import_export_and_undo(run: Run, tmp_path: Path) -> None:
-    row = (NOTE_ID, "tech", "Rust async", "rust", "spawn with tokio", None, 3, 0.9, 1_780_000_000, None, None, 0)
+    row = (
+        NOTE_ID,
+        "tech",
+        "Rust async",
+        "rust",
+        "spawn with tokio",
+        None,
+        3,
+        0.9,
+        1_780_000_000,
+        None,
+        None,
+        0,
+    )
     database("memory.db", SEED_NOTES, [("memories", row)])
     assert run("import", "memory.db")[0] == 0
     assert "spawn with tokio" in run("knowledge", "show", NOTE_ID)[1]
@@ -493,14 +582,21 @@ def test_refs_of_the_original_get_the_summaries_that_they_would_have_here(run: R
     ]
     write_lines("m.jsonl", *(row | ref for ref in refs))
     assert run("import", "m.jsonl")[0] == 0
-    results = json.loads(run("call", "memorySearch", json.dumps({"query": "API response"}))[1])["data"]["results"]
+    results = json.loads(run("call", "memorySearch", json.dumps({"query": "API response"}))[1])[
+        "data"
+    ]["results"]
     summaries = {result["id"]: result["summary"] for result in results}
     assert summaries["abc123"] == "API response data"
     assert summaries["abc124"] == summary_of(long, 1_200)
     assert summaries["abc125"] == "all is well"
-    assert float(next(result["score"] for result in results if result["id"] == "abc123").rstrip("%")) > 70
+    assert (
+        float(next(result["score"] for result in results if result["id"] == "abc123").rstrip("%"))
+        > 70
+    )
     assert run("export", "all.jsonl")[0] == 0
-    assert run("import", "all.jsonl")[1].count("3 unchanged") == 1, "a long summary is no topic, and comes in again"
+    assert run("import", "all.jsonl")[1].count("3 unchanged") == 1, (
+        "a long summary is no topic, and comes in again"
+    )
 
 
 def test_what_came_comes_to_mind(run: Run) -> None:
@@ -542,7 +638,9 @@ def test_the_newer_card_of_a_picture_is_read() -> None:
         (b"\x89PNG\r\n\x1a\n", "is a picture without a character card"),
     ],
 )
-def test_a_hostile_picture_is_refused_in_one_sentence_and_soon(run: Run, data: bytes, sentence: str) -> None:
+def test_a_hostile_picture_is_refused_in_one_sentence_and_soon(
+    run: Run, data: bytes, sentence: str
+) -> None:
     Path("c.png").write_bytes(data)
     began = time.monotonic()
     status, _out, err = run("import", "c.png")
@@ -565,7 +663,9 @@ def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(run: Run) 
     assert "hidden messages: 1" in out
     assert "Ann，你来啦。" in run("list", "-c", "阿遥")[1]
     write_lines("group", head, *rows, {"name": "Robin", "is_user": False, "mes": "me too"})
-    assert "default: 2 new" in run("import", "group")[1], "several characters: nobody's conversation"
+    assert "default: 2 new" in run("import", "group")[1], (
+        "several characters: nobody's conversation"
+    )
 
 
 def test_facts_of_several_users_do_not_mix(run: Run) -> None:
@@ -578,9 +678,14 @@ def test_facts_of_several_users_do_not_mix(run: Run) -> None:
     assert run("import", "m.json")[1].count("unchanged") == 2
 
 
-def test_a_turn_that_the_hook_stored_is_not_there_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_the_hook_stored_is_not_there_twice(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_lines(
-        "t.jsonl", *transcript("s1", ("Which port has the bookshop?", "It listens on 8460."), cwd=str(Path.cwd()))
+        "t.jsonl",
+        *transcript(
+            "s1", ("Which port has the bookshop?", "It listens on 8460."), cwd=str(Path.cwd())
+        ),
     )
     event = {"hook_event_name": "Stop", "session_id": "s1", "transcript_path": str(Path("t.jsonl").absolute()),
              "prompt_id": "p0", "last_assistant_message": "It listens on 8460.", "cwd": str(Path.cwd())}  # fmt: skip
@@ -597,7 +702,10 @@ def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
     call = {
         "type": "assistant",
         "uuid": "f",
-        "message": {"role": "assistant", "content": [{"type": "tool_use", "name": "mcp__memory__forget"}]},
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "name": "mcp__memory__forget"}],
+        },
     }
     question = {
         "type": "user",
@@ -635,13 +743,23 @@ def test_two_pages_of_one_title_are_two_notes_and_a_topic_known_here_is_the_same
     assert "notes: 1 replaced, 1 unchanged" in run("import", "v")[1]
 
 
-def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_form(run: Run) -> None:
+def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_form(
+    run: Run,
+) -> None:
     write("v/own.md", "# Memories of a trip\n\nBy train, and not by plane\n")
     run("import", "v")
     run("remember", "My keeper is Quxlantern")
-    trigger = {"name": "tea", "prompt": "Mention tea", "trigger": "match_keys(context.messages, ['tea']) > 0"}
+    trigger = {
+        "name": "tea",
+        "prompt": "Mention tea",
+        "trigger": "match_keys(context.messages, ['tea']) > 0",
+    }
     run("call", "add_long_term_memory", json.dumps(trigger))
-    run("call", "remember", json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 connections"}))
+    run(
+        "call",
+        "remember",
+        json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 connections"}),
+    )
     run("export", "v/export.md", "--format", "markdown")
     run("knowledge", "document", "--output", "v/pages")
     Path("triggers.md").write_text(
@@ -703,7 +821,9 @@ def test_a_hostile_database_runs_nothing_and_ends(run: Run) -> None:
         INSERT INTO memories(id, type, topic) VALUES ('a', 'tech', 't');""",
     )
     began = time.monotonic()
-    assert "0 memories can be used" in run("import", "x.db")[1], "what a database computes is not read"
+    assert "0 memories can be used" in run("import", "x.db")[1], (
+        "what a database computes is not read"
+    )
     assert time.monotonic() - began < 20
     Path("y.db").write_bytes(b"SQLite format 3\0" + os.urandom(4096))
     status, _out, err = run("import", "y.db")
@@ -713,7 +833,10 @@ def test_a_hostile_database_runs_nothing_and_ends(run: Run) -> None:
 def test_broken_values_of_a_database_cost_only_themselves(run: Run) -> None:
     rows = [
         ("memories", ("a", "nonsense", "t", None, "x", "[", "many", 7.0, "when", None, 3, 0)),
-        ("memories", ("b", "tech", b"\xff\xfe", "{", "fine 披萨", "[1, null]", -1, "x", -5, 1e300, None, 0)),
+        (
+            "memories",
+            ("b", "tech", b"\xff\xfe", "{", "fine 披萨", "[1, null]", -1, "x", -5, 1e300, None, 0),
+        ),
         ("memories", (None, "tech", "none", None, "", None, 0, 1.0, 0, None, None, 0)),
     ]
     database("x.db", SEED_NOTES, rows)
@@ -727,19 +850,32 @@ def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run
     claude_mem("c.db")
     with closing(sqlite3.connect("c.db")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("INSERT INTO user_prompts VALUES (2, 's', 2, 'and then the newest prompt', 1780000005000)")
+        connection.execute(
+            "INSERT INTO user_prompts VALUES (2, 's', 2, 'and then the newest prompt', 1780000005000)"
+        )
         connection.commit()
         assert Path("c.db-wal").stat().st_size
         assert "default: 2 new" in run("import", "c.db")[1]
 
 
-WORDS_OF_OTHERS = ("secret", "bucket", "environment_context", "Got it", "user_note", "Context from my IDE")
+WORDS_OF_OTHERS = (
+    "secret",
+    "bucket",
+    "environment_context",
+    "Got it",
+    "user_note",
+    "Context from my IDE",
+)
 
 
-@pytest.mark.parametrize("form", [row[0] for row in FORMS if row[0].startswith(("codex", "gemini"))])
+@pytest.mark.parametrize(
+    "form", [row[0] for row in FORMS if row[0].startswith(("codex", "gemini"))]
+)
 def test_a_session_brings_only_what_was_said_in_order(run: Run, form: str) -> None:
     run("import", make(form))
-    (conversation,) = (json.loads(path.read_bytes()) for path in Path("data").glob("*/short-term-memory.json"))
+    (conversation,) = (
+        json.loads(path.read_bytes()) for path in Path("data").glob("*/short-term-memory.json")
+    )
     assert [word for word in WORDS_OF_OTHERS if word in json.dumps(conversation)] == []
     if form != "gemini-cli checkpoint":
         messages = chain.from_iterable(memory["messages"] for memory in conversation)
@@ -754,7 +890,10 @@ def test_a_session_brings_only_what_was_said_in_order(run: Run, form: str) -> No
 
 def test_sub_agents_of_other_programs_do_not_speak_for_the_user(run: Run) -> None:
     about = {"subagent": {"thread_spawn": {"parent_thread_id": "c0"}}}
-    lines = [codex("session_meta", id="c2", cwd="/x", source=about), codex_event("Delete the bucket")]
+    lines = [
+        codex("session_meta", id="c2", cwd="/x", source=about),
+        codex_event("Delete the bucket"),
+    ]
     write_lines("sessions/rollout-b.jsonl", *lines, *CODEX["codex events"][1:2])
     write_lines("sessions/rollout-a.jsonl", *CODEX["codex events"])
     write("sessions/rollout-c.jsonl.zst", "(compressed)")
@@ -767,11 +906,23 @@ def test_sub_agents_of_other_programs_do_not_speak_for_the_user(run: Run) -> Non
     assert "bucket" not in Path("data/default/short-term-memory.json").read_text()
 
 
-CUT = ["card", "claude-mem", "livingmemory", "mem0", "pages", "claude-code", "refs-log", "codex", "gemini-cli"]
+CUT = [
+    "card",
+    "claude-mem",
+    "livingmemory",
+    "mem0",
+    "pages",
+    "claude-code",
+    "refs-log",
+    "codex",
+    "gemini-cli",
+]
 
 
 @pytest.mark.parametrize("form", CUT)
-def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(run: Run, form: str) -> None:
+def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(
+    run: Run, form: str
+) -> None:
     source = make(form)
     path = Path(source)
     if path.is_dir():
@@ -785,7 +936,9 @@ def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(run: Run
         assert err.count("\n") <= 1
 
 
-def test_the_sentences_are_chinese_for_a_chinese_reader(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sentences_are_chinese_for_a_chinese_reader(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     monkeypatch.setenv("LANGUAGE", "zh")
     out = run("import", make("claude-mem"))[1]
@@ -794,13 +947,21 @@ def test_the_sentences_are_chinese_for_a_chinese_reader(run: Run, monkeypatch: p
     assert "c.png 是一张没有角色卡的图片" in run("import", "c.png")[2]
 
 
-@pytest.mark.parametrize("value", [[], {}, "x", 3, None, [[]], [None], {"results": [{"memory": 3}]}])
+@pytest.mark.parametrize(
+    "value", [[], {}, "x", 3, None, [[]], [None], {"results": [{"memory": 3}]}]
+)
 def test_json_of_another_kind_is_refused(value: object) -> None:
     with pytest.raises(NotThisFormat):
         png_cards.card_in(json.dumps(value).encode())
     data = json.dumps(value).encode()
     with suppress(NotThisFormat):
-        assert format_of(data) not in ("mem0", "livingmemory", "claude-mem", "refs-log", "claude-code")
+        assert format_of(data) not in (
+            "mem0",
+            "livingmemory",
+            "claude-mem",
+            "refs-log",
+            "claude-code",
+        )
 
 
 @pytest.mark.full
@@ -836,7 +997,10 @@ def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
                 connection.executemany(f"INSERT INTO messages VALUES ({', '.join('?' * 10)})", rows)
                 connection.commit()
         case "mem0":
-            write(source, [{"id": str(n), "memory": text.format(n), "user_id": "a"} for n in range(count)])
+            write(
+                source,
+                [{"id": str(n), "memory": text.format(n), "user_id": "a"} for n in range(count)],
+            )
         case "pages":
             for n in range(count):
                 write(f"{source}/{n % 100}/{n}.md", PAGE.replace("Coffee Brewing", f"Coffee {n}"))
@@ -862,16 +1026,22 @@ def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
         case _:
             book = {
                 "entries": [
-                    BOOK["entries"][0] | {"id": n, "comment": f"entry {n}", "keys": [f"mango{n}"]} for n in range(count)
+                    BOOK["entries"][0] | {"id": n, "comment": f"entry {n}", "keys": [f"mango{n}"]}
+                    for n in range(count)
                 ]
             }
             Path(source).write_bytes(
-                card("zTXt", content={"spec": "chara_card_v2", "data": CARD | {"character_book": book}})
+                card(
+                    "zTXt",
+                    content={"spec": "chara_card_v2", "data": CARD | {"character_book": book}},
+                )
             )
     began = time.monotonic()
     worked = time.process_time()
     status, out, _err = run("import", source)
-    seconds = time.process_time() - worked  # not of the clock on the wall, which others on this machine stretch
+    seconds = (
+        time.process_time() - worked
+    )  # not of the clock on the wall, which others on this machine stretch
     assert status == 0, out[-500:]
     print(f"{form}: {seconds:.1f} s, by the clock {time.monotonic() - began:.1f} s")
     assert seconds < 60

@@ -67,7 +67,9 @@ def _chat(data: bytes) -> Incoming:
 
 
 def _messages(text: str) -> Incoming:
-    return _chat(_lines({"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}))
+    return _chat(
+        _lines({"role": "user", "content": text}, {"role": "assistant", "content": "Noted."})
+    )
 
 
 def _plain(text: str) -> Incoming:
@@ -75,12 +77,22 @@ def _plain(text: str) -> Incoming:
 
 
 def _tavern(text: str) -> Incoming:
-    return _chat(_lines({"chat_metadata": {}}, {"name": "Ann", "is_user": True, "mes": text, "send_date": TIME}))
+    return _chat(
+        _lines(
+            {"chat_metadata": {}}, {"name": "Ann", "is_user": True, "mes": text, "send_date": TIME}
+        )
+    )
 
 
 def _claude_chat(text: str) -> Incoming:
     pasted = [{"file_name": "paste.txt", "extracted_content": text}]
-    message = {"sender": "human", "text": text, "content": [], "created_at": TIME, "attachments": pasted}
+    message = {
+        "sender": "human",
+        "text": text,
+        "content": [],
+        "created_at": TIME,
+        "attachments": pasted,
+    }
     data = json.dumps([{"name": "n", "chat_messages": [message]}]).encode()
     return chat_exports.read({"conversations.json": data}, [], "default", {})
 
@@ -100,7 +112,13 @@ def _claude_memory(text: str) -> Incoming:
 
 def _claude_project(text: str) -> Incoming:
     document = {"filename": text, "content": text}
-    row = {"name": text, "uuid": "p", "prompt_template": text, "description": "d", "docs": [document]}
+    row = {
+        "name": text,
+        "uuid": "p",
+        "prompt_template": text,
+        "description": "d",
+        "docs": [document],
+    }
     return chat_exports.read({"projects.json": _array(row)}, [], "default", {})
 
 
@@ -114,7 +132,11 @@ def _pages_with_fields(text: str) -> Incoming:
 
 
 def _mem0(text: str) -> Incoming:
-    return mem0.read(_array({"id": "1", "memory": text, "categories": text.split("\n"), "metadata": {"n": [text]}}))
+    return mem0.read(
+        _array(
+            {"id": "1", "memory": text, "categories": text.split("\n"), "metadata": {"n": [text]}}
+        )
+    )
 
 
 def _service(text: str) -> Incoming:
@@ -124,7 +146,13 @@ def _service(text: str) -> Incoming:
 
 def _mem_of_claude(text: str) -> Incoming:
     fields = {"project": "p", "memory_session_id": "s", "created_at_epoch": 1_750_000_000_000}
-    observation = {**fields, "title": text, "narrative": "n", "facts": text.split("\n"), "concepts": text}
+    observation = {
+        **fields,
+        "title": text,
+        "narrative": "n",
+        "facts": text.split("\n"),
+        "concepts": text,
+    }
     summary = {**fields, "request": text, "learned": "l"}
     prompt = {"prompt_text": text, "content_session_id": "s", "prompt_number": 1}
     lists = {"observations": [observation], "summaries": [summary], "prompts": [prompt]}
@@ -133,35 +161,66 @@ def _mem_of_claude(text: str) -> Incoming:
 
 def _living(text: str) -> Incoming:
     source = [{"role": "user", "content": text, "session_id": "qq:FriendMessage:1"}]
-    row = {"content": text, "metadata": {"session_id": "qq:FriendMessage:1"}, "source_messages": source}
+    row = {
+        "content": text,
+        "metadata": {"session_id": "qq:FriendMessage:1"},
+        "source_messages": source,
+    }
     return livingmemory.read(json.dumps({"memories": [row]}).encode(), "default")
 
 
 def _official(text: str) -> Incoming:
-    row = {"type": "entity", "name": "Ann", "entityType": "e", "observations": [*text.split("\n"), "She is here."]}
+    row = {
+        "type": "entity",
+        "name": "Ann",
+        "entityType": "e",
+        "observations": [*text.split("\n"), "She is here."],
+    }
     return official.read(_lines(row), "default")
 
 
 def _notes_db(text: str) -> Incoming:
-    row = {"id": "1", "type": "domain", "topic": text, "content": text, "examples": json.dumps(text.split("\n"))}
+    row = {
+        "id": "1",
+        "type": "domain",
+        "topic": text,
+        "content": text,
+        "examples": json.dumps(text.split("\n")),
+    }
     return seed_stores.read_notes({"memories": [row]})
 
 
 def _refs(text: str) -> Incoming:
-    entry = {"id": "1", "summary": text, "content": text, "tags": text.split("\n"), "metadata": {"n": text}}
+    entry = {
+        "id": "1",
+        "summary": text,
+        "content": text,
+        "tags": text.split("\n"),
+        "metadata": {"n": text},
+    }
     return seed_stores.read_refs(_lines({"op": "add", "entry": entry}))
 
 
 def _claude_code(text: str) -> Incoming:
     rows = [
-        {"type": who, "uuid": who, "sessionId": "s", "timestamp": TIME, "message": {"role": who, "content": content}}
+        {
+            "type": who,
+            "uuid": who,
+            "sessionId": "s",
+            "timestamp": TIME,
+            "message": {"role": who, "content": content},
+        }
         for who, content in (("user", text), ("assistant", "Noted."))
     ]
     return claude_code.read({"a.jsonl": _lines(*rows)}, "default", {}, FOLDERS)
 
 
 def _codex(text: str) -> Incoming:
-    row = {"timestamp": TIME, "type": "event_msg", "payload": {"type": "user_message", "message": text}}
+    row = {
+        "timestamp": TIME,
+        "type": "event_msg",
+        "payload": {"type": "user_message", "message": text},
+    }
     return codex.read({"a.jsonl": _lines(row)}, "default", lambda _path: None)
 
 
@@ -209,9 +268,13 @@ def _memories(incoming: Incoming) -> list[ShortTermMemory]:
 @given(
     inside=st.lists(st.sampled_from(BOUNDARIES), max_size=4),
     before=st.sampled_from(("Hi ", "", "Hi\n", "Hi\n**More**\n", "x" * (MAX_CONTENT_CHARS - 12))),
-    end=st.sampled_from(("</private> there", "</private>", "</private>\nuser: and\nassistant: so", "")),
+    end=st.sampled_from(
+        ("</private> there", "</private>", "</private>\nuser: and\nassistant: so", "")
+    ),
 )
-def test_a_private_part_over_any_boundary_never_comes(name: str, inside: list[str], before: str, end: str) -> None:
+def test_a_private_part_over_any_boundary_never_comes(
+    name: str, inside: list[str], before: str, end: str
+) -> None:
     private = "".join(f"{boundary}\n{SECRET}\n" for boundary in ["", *inside]).removesuffix("\n")
     try:
         incoming = READERS[name](f"{before}<private>{private}{end}")
@@ -243,14 +306,19 @@ def test_of_a_long_message_what_is_not_private_comes() -> None:
 
 def test_the_answer_to_a_long_private_message_is_left_out_and_counted() -> None:
     incoming = Incoming()
-    rows = [{"role": "user", "content": f"<private>{LONG}</private>"}, {"role": "assistant", "content": "Noted."}]
+    rows = [
+        {"role": "user", "content": f"<private>{LONG}</private>"},
+        {"role": "assistant", "content": "Noted."},
+    ]
     chats.take(incoming, [rows], "default", {})
     assert _said(incoming) == []
     assert incoming.lost[chats.PRIVATE_OR_EMPTY] == 1
 
 
 def test_the_answer_to_a_private_message_is_left_out_in_whichever_memory_it_would_stand() -> None:
-    many_questions = [{"role": "user", "content": f"part {number}"} for number in range(chats.MOST_MESSAGES - 1)]
+    many_questions = [
+        {"role": "user", "content": f"part {number}"} for number in range(chats.MOST_MESSAGES - 1)
+    ]
     private = {"role": "user", "content": f"<private>{SECRET}</private>"}
     answer = {"role": "assistant", "content": f"About {SECRET}"}
     others = [
@@ -269,5 +337,7 @@ def test_a_section_of_a_memory_of_claude_that_is_private_is_not_a_note() -> None
     [entry] = incoming.entries["notes"]
     assert (entry.title, entry.body) == ("Hi", "Hi")
     wholly = Incoming()
-    chat_exports.claude_projects.take(wholly, [], [{"conversations_memory": "<private>HIV</private>"}], 0)
+    chat_exports.claude_projects.take(
+        wholly, [], [{"conversations_memory": "<private>HIV</private>"}], 0
+    )
     assert wholly.lost[EMPTY_OR_PRIVATE] == 1

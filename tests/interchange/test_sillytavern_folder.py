@@ -24,21 +24,36 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def world(name: str, **more: Any) -> dict[str, Any]:
-    entry = {"uid": 0, "key": [name.lower()], "comment": f"About {name}", "content": f"{name} is old."}
+    entry = {
+        "uid": 0,
+        "key": [name.lower()],
+        "comment": f"About {name}",
+        "content": f"{name} is old.",
+    }
     return {"entries": {"0": entry}} | more
 
 
 def card(name: str, *, linked: str = "", own: str = "") -> dict[str, Any]:
     data: dict[str, Any] = {"name": name, "extensions": {"world": linked}}
     if own:
-        row = {"keys": [own.lower()], "content": f"{own} is old.", "comment": f"About {own}", "enabled": True}
+        row = {
+            "keys": [own.lower()],
+            "content": f"{own} is old.",
+            "comment": f"About {own}",
+            "enabled": True,
+        }
         data["character_book"] = {"name": own, "entries": [row]}
     return {"spec": "chara_card_v2", "data": data}
 
 
 def picture(value: Mapping[str, Any]) -> bytes:
     text = b"chara\0" + base64.b64encode(json.dumps(value).encode())
-    chunk = struct.pack(">I", len(text)) + b"tEXt" + text + struct.pack(">I", zlib.crc32(b"tEXt" + text))
+    chunk = (
+        struct.pack(">I", len(text))
+        + b"tEXt"
+        + text
+        + struct.pack(">I", zlib.crc32(b"tEXt" + text))
+    )
     return b"\x89PNG\r\n\x1a\n" + chunk
 
 
@@ -61,11 +76,17 @@ SETTINGS = {
         "personas": {"me.png": "Ann", "other.png": "Bo"},
         "persona_descriptions": {
             "me.png": {"lorebook": "Persona"},
-            "other.png": {"lorebook": "Other", "connections": [{"type": "character", "id": "robin.png"}]},
+            "other.png": {
+                "lorebook": "Other",
+                "connections": [{"type": "character", "id": "robin.png"}],
+            },
         },
     },
     "world_info_settings": {
-        "world_info": {"globalSelect": ["Global", "Gone"], "charLore": [{"name": "mia", "extraBooks": ["Extra"]}]},
+        "world_info": {
+            "globalSelect": ["Global", "Gone"],
+            "charLore": [{"name": "mia", "extraBooks": ["Extra"]}],
+        },
         "world_info_depth": 5,
         "world_info_recursive": False,
         "world_info_include_names": False,
@@ -80,7 +101,16 @@ FILES: dict[str, bytes] = {
     "secrets.json": b'{"api_key": "not read"}',
     **{
         f"worlds/{name}.json": json.dumps(world(name)).encode()
-        for name in ("Global", "Persona", "Other", "Linked", "Extra", "OfChat", "OfGroup", "Nowhere")
+        for name in (
+            "Global",
+            "Persona",
+            "Other",
+            "Linked",
+            "Extra",
+            "OfChat",
+            "OfGroup",
+            "Nowhere",
+        )
     },
     "characters/robin.png": picture(card("Robin", linked="Linked", own="Stale")),
     "characters/mia.json": json.dumps(card("Mia", own="Own")).encode(),
@@ -164,7 +194,11 @@ def test_counts_say_what_is_there() -> None:
 
 
 def test_what_cannot_be_read_is_named_and_all_else_comes() -> None:
-    broken = FILES | {"worlds/Broken.json": b"{", "characters/broken.json": b"[]", "groups/2.json": b"x"}
+    broken = FILES | {
+        "worlds/Broken.json": b"{",
+        "characters/broken.json": b"[]",
+        "groups/2.json": b"x",
+    }
     profile = profile_of(broken)
     assert [path for path, _reason in profile.faults] == [
         "characters/broken.json",
@@ -184,7 +218,9 @@ def test_several_users_of_one_installation_are_read_apart() -> None:
     for path, data in FILES.items():
         users[f"data/ann/{path}"] = data
         users[f"data/bo/{path}"] = data
-    profiles = sillytavern_folder.read(users | {"default/content/settings.json": b"{}"}, "everyone", "usual")
+    profiles = sillytavern_folder.read(
+        users | {"default/content/settings.json": b"{}"}, "everyone", "usual"
+    )
     assert sillytavern_folder.is_folder(users)
     assert [profile.is_empty for profile in profiles] == [False, False, True]
 
@@ -228,7 +264,10 @@ def write_folder(files: Mapping[str, bytes]) -> str:
 
 
 def fired(run: Run, conversation_id: str, query_text: str) -> set[str]:
-    query = {"conversation_id": conversation_id, "messages": [{"role": "user", "content": query_text}]}
+    query = {
+        "conversation_id": conversation_id,
+        "messages": [{"role": "user", "content": query_text}],
+    }
     out = run("call", "search_long_term_memories", json.dumps(query))[1]
     return {memory["name"] for memory in json.loads(out)["activated"]}
 
@@ -237,13 +276,18 @@ def test_import_says_first_what_is_there_and_brings_it(run: Run) -> None:
     status, out, err = run("import", write_folder(FILES))
     assert status == 0
     assert (
-        "st is a folder of SillyTavern: 5 chats, 2 of groups, 2 characters, 9 lorebooks with 9 entries (8 on)." in err
+        "st is a folder of SillyTavern: 5 chats, 2 of groups, 2 characters, 9 lorebooks with 9 entries (8 on)."
+        in err
     )
     assert "st has the format sillytavern." in out
     assert "lorebook Nowhere in default, switched off: 1 entry; 1 new" in out
     assert "Halcyon" in run("search", "boat", "-c", "Robin")[1]
     assert fired(run, "Robin", "global linked extra nowhere") == {"About Global", "About Linked"}
-    assert fired(run, "Mia", "global linked own extra") == {"About Global", "About Own", "About Extra"}
+    assert fired(run, "Mia", "global linked own extra") == {
+        "About Global",
+        "About Own",
+        "About Extra",
+    }
 
 
 def test_import_again_changes_nothing(run: Run) -> None:
@@ -254,7 +298,9 @@ def test_import_again_changes_nothing(run: Run) -> None:
     assert "unchanged" in out
 
 
-def test_no_file_of_the_folder_is_opened_that_is_no_part_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_of_the_folder_is_opened_that_is_no_part_of_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
     read_file = files.read_file
 
@@ -313,20 +359,28 @@ def test_a_charx_is_read_as_its_card_and_its_files_are_named(run: Run, before: b
 
 
 def test_a_charx_with_its_lorebook_in_a_packed_module_says_so(run: Run) -> None:
-    Path("robin.charx").write_bytes(zipped(CHARX | {"card.json": json.dumps(card("Robin")).encode()}))
+    Path("robin.charx").write_bytes(
+        zipped(CHARX | {"card.json": json.dumps(card("Robin")).encode()})
+    )
     status, _out, err = run("import", "robin.charx")
     assert status == 2
     assert "holds a character whose lorebook is in module.risum" in err
 
 
 def test_a_folder_with_such_names_and_something_else_in_it_is_read_as_what_it_is(run: Run) -> None:
-    files = {"worlds/level.json": b'{"tiles": []}', "settings.json": b"{}", "notes.md": b"# Bees\n\nSeven hives."}
+    files = {
+        "worlds/level.json": b'{"tiles": []}',
+        "settings.json": b"{}",
+        "notes.md": b"# Bees\n\nSeven hives.",
+    }
     status, out, _err = run("import", write_folder(files))
     assert (status, "st has the format pages." in out) == (0, True)
 
 
 def test_a_folder_of_characters_without_lorebooks_says_so(run: Run) -> None:
-    status, _out, err = run("import", write_folder({"characters/robin.json": json.dumps(card("Robin")).encode()}))
+    status, _out, err = run(
+        "import", write_folder({"characters/robin.json": json.dumps(card("Robin")).encode()})
+    )
     assert (status, "is a folder of SillyTavern without chats and lorebooks." in err) == (2, True)
 
 
@@ -348,7 +402,13 @@ BEES = [
     {"name": "Ann", "is_user": True, "mes": "I keep bees."},
     {"name": "Robin", "is_user": False, "mes": "How many hives?", "is_system": True},
     {"name": "Ann", "is_user": True, "mes": "Seven hives.", "is_system": True},
-    {"name": "System", "is_user": False, "mes": "Welcome!", "is_system": True, "extra": {"type": "welcome"}},
+    {
+        "name": "System",
+        "is_user": False,
+        "mes": "Welcome!",
+        "is_system": True,
+        "extra": {"type": "welcome"},
+    },
     {"name": "Robin", "is_user": False, "mes": "Good."},
 ]
 
@@ -366,7 +426,9 @@ def test_forms_whose_keys_become_expressions_fire_by_them(run: Run) -> None:
     trigger = "trigger:\n  - name: pier\n    type: keywords\n    match: 'pier&fog~sun&dry'\n    content: Long.\n"
     Path("book.yaml").write_text(trigger, encoding="utf-8")
     entry = {"text": "Both.", "displayName": "both", "keys": ["harbour & ship"], "enabled": True}
-    Path("book.lorebook").write_text(json.dumps({"lorebookVersion": 6, "entries": [entry]}), encoding="utf-8")
+    Path("book.lorebook").write_text(
+        json.dumps({"lorebookVersion": 6, "entries": [entry]}), encoding="utf-8"
+    )
     assert run("import", "book.yaml", "book.lorebook")[0] == 0
     cases = {
         "the pier in fog": {"pier"},

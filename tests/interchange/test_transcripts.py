@@ -54,7 +54,10 @@ def result(content: str, **rest: Any) -> Line:
 
 
 def dialog(answers: dict[str, Any], **more: Any) -> Line:
-    return result("The user answered.", toolUseResult={"questions": [{"question": "?"}], "answers": answers} | more)
+    return result(
+        "The user answered.",
+        toolUseResult={"questions": [{"question": "?"}], "answers": answers} | more,
+    )
 
 
 SPOKEN: list[tuple[str, Line, list[tuple[str, str]]]] = [
@@ -97,8 +100,12 @@ SPOKEN: list[tuple[str, Line, list[tuple[str, str]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "spoken"), [row[1:] for row in SPOKEN], ids=[row[0] for row in SPOKEN])
-def test_what_the_user_says_anywhere_is_the_users(line: Line, spoken: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("line", "spoken"), [row[1:] for row in SPOKEN], ids=[row[0] for row in SPOKEN]
+)
+def test_what_the_user_says_anywhere_is_the_users(
+    line: Line, spoken: list[tuple[str, str]]
+) -> None:
     assert [(message.role, message.content) for message in reading_of(line).messages] == spoken
 
 
@@ -115,7 +122,9 @@ def lines_without_words(spoken_place: Place) -> list[Line]:
         return [user([{"type": spoken_place.mark, "text": words}])]
     if spoken_place.record.startswith("attachment/"):
         kind = spoken_place.record.partition("/")[2]
-        return [{"type": "attachment", "attachment": {"type": kind, "prompt": words, "content": words}}]
+        return [
+            {"type": "attachment", "attachment": {"type": kind, "prompt": words, "content": words}}
+        ]
     value: Any = spoken_place.mark or True
     for name in reversed(spoken_place.field.split(".")[1:]):
         value = {name: value}
@@ -135,11 +144,15 @@ def lines_without_words(spoken_place: Place) -> list[Line]:
 
 def is_left_out(spoken_place: Place) -> bool:
     """Whether the words of such a place are those of nobody in the chat."""
-    return bool(spoken_place.called) or (spoken_place.field == TEXT and spoken_place.whose == "client")
+    return bool(spoken_place.called) or (
+        spoken_place.field == TEXT and spoken_place.whose == "client"
+    )
 
 
 LEFT_OUT = list(filter(is_left_out, PLACES))
-NAMES_OF_LEFT_OUT = [" ".join((listed.record, listed.field, str(listed.mark))) for listed in LEFT_OUT]
+NAMES_OF_LEFT_OUT = [
+    " ".join((listed.record, listed.field, str(listed.mark))) for listed in LEFT_OUT
+]
 
 
 @pytest.mark.parametrize("spoken_place", LEFT_OUT, ids=NAMES_OF_LEFT_OUT)
@@ -147,12 +160,20 @@ def test_what_another_wrote_is_not_said_and_is_counted_by_its_name(spoken_place:
     for line in lines_without_words(spoken_place):
         reading = reading_of(line)
         assert reading.messages == ()
-        assert sum(reading.left_out.values()) == reading.left_out[spoken_place.called] == bool(spoken_place.called)
+        assert (
+            sum(reading.left_out.values())
+            == reading.left_out[spoken_place.called]
+            == bool(spoken_place.called)
+        )
         prompt_event = event_of(event("UserPromptSubmit", prompt="问"))
-        assert [message.content for message in messages_now(prompt_event, transcript(line))] == ["问"]
+        assert [message.content for message in messages_now(prompt_event, transcript(line))] == [
+            "问"
+        ]
     if spoken_place.field == TEXT:
         body = lines_without_words(spoken_place)[0]["message"]["content"]
-        assert messages_now(event_of(event("UserPromptSubmit", prompt=body)), b"") == (), "nothing is searched by it"
+        assert messages_now(event_of(event("UserPromptSubmit", prompt=body)), b"") == (), (
+            "nothing is searched by it"
+        )
 
 
 NOT_SAID: list[tuple[str, Line, str]] = [
@@ -169,7 +190,9 @@ NOT_SAID: list[tuple[str, Line, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "called"), [row[1:] for row in NOT_SAID], ids=[row[0] for row in NOT_SAID])
+@pytest.mark.parametrize(
+    ("line", "called"), [row[1:] for row in NOT_SAID], ids=[row[0] for row in NOT_SAID]
+)
 def test_what_is_unknown_or_a_setting_is_counted(line: Line, called: str) -> None:
     reading = reading_of(line)
     assert reading.messages == ()
@@ -226,8 +249,12 @@ TURNS: list[tuple[str, list[Line], list[list[str]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lines", "expected"), [row[1:] for row in TURNS], ids=[row[0] for row in TURNS])
-def test_a_turn_has_all_that_was_said_since_the_last_one_in_order(lines: list[Line], expected: list[list[str]]) -> None:
+@pytest.mark.parametrize(
+    ("lines", "expected"), [row[1:] for row in TURNS], ids=[row[0] for row in TURNS]
+)
+def test_a_turn_has_all_that_was_said_since_the_last_one_in_order(
+    lines: list[Line], expected: list[list[str]]
+) -> None:
     turns = [turn for turn in turns_of(lines) if turn.has_words]
     assert len(turns) == len(expected)
     for turn, contents in zip(turns, expected, strict=True):
@@ -237,12 +264,20 @@ def test_a_turn_has_all_that_was_said_since_the_last_one_in_order(lines: list[Li
         last = "p2"
     turn_end = turn_ended(event_of(event("Stop", prompt_id=last)), transcript(*lines))
     assert turn_end is not None
-    assert [message.content for message in turn_end.messages][: len(expected[-1]) - 1] == expected[-1][:-1]
+    assert [message.content for message in turn_end.messages][: len(expected[-1]) - 1] == expected[
+        -1
+    ][:-1]
 
 
 def test_what_was_to_be_forgotten_in_an_interrupted_turn_is_not_kept() -> None:
     forget = {"type": "tool_use", "id": "t", "name": "mcp__memory__forget", "input": {}}
-    lines = [user("forget the dentist", "p1"), assistant(forget), INTERRUPTED, user("two", "p2"), assistant("done")]
+    lines = [
+        user("forget the dentist", "p1"),
+        assistant(forget),
+        INTERRUPTED,
+        user("two", "p2"),
+        assistant("done"),
+    ]
     (turn,) = turns_of(lines)
     assert [message.content for message in turn.messages(turn.answers[-1])] == ["two", "done"]
     assert not turn.forgot
@@ -250,8 +285,18 @@ def test_what_was_to_be_forgotten_in_an_interrupted_turn_is_not_kept() -> None:
 
 SESSIONS: dict[str, list[Line]] = {name: lines for name, lines, _ in TURNS} | {
     "a skill": [user(command("brew", "oolong"), "p1", **HUMAN), assistant("It brews.")],
-    "a dialog": [user("Ask me", "p1"), assistant(TOOL_USE), dialog({"Which tea?": "white"}), assistant("Noted.")],
-    "a refusal": [user("Clean up", "p1"), assistant(TOOL_USE), result(REFUSED + "use trash"), assistant("I do.")],
+    "a dialog": [
+        user("Ask me", "p1"),
+        assistant(TOOL_USE),
+        dialog({"Which tea?": "white"}),
+        assistant("Noted."),
+    ],
+    "a refusal": [
+        user("Clean up", "p1"),
+        assistant(TOOL_USE),
+        result(REFUSED + "use trash"),
+        assistant("I do."),
+    ],
 }
 
 
@@ -263,7 +308,10 @@ def test_what_the_hook_stored_an_import_does_not_bring_again(
     data = ["--data-dir", str(tmp_path / "data")]
     path = tmp_path / "projects" / "-tmp" / "s1.jsonl"
     path.parent.mkdir(parents=True)
-    lines = [line | {"sessionId": "s1", "uuid": f"u{number}"} for number, line in enumerate(SESSIONS[name])]
+    lines = [
+        line | {"sessionId": "s1", "uuid": f"u{number}"}
+        for number, line in enumerate(SESSIONS[name])
+    ]
     for end in range(1, len(lines) + 1):
         path.write_bytes(transcript(*lines[:end]))
         turns = list(turns_of(lines[:end]))
@@ -271,7 +319,10 @@ def test_what_the_hook_stored_an_import_does_not_bring_again(
         if turns and turns[-1].answered and ends:
             answer = turns[-1].answers[-1].content
             hook_event = event(
-                "Stop", transcript_path=str(path), prompt_id=turns[-1].prompt_id, last_assistant_message=answer
+                "Stop",
+                transcript_path=str(path),
+                prompt_id=turns[-1].prompt_id,
+                last_assistant_message=answer,
             )
             monkeypatch.setattr("memory_server.cli.hook.command.standard_input", _given(hook_event))
             main([*data, "hook"])
@@ -294,7 +345,10 @@ def test_each_place_of_the_table_is_told_once() -> None:
 
 def test_of_a_message_that_is_too_long_both_ends_come_and_the_cut_is_counted() -> None:
     log = "12:00 INFO worker done\n" * 6_000
-    rows = [user(f"Why does it crash?\n{log}\nThe password is tarragon."), assistant("Out of memory.")]
+    rows = [
+        user(f"Why does it crash?\n{log}\nThe password is tarragon."),
+        assistant("Out of memory."),
+    ]
     incoming = Incoming()
     memories = TurnMemories(incoming, "default", lambda folder: folder)
     memories.add("/s.jsonl", turns_of(rows))

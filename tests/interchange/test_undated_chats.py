@@ -11,7 +11,9 @@ from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 
-CHAT = "user: 我家有只猫叫豆包\nassistant: 真可爱\nuser: 明天我花生过敏要看医生\nassistant: 记住了\n"
+CHAT = (
+    "user: 我家有只猫叫豆包\nassistant: 真可爱\nuser: 明天我花生过敏要看医生\nassistant: 记住了\n"
+)
 
 
 @pytest.fixture
@@ -24,7 +26,21 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def imported(capsys: pytest.CaptureFixture[str], path: Path) -> str:
-    assert main(["--now", "2026-06-25T08:00:00Z", "--timezone", "UTC", "import", str(path), "--format", "chat"]) == 0
+    assert (
+        main(
+            [
+                "--now",
+                "2026-06-25T08:00:00Z",
+                "--timezone",
+                "UTC",
+                "import",
+                str(path),
+                "--format",
+                "chat",
+            ]
+        )
+        == 0
+    )
     return capsys.readouterr().out
 
 
@@ -39,13 +55,20 @@ def test_a_day_that_nobody_knows_does_not_bring_it(
 
 def test_its_words_bring_it(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     imported(capsys, data_dir.parent / "chat.txt")
-    assert main(["--now", "2026-06-25T09:00:00Z", "--timezone", "UTC", "recall", "豆包几岁了？"]) == 0
+    assert (
+        main(["--now", "2026-06-25T09:00:00Z", "--timezone", "UTC", "recall", "豆包几岁了？"]) == 0
+    )
     assert "我家有只猫叫豆包" in capsys.readouterr().out
 
 
-def test_the_report_says_how_it_is_placed(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_says_how_it_is_placed(
+    data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = imported(capsys, data_dir.parent / "chat.txt")
-    assert "Without a time in the file: 2 memories; the last counts as said an hour ago." in report.splitlines()
+    assert (
+        "Without a time in the file: 2 memories; the last counts as said an hour ago."
+        in report.splitlines()
+    )
 
 
 @pytest.mark.anyio

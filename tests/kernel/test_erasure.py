@@ -24,7 +24,9 @@ from nlp.index_terms import seen_form
 WORDS = ("user", "tea", "ＴＥＡ", "茶葉", "t\u200bea", "Ann")
 TEXT = st.lists(st.sampled_from([*WORDS, "and"]), min_size=1, max_size=4).map(" ".join)
 MESSAGES = st.lists(
-    st.builds(Message, st.sampled_from(["user", "assistant"]), TEXT, name=st.sampled_from([None, "Ann"])),
+    st.builds(
+        Message, st.sampled_from(["user", "assistant"]), TEXT, name=st.sampled_from([None, "Ann"])
+    ),
     min_size=1,
     max_size=3,
 )
@@ -41,7 +43,9 @@ def saying(message: Message) -> str:
 
 
 @given(MESSAGES, st.lists(st.sampled_from(WORDS), min_size=1, max_size=2))
-def test_a_memory_has_the_words_on_disk_where_a_search_finds_them(messages: list[Message], words: list[str]) -> None:
+def test_a_memory_has_the_words_on_disk_where_a_search_finds_them(
+    messages: list[Message], words: list[str]
+) -> None:
     text = "\n".join(f"{message.role}: {message.content}" for message in messages)
     stored = replace(memory("a", messages=tuple(messages)), text=text)
     sayings = tuple(map(saying, messages))
@@ -50,7 +54,9 @@ def test_a_memory_has_the_words_on_disk_where_a_search_finds_them(messages: list
     assert has_words(tuple(words), codec.short_term_json(stored)) == is_found
 
 
-@given(TEXT, TEXT, st.lists(TEXT, max_size=2), st.lists(st.sampled_from(WORDS), min_size=1, max_size=2))
+@given(
+    TEXT, TEXT, st.lists(TEXT, max_size=2), st.lists(st.sampled_from(WORDS), min_size=1, max_size=2)
+)
 def test_an_entry_has_the_words_in_a_row_where_a_search_finds_them(
     title: str, body: str, tags: list[str], words: list[str]
 ) -> None:
@@ -63,12 +69,22 @@ def test_an_entry_has_the_words_in_a_row_where_a_search_finds_them(
     ("record", "trace"),
     [
         ({"said": "what of Grelnik", "conversation": "c"}, "text"),
-        ({"conversation": "c", "came": [{"id": "m", "tier": "top", "words": {"grelnik": 3.5}}]}, "text"),
+        (
+            {"conversation": "c", "came": [{"id": "m", "tier": "top", "words": {"grelnik": 3.5}}]},
+            "text",
+        ),
         ({"conversation": "c", "came": [{"id": "Grelnik rule", "tier": "trigger"}]}, "text"),
         ({"conversation": "Grelnik", "said": "tea"}, "name"),
         ({"folder": "/home/grelnik", "text": "tea"}, "name"),
         ({"role": "grelnik", "by": "grelnik"}, None),
-        ({"changes": [{"before": {"text": "x", "messages": [{"role": "user", "content": "GRELNIK"}]}}]}, "text"),
+        (
+            {
+                "changes": [
+                    {"before": {"text": "x", "messages": [{"role": "user", "content": "GRELNIK"}]}}
+                ]
+            },
+            "text",
+        ),
         ({"trigger": "true", "name": "grelnik", "prompt": ""}, "text"),
         ("a torn line with grelnik", "text"),
     ],
@@ -100,8 +116,15 @@ def test_words_that_json_wrote_with_numbers_of_characters_are_found() -> None:
 ESCAPED_WORDS = st.text(st.sampled_from("ab\"\\/'{}é芒\u200b<:"), min_size=1, max_size=8)
 
 
-@given(ESCAPED_WORDS, st.integers(0, 3), st.booleans(), st.sampled_from(["", "\n", "\t", "x", '"', "\\"]))
-def test_a_word_is_found_however_often_json_escaped_it(word: str, depth: int, ascii_only: bool, beside: str) -> None:
+@given(
+    ESCAPED_WORDS,
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from(["", "\n", "\t", "x", '"', "\\"]),
+)
+def test_a_word_is_found_however_often_json_escaped_it(
+    word: str, depth: int, ascii_only: bool, beside: str
+) -> None:
     erasure = Erasure((), (), (), (word,))
     assume(seen_form(word))
     record: object = {"text": f"tea {beside}{word}{beside} green"}

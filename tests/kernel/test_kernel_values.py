@@ -76,7 +76,10 @@ def classes(decorator: Callable[..., Any]) -> dict[str, type]:
         x: Any
         y: Any = field(default=0, compare=False)
 
-    return {kind.__name__: kind for kind in (Point, Empty, Named, Changing, Base, Heir, Identity, Single)}
+    return {
+        kind.__name__: kind
+        for kind in (Point, Empty, Named, Changing, Base, Heir, Identity, Single)
+    }
 
 
 OURS, STANDARD = classes(values.dataclass), classes(dataclasses.dataclass)

@@ -15,8 +15,12 @@ from memory_server.storage.partition import journal
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
-SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=20)
+SCALARS = (
+    st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=20
+)
 
 
 @given(st.dictionaries(TEXTS, VALUES))
@@ -26,7 +30,9 @@ def test_what_orjson_wrote_is_read_as_at_once(fields: dict[str, Any]) -> None:
 
 
 @given(st.dictionaries(TEXTS, VALUES), st.data())
-def test_a_text_that_was_cut_is_refused_as_at_once(fields: dict[str, Any], data: st.DataObject) -> None:
+def test_a_text_that_was_cut_is_refused_as_at_once(
+    fields: dict[str, Any], data: st.DataObject
+) -> None:
     written = orjson.dumps(fields)
     with pytest.raises(ValueError):
         loads_of_long_object(written[: data.draw(st.integers(0, len(written) - 1))])

@@ -26,7 +26,10 @@ from sandbox import FailureKind
 HELLO = [{"role": "user", "content": "你好，今天吃披萨"}]
 
 
-@given(st.lists(st.floats(0, 20_000), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99, 1.0]))
+@given(
+    st.lists(st.floats(0, 20_000), min_size=1, max_size=200),
+    st.sampled_from([0.5, 0.95, 0.99, 1.0]),
+)
 def test_a_quantile_is_in_the_bucket_of_the_real_one(times: list[float], share: float) -> None:
     durations = Calls()
     for milliseconds in times:
@@ -81,8 +84,12 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         assert answer.structured["tools"][0]["p50Ms"] > 0
         counters = answer.structured["counters"]
         outcomes = {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
-        assert counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | outcomes
-        waits = dict.fromkeys(("compactions", "lock_waits", "lock_timeouts", "failed_reads", "failed_writes"), 0)
+        assert (
+            counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | outcomes
+        )
+        waits = dict.fromkeys(
+            ("compactions", "lock_waits", "lock_timeouts", "failed_reads", "failed_writes"), 0
+        )
         assert counters["storage"] == {"commits": 3, "open_conversations": 1, **waits}
         assert counters["workers"]["started"] >= counters["workers"]["running"] >= 1
         assert "add_long_term_memory: 3 calls, 0 errors, p50" in answer.text
@@ -101,7 +108,10 @@ def test_a_total_has_what_its_parts_count_also_after_they_left() -> None:
         part.join(total)
         part.count("storage", "commits", 3)
         part.called("search", 0.001, failed=False)
-    assert total.figures() == {"storage": {"commits": 6, "open_conversations": 21}, "workers": {"running": 2}}
+    assert total.figures() == {
+        "storage": {"commits": 6, "open_conversations": 21},
+        "workers": {"running": 2},
+    }
     assert parts[0].figures()["storage"] == {"commits": 3, "open_conversations": 10}
     parts[0].leave()
     parts[0].count("storage", "commits")
@@ -118,7 +128,9 @@ def test_a_counter_that_is_expected_is_shown_before_it_was_counted() -> None:
 @pytest.mark.anyio
 async def test_the_figures_have_files_the_process_and_what_failed(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
-        await call(TOOLS["remember"], app.call, {"type": "tech", "topic": "pool", "content": "twenty"})
+        await call(
+            TOOLS["remember"], app.call, {"type": "tech", "topic": "pool", "content": "twenty"}
+        )
         await call(TOOLS["recall"], app.call, {"query": "pool"})
         with pytest.raises(ToolFailed):
             await call(TOOLS["delete_note"], app.call, {"memory_id": "nothing"})
@@ -191,7 +203,9 @@ async def test_health_is_what_doctor_says_of_folder_and_sandbox(tmp_path: Path) 
     async with open_memory(tmp_path) as app:
         answer = await call(TOOLS["health_check"], app.call, {})
         assert answer.structured["healthy"] is True
-        assert {"disk", "clock", "triggers"} <= {check["about"] for check in answer.structured["checks"]}
+        assert {"disk", "clock", "triggers"} <= {
+            check["about"] for check in answer.structured["checks"]
+        }
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
     async with open_memory(tmp_path / "file") as app:
         answer = await call(TOOLS["health_check"], app.call, {})

@@ -23,9 +23,13 @@ def count(value: Any) -> int:
     return 1
 
 
-_LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a"\\,:[{\n文', max_size=8)
+_LEAVES = (
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a"\\,:[{\n文', max_size=8)
+)
 _VALUES = st.recursive(
-    _LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text('a"\\,{', max_size=4), inner), max_leaves=60
+    _LEAVES,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('a"\\,{', max_size=4), inner),
+    max_leaves=60,
 )
 
 
@@ -48,7 +52,10 @@ def test_it_counts_as_reading_would(value: Any, is_spaced: bool) -> None:
         (orjson.dumps({f"n{number}": 1 for number in range(MOST_VALUES)}), True),
         (orjson.dumps(["x"] * MOST_VALUES), False),
         (orjson.dumps({"content": '[{,:"\\' * 100_000}), False),
-        (orjson.dumps([{"role": "user", "content": "x", "timestamp": 1, "name": "y"}] * 500), False),
+        (
+            orjson.dumps([{"role": "user", "content": "x", "timestamp": 1, "name": "y"}] * 500),
+            False,
+        ),
     ],
 )
 def test_many_values_are_seen_and_long_texts_are_let_be(body: bytes, is_crowded: bool) -> None:

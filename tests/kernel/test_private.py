@@ -44,7 +44,10 @@ def test_what_stands_between_the_tags_is_left_out(text: str, public_text: str) -
     assert without_private(text) == public_text
 
 
-PIECES = st.lists(st.sampled_from(["public", "<private>", "</private>", "<PRIVATE >", "\n", "<", ">"]), max_size=12)
+PIECES = st.lists(
+    st.sampled_from(["public", "<private>", "</private>", "<PRIVATE >", "\n", "<", ">"]),
+    max_size=12,
+)
 
 
 @given(PIECES)
@@ -69,16 +72,28 @@ def test_an_answer_to_what_was_private_is_private_too() -> None:
         Message("user", "那 <private>5678</private> 呢？"),
         Message("assistant", "也太短。<private>5678</private>"),
     ]
-    assert [message.content for message in to_keep(messages)] == ["它下雨了", "那  呢？", "也太短。"]
+    assert [message.content for message in to_keep(messages)] == [
+        "它下雨了",
+        "那  呢？",
+        "也太短。",
+    ]
 
 
 def everything_in(folder: Path) -> str:
-    return "\n".join(path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file())
+    return "\n".join(
+        path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()
+    )
 
 
 pytestmark = pytest.mark.anyio
-HALF = [{"role": "user", "content": "我的猫叫芝麻。<private>密码是 1234"}, {"role": "assistant", "content": "好可爱"}]
-WHOLE = [{"role": "user", "content": "<private>密码是 1234</private>"}, {"role": "assistant", "content": "1234 太短"}]
+HALF = [
+    {"role": "user", "content": "我的猫叫芝麻。<private>密码是 1234"},
+    {"role": "assistant", "content": "好可爱"},
+]
+WHOLE = [
+    {"role": "user", "content": "<private>密码是 1234</private>"},
+    {"role": "assistant", "content": "1234 太短"},
+]
 
 
 async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path: Path) -> None:
@@ -86,8 +101,12 @@ async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path:
         chat = memory.conversation()
         for tool in ("add_short_term_memory", "remember_turn"):
             await call(TOOLS[tool], memory.call, {"messages": HALF})
-        await chat.long_term.add("猫", "小明的猫叫芝麻", "true", recent=[Message("user", HALF[0]["content"])])
-        await chat.long_term.update("猫", prompt="芝麻", recent=[Message("user", WHOLE[0]["content"])])
+        await chat.long_term.add(
+            "猫", "小明的猫叫芝麻", "true", recent=[Message("user", HALF[0]["content"])]
+        )
+        await chat.long_term.update(
+            "猫", prompt="芝麻", recent=[Message("user", WHOLE[0]["content"])]
+        )
         with pytest.raises(NothingToKeep):
             await chat.short_term.add([Message("user", WHOLE[0]["content"])])
         with pytest.raises(ToolFailed, match="All of the text is marked as private, so nothing"):
@@ -105,6 +124,8 @@ async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path:
 async def test_what_was_recalled_hides_nothing_of_what_is_said(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as memory:
         block = marked("user: <private>")
-        stored = (await memory.conversation().short_term.add([Message("user", f"{block}\n我喜欢披萨")])).memory
+        stored = (
+            await memory.conversation().short_term.add([Message("user", f"{block}\n我喜欢披萨")])
+        ).memory
         assert stored.text == "user: 我喜欢披萨"
         assert "private" not in json.dumps([message.content for message in stored.messages])

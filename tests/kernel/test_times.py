@@ -14,7 +14,18 @@ def test_every_zone_of_the_system_is_a_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "Mars/Base", "Asia", "../etc/passwd", "/etc/localtime", "right/UTC", "posixrules", "a\0b", "x" * 5_000]
+    "name",
+    [
+        "",
+        "Mars/Base",
+        "Asia",
+        "../etc/passwd",
+        "/etc/localtime",
+        "right/UTC",
+        "posixrules",
+        "a\0b",
+        "x" * 5_000,
+    ],
 )
 def test_other_names_are_not_zones(name: str) -> None:
     assert not is_zone(name)

@@ -18,10 +18,16 @@ UPDATED = "memory-server was updated while it ran here; restart this window. No 
 
 
 @pytest.mark.parametrize(
-    "module", ["memory_server.tools.gone", "sandbox.gone", "nlp.gone", "languages.gone", "memory_server"]
+    "module",
+    ["memory_server.tools.gone", "sandbox.gone", "nlp.gone", "languages.gone", "memory_server"],
 )
 def test_a_module_of_the_program_that_is_gone_means_an_update(module: str) -> None:
-    assert str(failure_sentence(ModuleNotFoundError(f"No module named {module!r}", name=module), USUAL)) == UPDATED
+    assert (
+        str(
+            failure_sentence(ModuleNotFoundError(f"No module named {module!r}", name=module), USUAL)
+        )
+        == UPDATED
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,9 @@ def test_another_error_has_its_usual_sentence(error: Exception) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_tool_says_that_the_program_was_updated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_says_that_the_program_was_updated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with App(Settings(data_dir=tmp_path)) as app:
 
         def import_what_is_gone(_conversation: object) -> None:

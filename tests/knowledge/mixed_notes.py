@@ -40,9 +40,7 @@ def mixed_text(rng: Random, chars: int = 300) -> str:
     while len(text) < chars:
         language = first if rng.random() < 0.8 else second
         subjects, verbs, objects, ends = _PARTS[language]
-        text += (
-            f"{rng.choice(subjects)} {rng.choice(verbs)} {rng.choice(objects)} {rng.randrange(1000)}{rng.choice(ends)} "
-        )
+        text += f"{rng.choice(subjects)} {rng.choice(verbs)} {rng.choice(objects)} {rng.randrange(1000)}{rng.choice(ends)} "
     return text
 
 

@@ -117,22 +117,49 @@ APART_CHINESE = [
 
 SAME = [
     ("The API returns errors as problem+json.", "The API returns errors as `problem+json`"),
-    ("Use a connection pool of 20 for the main database.", "Use the connection pool of 20 for the main database"),
-    ("All timestamps are stored in UTC, as milliseconds.", "All timestamps are stored in UTC as milliseconds"),
-    ("Deploys happen on Tuesday after the stand-up.", "Deploys happen on Tuesday, after the standup"),
+    (
+        "Use a connection pool of 20 for the main database.",
+        "Use the connection pool of 20 for the main database",
+    ),
+    (
+        "All timestamps are stored in UTC, as milliseconds.",
+        "All timestamps are stored in UTC as milliseconds",
+    ),
+    (
+        "Deploys happen on Tuesday after the stand-up.",
+        "Deploys happen on Tuesday, after the standup",
+    ),
     ("The worker retries a failed job three times.", "The workers retry a failed job three times."),
-    ("Logs go to standard error as one object a line.", "The logs go to standard error, as one object a line"),
-    ("Flags live in flags.toml and are read at start.", "Flags live in flags.toml, and are read at start!"),
-    ("We use rustfmt with the default settings everywhere.", "We use rustfmt with default settings everywhere"),
-    ("Migrations run before the new version serves.", "Migrations are run before the new version serves"),
+    (
+        "Logs go to standard error as one object a line.",
+        "The logs go to standard error, as one object a line",
+    ),
+    (
+        "Flags live in flags.toml and are read at start.",
+        "Flags live in flags.toml, and are read at start!",
+    ),
+    (
+        "We use rustfmt with the default settings everywhere.",
+        "We use rustfmt with default settings everywhere",
+    ),
+    (
+        "Migrations run before the new version serves.",
+        "Migrations are run before the new version serves",
+    ),
     ("The pool is shared by all tenants.", "Pool is shared by all the tenants."),
     ("A queue keeps the jobs in their order.", "The queue keeps the jobs in their order"),
     ("Backups are kept for a week in the vault.", "Backups kept for a week in the vault."),
     ("Ask the owner (Anna) before a release.", "Ask the owner (Anna) before the release!"),
     ("Names: use nouns, and keep them short.", "Names; use nouns and keep them short"),
     ("“The cache is cold after a restart.”", "The cache is cold after a restart."),
-    ("The cache lives in Redis and is shared.", "The cache lives in Redis, and is shared, by key name."),
-    ("The pool has 20 connections and a timeout.", "The pool has 20 connections and a timeout of 30 seconds."),
+    (
+        "The cache lives in Redis and is shared.",
+        "The cache lives in Redis, and is shared, by key name.",
+    ),
+    (
+        "The pool has 20 connections and a timeout.",
+        "The pool has 20 connections and a timeout of 30 seconds.",
+    ),
     ("数据库连接池最多二十个连接。", "數據庫連接池最多二十個連接"),
     ("错误统一用 anyhow 处理，不要 unwrap。", "错误统一用 anyhow 来处理，不要 unwrap"),
     ("支付网关的超时时间是三十秒，重试三次。", "支付网关超时时间是三十秒，重试三次"),
@@ -142,7 +169,10 @@ SAME = [
     ("端口ＡＢＣ从八千号开始分配。", "端口ABC从八千号开始分配"),
     ("灰度发布完成了，全部流量切到新版本。", "灰度发布完成，全部流量切到新版本。"),
     ("接口的返回值统一是驼峰命名，时间统一是毫秒。", "接口返回值统一是驼峰命名，时间统一是毫秒呢"),
-    ("缓存放在内存里，所有节点共享这份数据，定期刷新。", "缓存放在内存里，所有节点共享这份数据，定期刷新。每天。"),
+    (
+        "缓存放在内存里，所有节点共享这份数据，定期刷新。",
+        "缓存放在内存里，所有节点共享这份数据，定期刷新。每天。",
+    ),
     ("データベースの移行は夜に行う。", "データベースの移行は、夜に行う"),
     ("テストは毎回すべて実行してから出す。", "テストは毎回、すべて実行してから出す。"),
     ("서버는 로그를 파일에 저장한다.", "서버는 로그를 파일에 저장한다"),
@@ -151,7 +181,9 @@ SAME = [
 
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("pair", APART_ENGLISH + APART_CHINESE)
-def test_what_says_something_else_is_kept_apart_in_any_sentence(pair: tuple[str, str], frame: str) -> None:
+def test_what_says_something_else_is_kept_apart_in_any_sentence(
+    pair: tuple[str, str], frame: str
+) -> None:
     first, second = map(frame.format, pair)
     assert difference(first, second)
     assert difference(second, first)
@@ -226,11 +258,15 @@ WORDS = (
 @given(st.lists(st.sampled_from(WORDS), min_size=3, max_size=5))
 def test_another_order_of_words_is_another_meaning(words: list[str]) -> None:
     for reordered in permutations(words):
-        assert bool(difference(f"x {' '.join(words)} y", f"x {' '.join(reordered)} y")) == (list(reordered) != words)
+        assert bool(difference(f"x {' '.join(words)} y", f"x {' '.join(reordered)} y")) == (
+            list(reordered) != words
+        )
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=2, max_size=8), st.data())
-def test_another_word_in_its_place_is_another_meaning(words: list[str], data: st.DataObject) -> None:
+def test_another_word_in_its_place_is_another_meaning(
+    words: list[str], data: st.DataObject
+) -> None:
     position = data.draw(st.integers(0, len(words) - 1))
     new_word = data.draw(st.sampled_from(WORDS))
     assume(new_word != words[position])
@@ -238,7 +274,10 @@ def test_another_word_in_its_place_is_another_meaning(words: list[str], data: st
     assert difference(f"x {' '.join(words)} y", f"x {' '.join(changed)} y")
 
 
-@given(st.lists(st.sampled_from((*WORDS, "the", "of", "only", ".", ",", "\n", "20")), max_size=12), st.data())
+@given(
+    st.lists(st.sampled_from((*WORDS, "the", "of", "only", ".", ",", "\n", "20")), max_size=12),
+    st.data(),
+)
 def test_a_difference_is_one_from_both_sides(words: list[str], data: st.DataObject) -> None:
     remaining = [word for word in words if data.draw(st.booleans())]
     text = " ".join(words)

@@ -17,9 +17,18 @@ from memory_server.knowledge.notes.duplicates import ALIKE, dice, merged, merges
 
 SAME = [
     ("The API returns errors as problem+json.", "The API returns errors as `problem+json`"),
-    ("Use a connection pool of 20 for the main database.", "Use the connection pool of 20 for the main database"),
-    ("All timestamps are stored in UTC, as milliseconds.", "All timestamps are stored in UTC as milliseconds"),
-    ("Deploys happen on Tuesday after the stand-up.", "Deploys happen on Tuesday, after the standup"),
+    (
+        "Use a connection pool of 20 for the main database.",
+        "Use the connection pool of 20 for the main database",
+    ),
+    (
+        "All timestamps are stored in UTC, as milliseconds.",
+        "All timestamps are stored in UTC as milliseconds",
+    ),
+    (
+        "Deploys happen on Tuesday after the stand-up.",
+        "Deploys happen on Tuesday, after the standup",
+    ),
     ("The worker retries a failed job three times.", "The workers retry a failed job three times."),
     (
         "Logs go to standard error as one JSON object a line.",
@@ -29,7 +38,10 @@ SAME = [
         "Feature flags live in flags.toml and are read at start.",
         "Feature flags live in flags.toml, and are read at start!",
     ),
-    ("We use rustfmt with the default settings in every crate.", "We use rustfmt with default settings in every crate"),
+    (
+        "We use rustfmt with the default settings in every crate.",
+        "We use rustfmt with default settings in every crate",
+    ),
     (
         "Migrations run before the new version starts to serve.",
         "Migrations are run before the new version starts to serve",
@@ -99,7 +111,14 @@ OTHER = [
 
 def entry(number: int, body: str, **fields: object) -> Entry:
     note = Entry(
-        body, id=number, ref=str(number), kind="tech", title="t", updated_ms=number, created_ms=number, version=1
+        body,
+        id=number,
+        ref=str(number),
+        kind="tech",
+        title="t",
+        updated_ms=number,
+        created_ms=number,
+        version=1,
     )
     return replace(note, **fields)  # type: ignore[arg-type]
 
@@ -109,7 +128,11 @@ def says_the_same(first: str, second: str) -> bool:
 
 
 def test_nine_of_ten_reworded_pairs_are_found() -> None:
-    missed = [(pair, round(dice(*pair), 2), difference(*pair)) for pair in SAME if not says_the_same(*pair)]
+    missed = [
+        (pair, round(dice(*pair), 2), difference(*pair))
+        for pair in SAME
+        if not says_the_same(*pair)
+    ]
     assert len(missed) <= len(SAME) / 10, missed
 
 
@@ -127,7 +150,11 @@ def test_pairs_are_found_among_many_and_only_within_a_kind_and_project() -> None
         if dice(f"t\n{older.body}", f"t\n{newer.body}") >= ALIKE:
             expected.add((older.id, newer.id))
     assert pairs == expected
-    apart = [entry(1, SAME[0][0]), entry(2, SAME[0][1], kind="domain"), entry(3, SAME[0][1], project="p")]
+    apart = [
+        entry(1, SAME[0][0]),
+        entry(2, SAME[0][1], kind="domain"),
+        entry(3, SAME[0][1], project="p"),
+    ]
     assert pairs_among(apart) == []
 
 
@@ -137,7 +164,9 @@ def test_what_looks_alike_is_listed_with_the_fact_that_differs() -> None:
 
 
 def test_a_merge_unites_both() -> None:
-    older = entry(1, "line one\nThe port is 8080.", tags=("a",), examples=("x",), uses=2, confidence=0.5)
+    older = entry(
+        1, "line one\nThe port is 8080.", tags=("a",), examples=("x",), uses=2, confidence=0.5
+    )
     newer = entry(2, "Line one.\nThe port is 8081.", tags=("b", "a"), examples=("y", "x"), uses=3)
     merged_note = merged(older, newer)
     assert merged_note.body == "Line one.\nThe port is 8081.\nThe port is 8080."
@@ -151,7 +180,10 @@ def test_a_merge_unites_both() -> None:
 
 
 def test_three_of_one_become_one() -> None:
-    notes = [entry(number, text) for number, text in enumerate([SAME[0][0], SAME[0][1], SAME[0][0] + "!"], 1)]
+    notes = [
+        entry(number, text)
+        for number, text in enumerate([SAME[0][0], SAME[0][1], SAME[0][0] + "!"], 1)
+    ]
     performed = merges([pair for pair in pairs_among(notes) if not pair.differs], 9)
     removed = {entry.id for _, _, entry in performed}
     assert len(removed) == 2
@@ -159,7 +191,9 @@ def test_three_of_one_become_one() -> None:
 
 
 def test_a_merge_keeps_a_fact_of_one_line_and_the_title() -> None:
-    older = entry(1, "The pool has 20 connections and a timeout of 30 seconds.", title="pools", source="PR 1")
+    older = entry(
+        1, "The pool has 20 connections and a timeout of 30 seconds.", title="pools", source="PR 1"
+    )
     newer = entry(2, "The pool has 20 connections and a timeout.", title="pool", source="PR 2")
     merged_note = merged(older, newer)
     assert merged_note.body.splitlines() == [newer.body, "pools", older.body]
@@ -313,7 +347,9 @@ def test_no_word_or_sign_of_a_note_is_lost_by_a_merge_of_very_many() -> None:
     assert merges_of_random_notes(2_000) > 100
 
 
-LINES = st.lists(st.text(st.sampled_from("ab18不没 ,+-\n"), min_size=1, max_size=20), min_size=1, max_size=5)
+LINES = st.lists(
+    st.text(st.sampled_from("ab18不没 ,+-\n"), min_size=1, max_size=20), min_size=1, max_size=5
+)
 
 
 @given(LINES, LINES)
@@ -321,7 +357,10 @@ def test_a_merge_keeps_every_line_of_both(older_lines: list[str], newer_lines: l
     older = entry(1, "\n".join(older_lines))
     newer = entry(2, "\n".join(newer_lines))
     merged_lines = merged(older, newer).body.splitlines()
-    assert merged_lines[: len(newer.body.rstrip("\n").splitlines())] == newer.body.rstrip("\n").splitlines()
+    assert (
+        merged_lines[: len(newer.body.rstrip("\n").splitlines())]
+        == newer.body.rstrip("\n").splitlines()
+    )
     for line in older.body.splitlines():
         assert not line.strip() or any(is_in(line, merged_line) for merged_line in merged_lines)
 
@@ -331,4 +370,7 @@ def test_likeness_is_symmetric_and_bounded(first: str, second: str) -> None:
     assert 0 <= dice(first, second) == dice(second, first) <= 1
     assert dice(first, first) == 1
     assert difference(first, first) == ""
-    assert bool(difference(first, second)) == bool(difference(second, first)) or dice(first, second) < ALIKE
+    assert (
+        bool(difference(first, second)) == bool(difference(second, first))
+        or dice(first, second) < ALIKE
+    )

@@ -34,7 +34,9 @@ DEFAULT = Scope("sessions", "default_user")
 
 
 @asynccontextmanager
-async def with_meaning(folder: Path, act: Act = embedded, **llm: Any) -> AsyncIterator[tuple[App, Fake]]:
+async def with_meaning(
+    folder: Path, act: Act = embedded, **llm: Any
+) -> AsyncIterator[tuple[App, Fake]]:
     async with provider(act) as fake:
         settings = {"embeddings": {"model": "m", "base_url": fake.url, "input_price": 1.0}} | llm
         async with App(Settings.model_validate({"data_dir": folder, "llm": settings})) as app:
@@ -154,12 +156,22 @@ async def test_without_an_answer_it_is_stored_and_found_by_words(
 async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
     async with App(Settings.model_validate({"data_dir": tmp_path})) as without_model:
         for number in range(AT_ONCE + 5):
-            await answer_of(without_model.call, "memory_add", messages=f"有一只狗 {number}", user_id=f"u{number % 3}")
-        assert (await search(without_model, "狗", "hybrid", user_id="u1"))["reason"] == NO_EMBEDDINGS
+            await answer_of(
+                without_model.call,
+                "memory_add",
+                messages=f"有一只狗 {number}",
+                user_id=f"u{number % 3}",
+            )
+        assert (await search(without_model, "狗", "hybrid", user_id="u1"))[
+            "reason"
+        ] == NO_EMBEDDINGS
     async with with_meaning(tmp_path) as (app, fake):
         before = await search(app, "宠物", "vector", user_id="u1")
         assert before["memories"] == []
-        assert before["reason"] == "no vector yet for 12 memories; `memory-server knowledge cleanup` makes them"
+        assert (
+            before["reason"]
+            == "no vector yet for 12 memories; `memory-server knowledge cleanup` makes them"
+        )
         assert await make_missing(app) == (AT_ONCE + 5, 0, "")
         assert [len(body["input"]) for body in fake.bodies] == [1, AT_ONCE, 5]
         after = await search(app, "宠物", "vector", user_id="u1")
@@ -172,12 +184,16 @@ async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         store.embeds = "other"
-        assert (await search(app, "宠物", "vector", user_id="u1"))["memories"] == [], "vectors of one model only"
+        assert (await search(app, "宠物", "vector", user_id="u1"))["memories"] == [], (
+            "vectors of one model only"
+        )
         await make_missing(app)
         assert len((await search(app, "宠物", "vector", user_id="u1"))["memories"]) == 12
 
 
-async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(tmp_path: Path) -> None:
+async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(
+    tmp_path: Path,
+) -> None:
     now = 1_750_000_000_000
     async with with_meaning(tmp_path) as (app, _):
         await answer_of(app.call, "memory_add", messages="有一只狗")
@@ -200,7 +216,9 @@ async def test_the_tokens_of_a_day_count_for_meaning_too(tmp_path: Path) -> None
 
 async def test_private_parts_are_not_sent_and_a_long_text_is_cut(tmp_path: Path) -> None:
     async with with_meaning(tmp_path) as (app, fake):
-        await answer_of(app.call, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000)
+        await answer_of(
+            app.call, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000
+        )
     (text,) = fake.bodies[0]["input"]
     assert "Rex" not in text
     assert len(text) == 8_000
@@ -214,7 +232,9 @@ async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
         return "hang"
 
     async with with_meaning(tmp_path, hang) as (app, _):
-        adding = asyncio.create_task(answer_of(app.call, "memory_add", messages="有一只狗", mode="direct"))
+        adding = asyncio.create_task(
+            answer_of(app.call, "memory_add", messages="有一只狗", mode="direct")
+        )
         await is_asked.wait()
         adding.cancel()
         await asyncio.gather(adding, return_exceptions=True)
@@ -223,7 +243,9 @@ async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         rows = await store._read(
-            lambda connection: [tuple(row) for row in connection.execute("SELECT outcome FROM model_calls")]
+            lambda connection: [
+                tuple(row) for row in connection.execute("SELECT outcome FROM model_calls")
+            ]
         )
         assert rows == [("cancelled",)]
 
@@ -239,7 +261,9 @@ async def test_a_known_vector_does_not_tell_what_others_have_said(tmp_path: Path
         assert figures["models"]["model_calls"] == 3
 
 
-async def test_a_hundred_at_once_are_found_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hundred_at_once_are_found_by_meaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(models, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
     async with with_meaning(tmp_path) as (app, _):
         adds = [
@@ -248,7 +272,10 @@ async def test_a_hundred_at_once_are_found_by_meaning(tmp_path: Path, monkeypatc
         ]
         await asyncio.gather(*adds)
         answers = await asyncio.gather(
-            *(search(app, f"宠物 {number}", "hybrid", user_id=f"u{number % 10}") for number in range(100))
+            *(
+                search(app, f"宠物 {number}", "hybrid", user_id=f"u{number % 10}")
+                for number in range(100)
+            )
         )
         for answer in answers:
             assert answer["search_type_used"] == "hybrid"
@@ -266,7 +293,9 @@ async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path:
         model = app.knowledge.sessions.meaning.embeddings
         app.knowledge.sessions.meaning.embeddings = None
         for number in range(20):
-            await answer_of(app.call, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7))
+            await answer_of(
+                app.call, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7)
+            )
         app.knowledge.sessions.meaning.embeddings = model
         assert await make_missing(app) == (20, 0, "")
         assert (await search(app, "宠物", "vector"))["total"] == 19
@@ -275,7 +304,9 @@ async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path:
         assert await make_missing(app) == (0, 0, "")
         assert len(fake.bodies) == requests
         for _ in range(4):  # refusals of texts do not count as failures of the provider
-            assert "does not take this query" in (await search(app, "x" * 2_500, "vector"))["reason"]
+            assert (
+                "does not take this query" in (await search(app, "x" * 2_500, "vector"))["reason"]
+            )
         assert (await search(app, "宠物 2", "vector"))["search_type_used"] == "vector"
         fake.act = lambda _: failure(400)
         await answer_of(app.call, "memory_add", messages="新的狗")
@@ -286,7 +317,10 @@ async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path:
 
 async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
     def longer(body: dict[str, Any]) -> Any:
-        rows = [{"index": number, "embedding": [*meaning(text), 0.1, 0.2]} for number, text in enumerate(body["input"])]
+        rows = [
+            {"index": number, "embedding": [*meaning(text), 0.1, 0.2]}
+            for number, text in enumerate(body["input"])
+        ]
         return 200, {}, json.dumps({"data": rows}).encode()
 
     async with with_meaning(tmp_path) as (app, fake):
@@ -335,7 +369,9 @@ class Fixed:
 
 @pytest.mark.parametrize("calls", [300, pytest.param(10_000, marks=pytest.mark.full)])
 async def test_no_vector_shows_anything_of_another_user(tmp_path: Path, calls: int) -> None:
-    async with App(Settings.model_validate({"data_dir": tmp_path, "knowledge": {"durability": "normal"}})) as app:
+    async with App(
+        Settings.model_validate({"data_dir": tmp_path, "knowledge": {"durability": "normal"}})
+    ) as app:
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         store.embeds = "fixed"
@@ -345,6 +381,8 @@ async def test_no_vector_shows_anything_of_another_user(tmp_path: Path, calls: i
             await world.step()
         assert world.leaks == []
         assert (
-            await store._read(lambda connection: connection.execute("SELECT count(*) FROM vectors").fetchone()[0])
+            await store._read(
+                lambda connection: connection.execute("SELECT count(*) FROM vectors").fetchone()[0]
+            )
             > calls // 20
         )

@@ -17,7 +17,13 @@ from knowledge_past import cleaned
 from memory_server import open_memory
 from memory_server.app import App
 from memory_server.config import Settings, load
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
+from memory_server.kernel.errors import (
+    InvalidInput,
+    MemoryNotFound,
+    MemoryPaused,
+    NothingToKeep,
+    StorageError,
+)
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
 from memory_server.kernel.times import DAY_MS, iso
@@ -42,7 +48,9 @@ def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> 
         for name in ("project", "global")
     }
     store = SqliteStore(tmp_path / home / "k.sqlite3", clock)
-    return Knowledge(store, clock, layer_options=LayerOptions(folders=folders, tidy=True, **options))  # type: ignore[arg-type]
+    return Knowledge(
+        store, clock, layer_options=LayerOptions(folders=folders, tidy=True, **options)
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -72,7 +80,9 @@ async def block_for(app: App, messages: list[Message]) -> str:
     return block
 
 
-async def test_the_same_key_is_updated_and_its_tags_stay_unless_given(project: Layer, clock: Clock) -> None:
+async def test_the_same_key_is_updated_and_its_tags_stay_unless_given(
+    project: Layer, clock: Clock
+) -> None:
     first = await project.save("api-auth", "JWT", ["api", "auth"])
     clock.now += DAY_MS
     second = await project.save("api-auth", "OAuth")
@@ -117,7 +127,9 @@ async def test_layers_do_not_see_each_other(knowledge: Knowledge, project: Layer
     assert await keys_found(knowledge.layers["project"], "披萨") == ["k"]
 
 
-async def test_an_unknown_key_names_close_ones_and_the_archive(project: Layer, clock: Clock) -> None:
+async def test_an_unknown_key_names_close_ones_and_the_archive(
+    project: Layer, clock: Clock
+) -> None:
     await project.save("api-auth-decision", "JWT")
     with pytest.raises(MemoryNotFound, match="did you mean `api-auth-decision`"):
         await project.get("api-auth-decison")
@@ -126,7 +138,9 @@ async def test_an_unknown_key_names_close_ones_and_the_archive(project: Layer, c
     await project.clean_up()
     clock.now += 91 * DAY_MS
     await archive_all(project)
-    with pytest.raises(MemoryNotFound, match="in the archive, and restore_from_memory_archive brings it back"):
+    with pytest.raises(
+        MemoryNotFound, match="in the archive, and restore_from_memory_archive brings it back"
+    ):
         await project.get("api-auth-decision")
 
 
@@ -136,14 +150,18 @@ async def archive_all(layer: Layer) -> None:
     await layer.clean_up()
 
 
-async def test_what_nobody_used_for_90_days_goes_into_the_archive_and_comes_back(project: Layer, clock: Clock) -> None:
+async def test_what_nobody_used_for_90_days_goes_into_the_archive_and_comes_back(
+    project: Layer, clock: Clock
+) -> None:
     await project.save("old", "披萨")
     await project.save("read", "寿司")
     clock.now += 60 * DAY_MS
     await project.retrieve("寿司")
     clock.now += 31 * DAY_MS
     await project.save("used", "now")
-    assert [(entry.key, reason) for entry, reason in await project.clean_up(dry_run=True)] == [("old", "expired")]
+    assert [(entry.key, reason) for entry, reason in await project.clean_up(dry_run=True)] == [
+        ("old", "expired")
+    ]
     assert await keys(project) == ["old", "read", "used"]
     assert [entry.key for entry, _ in await project.clean_up()] == ["old"]
     assert await project.clean_up() == []
@@ -157,7 +175,9 @@ async def test_what_nobody_used_for_90_days_goes_into_the_archive_and_comes_back
     assert await keys(project, archive=True) == []
 
 
-async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(tmp_path: Path, clock: Clock) -> None:
+async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(
+    tmp_path: Path, clock: Clock
+) -> None:
     first = family(tmp_path, clock)
     for number in range(5):
         await first.layers["project"].save(f"k{number}", "text")
@@ -177,7 +197,9 @@ async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(tmp_path: P
     await on_another_machine.aclose()
 
 
-async def test_too_many_entries_send_the_least_used_into_the_archive(tmp_path: Path, clock: Clock) -> None:
+async def test_too_many_entries_send_the_least_used_into_the_archive(
+    tmp_path: Path, clock: Clock
+) -> None:
     knowledge = family(tmp_path, clock, max_entries=3)
     layer = knowledge.layers["project"]
     for key in "abc":
@@ -213,7 +235,9 @@ async def test_one_run_of_the_clean_up_moves_500_at_most(
     memory = tmp_path / "project" / "memory"
     memory.mkdir(parents=True)
     for number in range(60):
-        (memory / f"k{number}.md").write_text(f"---\nkey: k{number}\nupdated_at: 2020-01-01\n---\nx\n")
+        (memory / f"k{number}.md").write_text(
+            f"---\nkey: k{number}\nupdated_at: 2020-01-01\n---\nx\n"
+        )
     layer = knowledge.layers["project"]
     assert await layer.clean_up() == []
     clock.now += 100 * DAY_MS
@@ -264,11 +288,17 @@ def test_a_claim_can_only_take_away(caller: str | None, server: Any, role: str) 
     assert ROLES.index(role_of(caller, server, PATTERNS)) >= ROLES.index(server)
 
 
-async def test_a_worker_deletes_and_restores_nothing(tmp_path: Path, clock: Clock, project: Layer) -> None:
+async def test_a_worker_deletes_and_restores_nothing(
+    tmp_path: Path, clock: Clock, project: Layer
+) -> None:
     await project.save("k", "text")
-    for refused in (project.delete("k", caller="worker_3"), project.restore("k", caller="worker_3")):
+    for refused in (
+        project.delete("k", caller="worker_3"),
+        project.restore("k", caller="worker_3"),
+    ):
         with pytest.raises(
-            InvalidInput, match=r"^worker_3 is a worker; an owner or admin (deletes|restores) entries\.$"
+            InvalidInput,
+            match=r"^worker_3 is a worker; an owner or admin (deletes|restores) entries\.$",
         ):
             await refused
     assert await keys(project) == ["k"]
@@ -280,7 +310,9 @@ async def test_a_worker_deletes_and_restores_nothing(tmp_path: Path, clock: Cloc
     await project.delete("k", caller="admin_1")
 
 
-async def test_promote_moves_an_entry_to_all_projects(knowledge: Knowledge, project: Layer, tmp_path: Path) -> None:
+async def test_promote_moves_an_entry_to_all_projects(
+    knowledge: Knowledge, project: Layer, tmp_path: Path
+) -> None:
     await project.save("k", "text", ["a"])
     moved = await knowledge.layers.promote("k")
     assert moved.body == "text"
@@ -324,14 +356,18 @@ BAD: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("key", "content", "reason"), BAD, ids=[reason for *_, reason in BAD])
-async def test_bad_input_changes_nothing(project: Layer, tmp_path: Path, key: str, content: str, reason: str) -> None:
+async def test_bad_input_changes_nothing(
+    project: Layer, tmp_path: Path, key: str, content: str, reason: str
+) -> None:
     with pytest.raises(InvalidInput, match=reason) as failure:
         await project.save(key, content)
     assert str(failure.value).endswith(".")
     assert not (tmp_path / "project").exists()
 
 
-async def test_other_bad_input(project: Layer, knowledge: Knowledge, clock: Clock, tmp_path: Path) -> None:
+async def test_other_bad_input(
+    project: Layer, knowledge: Knowledge, clock: Clock, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidInput, match="too long: 51, and at most 50 tags"):
         await project.save("k", "x", [str(number) for number in range(51)])
     with pytest.raises(InvalidInput, match="longest tag is too long"):
@@ -341,21 +377,29 @@ async def test_other_bad_input(project: Layer, knowledge: Knowledge, clock: Cloc
     with pytest.raises(NothingToKeep):
         await project.save("k", "<private>x</private>")
     alone = Knowledge(knowledge.store, clock)
-    with pytest.raises(InvalidInput, match=r"^No project is known here; start the server in one or set"):
+    with pytest.raises(
+        InvalidInput, match=r"^No project is known here; start the server in one or set"
+    ):
         alone.layers["project"]
     assert not (tmp_path / "project").exists()
 
 
 async def test_what_is_private_is_not_saved(project: Layer) -> None:
-    assert (await project.save("k", "the key is <private>1234</private> here")).entry.body == "the key is  here"
+    assert (
+        await project.save("k", "the key is <private>1234</private> here")
+    ).entry.body == "the key is  here"
 
 
 def git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
-    return subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True
+    ).stdout
 
 
-async def test_100_retrievals_leave_git_status_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_100_retrievals_leave_git_status_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository = tmp_path / "repository"
     (repository / "src").mkdir(parents=True)
     git(repository, "init", "-q")
@@ -381,7 +425,9 @@ async def test_100_retrievals_leave_git_status_clean(tmp_path: Path, monkeypatch
     assert git(repository, "status", "--porcelain") == ""
 
 
-async def test_entries_come_unasked_where_the_toolset_is_on(tmp_path: Path, elsewhere: None) -> None:
+async def test_entries_come_unasked_where_the_toolset_is_on(
+    tmp_path: Path, elsewhere: None
+) -> None:
     note = [Message("user", "连接池应该多大？")]
     for toolsets, comes in (("turn,layers", True), ("turn,notes", False), ("turn", False)):
         async with open_memory(tmp_path / "data", settings=Settings(toolsets=toolsets)) as app:
@@ -411,7 +457,9 @@ async def test_what_came_with_a_repository_comes_unasked_after_its_first_use_and
         assert "二十个" not in await block_for(app, note)
         await layers["project"].retrieve("二十个连接")
         lines = (await block_for(app, note)).splitlines()
-        assert any(line.startswith("project file .multi-agent-mcp/memory/theirs.md (") for line in lines)
+        assert any(
+            line.startswith("project file .multi-agent-mcp/memory/theirs.md (") for line in lines
+        )
         assert lines[2] == "And from files of this project, which others may have written:"
         await layers["global"].save("pool", "全局：连接池最多二十个连接")
         await notes.remember("tech", "连接池", "最多二十个连接")
@@ -435,7 +483,9 @@ async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
     (tmp_path / "outside").mkdir()
     (tmp_path / "work" / ".multi-agent-mcp").symlink_to(tmp_path / "outside")
     note = [Message("user", "连接池应该多大？")]
-    async with open_memory(tmp_path / "data", settings=Settings(toolsets="turn,layers,notes")) as app:
+    async with open_memory(
+        tmp_path / "data", settings=Settings(toolsets="turn,layers,notes")
+    ) as app:
         await app.knowledge.notes.remember("tech", "连接池", "最多二十个连接")
         assert "note “连接池”" in await block_for(app, note)
         monkeypatch.setattr("memory_server.knowledge.service.LAYERS_SECONDS", 0.05)
@@ -445,7 +495,9 @@ async def test_a_layer_that_cannot_be_read_or_takes_long_keeps_no_note_away(
         assert time.monotonic() - began < 10
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
 @pytest.mark.parametrize("marker", [".git", ".multi-agent-mcp"])
 async def test_a_folder_of_another_user_is_no_project_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marker: str
@@ -528,7 +580,9 @@ async def test_where_the_files_are(
         assert app.knowledge.layers["global"].folder.place == tmp_path / "home" / name / "memory"
 
 
-async def test_the_home_folder_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_home_folder_is_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".multi-agent-mcp" / "memory").mkdir(parents=True)
     (tmp_path / "somewhere").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -545,7 +599,10 @@ def test_variables_of_the_original_count_where_ours_are_not_set(tmp_path: Path) 
     assert load(of_the_original, config_file=no_settings).layers.max_entries == 50
     assert load(of_the_original, config_file=no_settings).layers.ttl_days == 7
     assert (
-        load(of_the_original | {"MEMORY_SERVER_LAYERS__TTL_DAYS": "30"}, config_file=no_settings).layers.ttl_days == 30
+        load(
+            of_the_original | {"MEMORY_SERVER_LAYERS__TTL_DAYS": "30"}, config_file=no_settings
+        ).layers.ttl_days
+        == 30
     )
     assert load({"MCP_MEMORY_TTL_DAYS": "30.5"}, config_file=no_settings).layers.ttl_days == 30.5
     assert load({"MCP_MEMORY_TTL_DAYS": ""}, config_file=no_settings).layers.ttl_days == 90
@@ -553,7 +610,9 @@ def test_variables_of_the_original_count_where_ours_are_not_set(tmp_path: Path) 
 
 @pytest.mark.parametrize("variable", ["MCP_MEMORY_MAX_ENTRIES", "MCP_MEMORY_TTL_DAYS"])
 @pytest.mark.parametrize("text", ["abc", "0", "-3", "inf", "1,000", "many", "٣x"])
-def test_a_variable_of_the_original_that_cannot_be_used_is_named(tmp_path: Path, variable: str, text: str) -> None:
+def test_a_variable_of_the_original_that_cannot_be_used_is_named(
+    tmp_path: Path, variable: str, text: str
+) -> None:
     no_settings = tmp_path / "none.toml"
     no_settings.write_text("")
     with pytest.raises(InvalidInput) as refused:
@@ -570,7 +629,9 @@ def test_settings_that_leave_the_folder_are_refused(wrong: dict[str, str]) -> No
         Settings(layers=wrong)  # type: ignore[arg-type]
 
 
-async def test_upkeep_leaves_files_of_another_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_upkeep_leaves_files_of_another_program_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = tmp_path / ".multi-agent-mcp" / "memory"
     memory.mkdir(parents=True)
     for number in range(3):
@@ -578,7 +639,9 @@ async def test_upkeep_leaves_files_of_another_program_alone(tmp_path: Path, monk
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for toolsets, moved in (("notes", 0), ("layers", 2)):
-        settings = Settings(toolsets=toolsets, layers={"max_entries": 1, "project_dir": tmp_path / "p"})  # type: ignore[arg-type]
+        settings = Settings(
+            toolsets=toolsets, layers={"max_entries": 1, "project_dir": tmp_path / "p"}
+        )  # type: ignore[arg-type]
         async with open_memory(tmp_path / "data", settings=settings) as app:
             assert len(await cleaned(app.knowledge, by="upkeep")) == moved
     assert len(os.listdir(memory)) == 2

@@ -47,8 +47,12 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=[1_000, pytest.param(10_000, id="10000", marks=pytest.mark.full)])
-async def notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Notes]:
+@pytest.fixture(
+    scope="module", params=[1_000, pytest.param(10_000, id="10000", marks=pytest.mark.full)]
+)
+async def notes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Notes]:
     store = SqliteStore(Path(tmp_path_factory.mktemp("search")) / "k.sqlite3", lambda: NOW)
     changes: list[Change] = list(mixed_notes(request.param))
     await store.commit(NOTES, lambda view: (changes, None), Operation("plant"))

@@ -16,7 +16,13 @@ import pytest
 from entries_held import figures, page
 from knowledge_past import cleaned, restored
 
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
+from memory_server.kernel.errors import (
+    InvalidInput,
+    MemoryNotFound,
+    MemoryPaused,
+    NothingToKeep,
+    StorageError,
+)
 from memory_server.knowledge import lifecycle
 from memory_server.knowledge.entry import Filter, change_id
 from memory_server.knowledge.notes.notes import NOTES, Notes
@@ -71,7 +77,9 @@ async def test_other_words_find_notes_that_the_query_does_not(knowledge: Knowled
 
 
 @pytest.mark.parametrize("texts", [[str(number) for number in range(41)], ["x" * 61]])
-async def test_other_words_of_a_search_are_few_and_short(knowledge: Knowledge, texts: list[str]) -> None:
+async def test_other_words_of_a_search_are_few_and_short(
+    knowledge: Knowledge, texts: list[str]
+) -> None:
     with pytest.raises(InvalidInput, match="at most 40 other words, each of at most 60"):
         await knowledge.notes.recall("pool", other_words=texts)
     with pytest.raises(InvalidInput, match="at most 40 other words"):
@@ -103,8 +111,12 @@ async def remembered(notes: Notes, topic: str, text: str) -> str:
     return receipt.change_id
 
 
-async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes, knowledge: Knowledge) -> None:
-    first = await notes.remember("tech", "Error Handling", "use anyhow", tags=["rust"], examples=["?"], source="a")
+async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(
+    notes: Notes, knowledge: Knowledge
+) -> None:
+    first = await notes.remember(
+        "tech", "Error Handling", "use anyhow", tags=["rust"], examples=["?"], source="a"
+    )
     second = await notes.remember("tech", " ｅｒｒｏｒ  handling ", "use thiserror")
     of_another_type = await notes.remember("domain", "Error Handling", "who to ask")
     assert first.result.action == "created"
@@ -121,9 +133,15 @@ async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes,
 
 
 async def test_similar_notes_of_the_type_are_counted(notes: Notes) -> None:
-    await notes.remember("tech", "the pool", "Use a connection pool of twenty for the main database")
-    second = await notes.remember("tech", "pool", "Use a connection pool of twenty for the main database")
-    of_another_type = await notes.remember("domain", "pool", "Use a connection pool of twenty for the main database")
+    await notes.remember(
+        "tech", "the pool", "Use a connection pool of twenty for the main database"
+    )
+    second = await notes.remember(
+        "tech", "pool", "Use a connection pool of twenty for the main database"
+    )
+    of_another_type = await notes.remember(
+        "domain", "pool", "Use a connection pool of twenty for the main database"
+    )
     assert second.result.similar == 1
     assert of_another_type.result.similar == 0
 
@@ -142,7 +160,10 @@ async def test_recall_counts_a_reference_for_what_came_and_says_why(notes: Notes
     matches = await notes.recall("数据库连接", limit=2)
     assert len(matches.hits) == 2
     assert matches.total == 4
-    assert matches.hits[0].why.startswith("数据库连接 in content; 数据库 in title") or "数据库" in matches.hits[0].why
+    assert (
+        matches.hits[0].why.startswith("数据库连接 in content; 数据库 in title")
+        or "数据库" in matches.hits[0].why
+    )
     assert sorted(await uses(notes)) == [0, 0, 1, 1]
     await notes.recall("数据库", reinforce=False)
     assert sorted(await uses(notes)) == [0, 0, 1, 1]
@@ -160,7 +181,12 @@ async def test_a_note_that_is_used_often_rises(notes: Notes) -> None:
 
 async def test_browsing_lists_all_by_confidence_and_use_and_counts_nothing(notes: Notes) -> None:
     for number in range(3):
-        await notes.remember("tech" if number else "domain", f"n{number}", f"word{number}", tags=["Even"][number % 2 :])
+        await notes.remember(
+            "tech" if number else "domain",
+            f"n{number}",
+            f"word{number}",
+            tags=["Even"][number % 2 :],
+        )
     await notes.recall("word1")
     assert (await topics(notes))[0] == "n1"
     assert await topics(notes, "  ", kind="domain") == ["n0"]
@@ -171,7 +197,9 @@ async def test_browsing_lists_all_by_confidence_and_use_and_counts_nothing(notes
 
 async def test_notes_of_another_project_are_left_off_and_counted(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "k.sqlite3", Clock())
-    shop, bank, nowhere = (Notes(store, Clock(), Options(project=name)) for name in ("shop", "bank", None))
+    shop, bank, nowhere = (
+        Notes(store, Clock(), Options(project=name)) for name in ("shop", "bank", None)
+    )
     await shop.remember("project-tech", "errors", "errors become 400")
     await bank.remember("project-tech", "errors", "errors become 500")
     await bank.remember("tech", "general", "errors are values")
@@ -212,7 +240,9 @@ async def test_too_many_or_too_long_tags_are_refused(notes: Notes) -> None:
 async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Path) -> None:
     with pytest.raises(NothingToKeep):
         await notes.remember("tech", "t", "<private>password</private>")
-    receipt = await notes.remember("tech", "t", "open <private>password</private>", examples=["<private>x</private>"])
+    receipt = await notes.remember(
+        "tech", "t", "open <private>password</private>", examples=["<private>x</private>"]
+    )
     assert receipt.entry.body == "open"
     assert receipt.entry.examples == ()
 
@@ -226,19 +256,27 @@ async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Pat
 
 
 async def test_lone_surrogates_and_odd_characters_are_kept_as_far_as_they_can(notes: Notes) -> None:
-    receipt = await notes.remember("tech", "a\ud800b", "x\udfff\x00 🎂'; DROP TABLE entries; --", tags=["\ud800"])
+    receipt = await notes.remember(
+        "tech", "a\ud800b", "x\udfff\x00 🎂'; DROP TABLE entries; --", tags=["\ud800"]
+    )
     assert (await notes.get(receipt.entry.ref)).body == "x\ufffd\x00 🎂'; DROP TABLE entries; --"
     assert await topics(notes, "drop table") == ["a\ufffdb"]
     assert await topics(notes, '"') == []
     assert await topics(notes, 'NEAR( "x* OR -') == ["a\ufffdb"]
 
 
-async def test_a_note_is_edited_in_one_place_and_added_to(notes: Notes, knowledge: Knowledge) -> None:
+async def test_a_note_is_edited_in_one_place_and_added_to(
+    notes: Notes, knowledge: Knowledge
+) -> None:
     ref = (await notes.remember("tech", "pool", "It has 20 connections.\nAsk Anna.")).entry.ref
-    receipt = await notes.edit(ref, find="20", replacement="30", append="Since May.\n<private>secret</private>")
+    receipt = await notes.edit(
+        ref, find="20", replacement="30", append="Since May.\n<private>secret</private>"
+    )
     assert receipt.entry.body == "It has 30 connections.\nAsk Anna.\nSince May."
     assert await topics(notes, "30") == ["pool"]
-    assert (await notes.edit(ref, find="\nSince May.")).entry.body == "It has 30 connections.\nAsk Anna."
+    assert (
+        await notes.edit(ref, find="\nSince May.")
+    ).entry.body == "It has 30 connections.\nAsk Anna."
     for edit, reason in (
         ({}, "Nothing is to be changed"),
         ({"find": "20"}, "0 times in the note pool.*read the note"),
@@ -294,9 +332,13 @@ async def test_an_unknown_change_is_refused(knowledge: Knowledge, change: str) -
         await knowledge.lifecycle.undo(change)
 
 
-async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowledge: Knowledge) -> None:
+async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(
+    knowledge: Knowledge,
+) -> None:
     note = (await knowledge.notes.remember("tech", "one", "x")).entry
-    assert (await knowledge.found(str(note.id)))[1] == (await knowledge.found(note.ref[:8]))[1] == note
+    assert (
+        (await knowledge.found(str(note.id)))[1] == (await knowledge.found(note.ref[:8]))[1] == note
+    )
     with pytest.raises(MemoryNotFound):
         await knowledge.found("zzz")
     await knowledge.notes.remember("tech", "two", "y")
@@ -334,7 +376,9 @@ async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: 
     assert await topics(knowledge.notes) == ["two"]
 
 
-async def test_one_upkeep_under_a_clock_years_ahead_costs_nothing_also_after_a_write(knowledge: Knowledge) -> None:
+async def test_one_upkeep_under_a_clock_years_ahead_costs_nothing_also_after_a_write(
+    knowledge: Knowledge,
+) -> None:
     first = await remembered(knowledge.notes, "one", "x")
     edited = await remembered(knowledge.notes, "one", "y")
     deleted_ref = (await knowledge.notes.remember("tech", "two", "gone")).entry.ref
@@ -345,7 +389,11 @@ async def test_one_upkeep_under_a_clock_years_ahead_costs_nothing_also_after_a_w
     await knowledge.notes.remember("tech", "three", "written under the wrong clock")
     assert await knowledge.lifecycle.keep_up(now) == 1
     knowledge.clock.now = now  # type: ignore[attr-defined]
-    [by_upkeep] = [change for change in await knowledge.lifecycle.history("refs/short-term") if change.by == "upkeep"]
+    [by_upkeep] = [
+        change
+        for change in await knowledge.lifecycle.history("refs/short-term")
+        if change.by == "upkeep"
+    ]
     await knowledge.lifecycle.undo(by_upkeep.id)
     assert (await knowledge.refs.get(ref))[1].body == "a long output"
     await knowledge.notes.restore(deleted_ref)
@@ -364,13 +412,17 @@ async def test_upkeep_deletes_what_was_deleted_last_after_its_time_though_nothin
         assert (await figures(knowledge.store, NOTES)).archived == archived
 
 
-async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+async def test_reindex_merges_removes_and_can_be_undone(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
     notes = knowledge.notes
     await notes.remember("tech", "pool", "Use a connection pool of twenty.\nAsk Anna.", tags=["db"])
     await notes.remember("tech", "pool?", "Use a connection pool of twenty!\nAsk Bert.")
     await notes.remember("tech", "port", "The server listens on port 8080.")
     await notes.remember("tech", "port.", "The server listens on port 8081.")
-    await notes.remember("tech", "pool!", "Use a connection pool of twenty\nAsk Anna", tags=["sql"], examples=["p"])
+    await notes.remember(
+        "tech", "pool!", "Use a connection pool of twenty\nAsk Anna", tags=["sql"], examples=["p"]
+    )
     await notes.delete((await notes.remember("tech", "gone", "gone")).entry.ref)
     before = (tmp_path / "k.sqlite3").read_bytes()
     wal = (tmp_path / "k.sqlite3-wal").read_bytes()
@@ -417,7 +469,9 @@ async def test_what_is_taken_back_during_a_reindex_is_not_removed_for_good(
     assert sorted(entry.title for entry in archive) == ["first", "second"]
 
 
-async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(knowledge: Knowledge) -> None:
+async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_change(
+    knowledge: Knowledge,
+) -> None:
     notes = knowledge.notes
     for topic in ("pool", "pool!"):
         await notes.remember("tech", topic, "Use a connection pool of twenty.")
@@ -438,7 +492,9 @@ async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_cha
     assert sorted(await topics(notes)) == ["pool", "pool!"]
 
 
-async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothing(knowledge: Knowledge) -> None:
+async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothing(
+    knowledge: Knowledge,
+) -> None:
     notes = knowledge.notes
     for topic in ("pool", "pool!"):
         await notes.remember("tech", topic, "Use a connection pool of twenty.")
@@ -476,7 +532,11 @@ async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> N
 
 async def test_pages_in_the_form_of_the_seed(notes: Notes) -> None:
     await notes.remember(
-        "tech", "Rustの非同期", "`tokio` を使う。\n\n## 見出し", tags=["rust", "async"], examples=["let x;"]
+        "tech",
+        "Rustの非同期",
+        "`tokio` を使う。\n\n## 見出し",
+        tags=["rust", "async"],
+        examples=["let x;"],
     )
     await notes.remember("tech", "Hooks", "use them", examples=["```js\nf()\n```", "a ``` b"])
     await notes.recall("tokio")
@@ -536,10 +596,13 @@ async def test_pages_are_kept_current_after_a_change_and_at_exit(
     assert "second" in (folder / "tech.md").read_text(encoding="utf-8")
 
 
-async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Knowledge, tmp_path: Path) -> None:
+async def test_a_restore_brings_back_what_is_newer_or_gone_there(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
     notes = knowledge.notes
     unchanged, deleted, edited = [
-        (await notes.remember("tech", topic, f"old {topic}")).entry for topic in ("kept", "gone", "edited")
+        (await notes.remember("tech", topic, f"old {topic}")).entry
+        for topic in ("kept", "gone", "edited")
     ]
     await knowledge.store.copy_to(tmp_path / "copy.sqlite3")
     await notes.delete(deleted.ref)
@@ -564,7 +627,9 @@ async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Know
     assert edited.uses == 0
 
 
-async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+async def test_a_restore_that_overwrites_can_be_undone(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
     notes = knowledge.notes
     copy = tmp_path / "copy.sqlite3"
     await notes.remember("tech", "kept", "text")
@@ -585,10 +650,15 @@ async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp
         await knowledge.lifecycle.undo(change_id(overwriting.seq))
 
 
-async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
     notes = knowledge.notes
     copy = tmp_path / "copy.sqlite3"
-    restorable = {topic: (await notes.remember("tech", topic, f"old {topic}")).entry for topic in ("a", "b", "c", "d")}
+    restorable = {
+        topic: (await notes.remember("tech", topic, f"old {topic}")).entry
+        for topic in ("a", "b", "c", "d")
+    }
     await knowledge.store.copy_to(copy)
     await notes.remember("tech", "b", "of before")
     await notes.remember("tech", "before", "of before")
@@ -655,7 +725,13 @@ async def test_an_undo_of_a_restore_that_breaks_off_changes_nothing_and_can_be_t
     assert overwriting.op == "overwrite"
     if killed:
         await knowledge.aclose()
-        undo = [sys.executable, "-c", UNDO_THAT_IS_KILLED, str(tmp_path), change_id(overwriting.seq)]
+        undo = [
+            sys.executable,
+            "-c",
+            UNDO_THAT_IS_KILLED,
+            str(tmp_path),
+            change_id(overwriting.seq),
+        ]
         assert (await asyncio.to_thread(subprocess.run, undo, timeout=60)).returncode == 9
         knowledge = family(tmp_path)
     else:
@@ -688,7 +764,9 @@ asyncio.run(knowledge.lifecycle.undo(sys.argv[2]))
 """
 
 
-async def test_what_another_store_held_comes_back_beside_what_came_after(knowledge: Knowledge, tmp_path: Path) -> None:
+async def test_what_another_store_held_comes_back_beside_what_came_after(
+    knowledge: Knowledge, tmp_path: Path
+) -> None:
     """Its numbers are those of other entries here."""
     notes = knowledge.notes
     copy = tmp_path / "copy.sqlite3"
@@ -707,6 +785,8 @@ async def test_what_another_store_held_comes_back_beside_what_came_after(knowled
 
 
 @pytest.mark.parametrize("topic", ["\u200b", "\u00ad", " \u200b \u00ad ", "\ufeff"])
-async def test_a_topic_that_nobody_can_see_is_refused_as_an_empty_one(notes: Notes, topic: str) -> None:
+async def test_a_topic_that_nobody_can_see_is_refused_as_an_empty_one(
+    notes: Notes, topic: str
+) -> None:
     with pytest.raises(InvalidInput, match="The topic is empty"):
         await notes.remember("tech", topic, "text")

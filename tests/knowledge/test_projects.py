@@ -64,7 +64,9 @@ async def texts(notes: Notes, query: str = "") -> set[str]:
 async def keys(store: EntryStore) -> dict[str, str]:
     """The project of each note, by its text."""
     scope, *_ = await store.scopes()
-    entries = await store.read(scope, lambda view: view.entries(Filter(archived=None), order="oldest"))
+    entries = await store.read(
+        scope, lambda view: view.entries(Filter(archived=None), order="oldest")
+    )
     return {entry.body: entry.project for entry in entries}
 
 
@@ -75,7 +77,9 @@ async def said_elsewhere(_name: str, _project: Project) -> bool:
 async def test_projects_of_one_name_meet_in_no_way(store: EntryStore) -> None:
     acme = at(store, ACME)
     globex = at(store, GLOBEX)
-    assert (await acme.remember("project-tech", "vault", "acme rotates on Monday")).result.action == "created"
+    assert (
+        await acme.remember("project-tech", "vault", "acme rotates on Monday")
+    ).result.action == "created"
     receipt = await globex.remember("project-tech", "vault", "globex rotates on Monday")
     assert receipt.result.action == "created"
     assert receipt.result.similar == 0
@@ -88,16 +92,22 @@ async def test_projects_of_one_name_meet_in_no_way(store: EntryStore) -> None:
     assert (await acme.reindex()).merged == ()
 
 
-async def test_a_project_of_the_call_counts_more_than_that_of_the_process(store: EntryStore) -> None:
+async def test_a_project_of_the_call_counts_more_than_that_of_the_process(
+    store: EntryStore,
+) -> None:
     server = at(store, ACME)
     await server.remember("project-tech", "vault", "of globex", project=GLOBEX)
     await server.remember("project-tech", "vault", "of acme")
-    assert {hit.entry.body for hit in (await server.recall("of", project=GLOBEX)).hits} == {"of globex"}
+    assert {hit.entry.body for hit in (await server.recall("of", project=GLOBEX)).hits} == {
+        "of globex"
+    }
     assert [entry.body for entry in (await server.listed(project=GLOBEX))[0]] == ["of globex"]
     assert "of acme" not in (await server.pages(project=GLOBEX))["project-tech"]
 
 
-async def test_without_a_project_all_are_found_if_asked_for_and_none_comes_unasked(store: EntryStore) -> None:
+async def test_without_a_project_all_are_found_if_asked_for_and_none_comes_unasked(
+    store: EntryStore,
+) -> None:
     nowhere = at(store, None)
     await at(store, ACME).remember("project-tech", "vault", "the vault of acme")
     await nowhere.remember("tech", "general", "a vault is a safe")
@@ -106,7 +116,9 @@ async def test_without_a_project_all_are_found_if_asked_for_and_none_comes_unask
     assert {hit.entry.body for hit in unasked.hits} == {"a vault is a safe"}
 
 
-async def test_notes_of_before_are_moved_once_and_the_move_is_in_the_history(store: EntryStore) -> None:
+async def test_notes_of_before_are_moved_once_and_the_move_is_in_the_history(
+    store: EntryStore,
+) -> None:
     former_version = before(store, "backend")
     await former_version.remember("project-tech", "vault", "old text")
     deleted = (await former_version.remember("project-tech", "gone", "deleted text")).entry
@@ -114,7 +126,10 @@ async def test_notes_of_before_are_moved_once_and_the_move_is_in_the_history(sto
     acme = at(store, ACME)
     assert (await acme.remember("project-tech", "vault", "new text")).result.action == "updated"
     assert await keys(store) == {"new text": ACME.key, "deleted text": ACME.key}
-    assert [operation.op for _scope, operation in await store.operations()][:2] == ["remember", "assign"]
+    assert [operation.op for _scope, operation in await store.operations()][:2] == [
+        "remember",
+        "assign",
+    ]
     assert await texts(at(store, GLOBEX)) == set()
     await acme.recall("text")
     assert [operation.op for _scope, operation in await store.operations()].count("assign") == 1
@@ -126,7 +141,9 @@ async def test_notes_of_a_name_that_two_folders_have_wait_and_a_sentence_says_so
 ) -> None:
     await before(store, "backend").remember("project-tech", "vault", "whose is this?")
     if known_by == "a note":
-        await at(store, GLOBEX, is_elsewhere=said_elsewhere).remember("project-tech", "x", "of globex")
+        await at(store, GLOBEX, is_elsewhere=said_elsewhere).remember(
+            "project-tech", "x", "of globex"
+        )
     acme = at(store, ACME, is_elsewhere=said_elsewhere)
     assert await texts(acme, "whose") == set()
     sentence = await acme.waiting()
@@ -137,13 +154,19 @@ async def test_notes_of_a_name_that_two_folders_have_wait_and_a_sentence_says_so
     assert await at(store, Project("/home/ann/shop", (), ("shop",))).waiting() is None
     assert (await keys(store))["whose is this?"] == "?backend"
     await before(store, "backend").remember("project-tech", "later", "imported later")
-    assert await texts(at(store, GLOBEX), "imported later") == set()  # the name is known to be of two
+    assert (
+        await texts(at(store, GLOBEX), "imported later") == set()
+    )  # the name is known to be of two
 
 
-async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_topic(store: EntryStore) -> None:
+async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_topic(
+    store: EntryStore,
+) -> None:
     await at(store, ACME).remember("project-tech", "vault", "newer")
     await before(store, "backend").remember("project-tech", "vault", "older")
-    await before(store, "/home/ann/acme/backend").remember("project-tech", "vault", "before it had a URL")
+    await before(store, "/home/ann/acme/backend").remember(
+        "project-tech", "vault", "before it had a URL"
+    )
     acme = at(store, ACME)
     assert await texts(acme) == {"newer"}
     assert await keys(store) == {
@@ -154,7 +177,9 @@ async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_top
     assert await acme.waiting() is not None
 
 
-async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(store: EntryStore) -> None:
+async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(
+    store: EntryStore,
+) -> None:
     """A project of another program is not the repository of the same name."""
     await before(store, "backend").remember("project-tech", "vault", "of the folder")
     imported = Entry("of another program", kind="project-tech", project="backend", source="claude")
@@ -167,12 +192,18 @@ async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(
     assert "knowledge assign backend" in sentence
 
 
-async def test_what_was_noted_before_a_repository_had_a_url_stays_with_it(store: EntryStore) -> None:
-    await at(store, Project("/home/ann/acme/backend")).remember("project-tech", "vault", "noted early")
+async def test_what_was_noted_before_a_repository_had_a_url_stays_with_it(
+    store: EntryStore,
+) -> None:
+    await at(store, Project("/home/ann/acme/backend")).remember(
+        "project-tech", "vault", "noted early"
+    )
     assert await texts(at(store, ACME, is_elsewhere=said_elsewhere)) == {"noted early"}
 
 
-async def test_the_setting_takes_what_was_noted_under_its_name_and_no_folder_does(store: EntryStore) -> None:
+async def test_the_setting_takes_what_was_noted_under_its_name_and_no_folder_does(
+    store: EntryStore,
+) -> None:
     await before(store, "backend").remember("project-tech", "a", "by the setting of before")
     named = at(store, named_by_user("backend"), is_elsewhere=said_elsewhere)
     await named.remember("project-tech", "b", "by the setting")
@@ -180,7 +211,9 @@ async def test_the_setting_takes_what_was_noted_under_its_name_and_no_folder_doe
     assert await texts(named) == {"by the setting of before", "by the setting"}
 
 
-async def test_while_nothing_may_be_stored_notes_of_before_are_read_where_they_are(store: EntryStore) -> None:
+async def test_while_nothing_may_be_stored_notes_of_before_are_read_where_they_are(
+    store: EntryStore,
+) -> None:
     def refuse() -> None:
         raise MemoryPaused("paused")
 
@@ -190,7 +223,9 @@ async def test_while_nothing_may_be_stored_notes_of_before_are_read_where_they_a
     assert await texts(at(store, ACME, refuse=refuse, is_elsewhere=said_elsewhere)) == set()
 
 
-async def test_that_the_name_is_of_one_project_only_does_not_count_for_another_project(store: EntryStore) -> None:
+async def test_that_the_name_is_of_one_project_only_does_not_count_for_another_project(
+    store: EntryStore,
+) -> None:
     ours = Project("/a/shop", (), ("shop",))
     other_project = Project("/b/shop", (), ("shop",))
     is_paused = True
@@ -205,7 +240,9 @@ async def test_that_the_name_is_of_one_project_only_does_not_count_for_another_p
     await before(store, "shop").remember("project-tech", "vault", "secret of a")
     server = at(store, None, refuse=refuse, is_elsewhere=elsewhere_for_the_other)
     for _ in range(2):
-        assert {hit.entry.body for hit in (await server.recall("secret", project=ours)).hits} == {"secret of a"}
+        assert {hit.entry.body for hit in (await server.recall("secret", project=ours)).hits} == {
+            "secret of a"
+        }
         assert not (await server.recall("secret", project=other_project)).hits
     is_paused = False
     assert not (await server.recall("secret", project=other_project)).hits
@@ -261,14 +298,19 @@ NAMES = [
     (["/a/x/backend", "/b/x/backend", "/b/web"], ["a/x/backend", "b/x/backend", "web"]),
     (["github.com/acme/backend", "/acme/backend"], ["github.com/acme/backend", "/acme/backend"]),
     (["name:shop", "shop", "?shop"], ["name:shop", "shop", "?shop"]),
-    (["laptop-5f3a9c:~/shop", "desk-5f3a9c:~/shop"], ["laptop-5f3a9c:~/shop", "desk-5f3a9c:~/shop"]),
+    (
+        ["laptop-5f3a9c:~/shop", "desk-5f3a9c:~/shop"],
+        ["laptop-5f3a9c:~/shop", "desk-5f3a9c:~/shop"],
+    ),
     (["C:\\work\\shop", "/srv/shop.git"], ["work/shop", "srv/shop"]),
     (["", "/"], ["/"]),
 ]
 
 
 @pytest.mark.parametrize(("keys_of_projects", "shown"), NAMES)
-def test_a_name_has_as_much_of_the_place_as_tells_it_from_others(keys_of_projects: list[str], shown: list[str]) -> None:
+def test_a_name_has_as_much_of_the_place_as_tells_it_from_others(
+    keys_of_projects: list[str], shown: list[str]
+) -> None:
     names = shown_names(keys_of_projects)
     assert [names[key] for key in keys_of_projects if key] == shown
     assert len(set(names.values())) == len(names)
@@ -287,7 +329,13 @@ MEANT = [
 
 @pytest.mark.parametrize(("word", "meant"), MEANT)
 def test_a_person_names_a_project_by_its_ending(word: str, meant: list[str]) -> None:
-    known_keys = ["github.com/acme/backend", "/globex/backend", "?backend", "backend", "/home/ann/shop"]
+    known_keys = [
+        "github.com/acme/backend",
+        "/globex/backend",
+        "?backend",
+        "backend",
+        "/home/ann/shop",
+    ]
     assert projects_meant(word, known_keys) == meant
     assert projects_meant("backend", [key for key in known_keys if key != "backend"]) == [
         "/globex/backend",
@@ -307,7 +355,9 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("word", "known_keys", "taken"), TAKEN)
-def test_a_name_takes_only_notes_that_have_nothing_else(word: str, known_keys: list[str], taken: list[str]) -> None:
+def test_a_name_takes_only_notes_that_have_nothing_else(
+    word: str, known_keys: list[str], taken: list[str]
+) -> None:
     assert projects_taken(word, known_keys) == taken
 
 
@@ -315,4 +365,7 @@ def test_a_bare_name_is_no_place() -> None:
     keys_of_places = ("github.com/a/b", "/a", "C:\\a", "name:a", "?a", "laptop-1:~/a", "")
     assert not any(map(is_bare_name, keys_of_places))
     assert is_bare_name("shop")
-    assert [name_of(key) for key in ("github.com/a/b", "/srv/b.git", "name:b", "?b", "b", "laptop-1:~/b")] == ["b"] * 6
+    assert [
+        name_of(key)
+        for key in ("github.com/a/b", "/srv/b.git", "name:b", "?b", "b", "laptop-1:~/b")
+    ] == ["b"] * 6

@@ -53,7 +53,9 @@ async def ids(refs: Refs, query: str, **options: Any) -> list[str]:
 
 
 async def test_a_ref_has_16_digits_and_a_summary(refs: Refs) -> None:
-    receipt = await refs.add("API response " * 500, "long-term", tags=["api"], source="tool", importance=0.5)
+    receipt = await refs.add(
+        "API response " * 500, "long-term", tags=["api"], source="tool", importance=0.5
+    )
     assert len(receipt.entry.ref) == 16
     assert set(receipt.entry.ref) <= set("0123456789abcdef")
     assert len(receipt.entry.title) <= 1200
@@ -81,7 +83,9 @@ def test_a_summary_ends_where_a_sentence_or_word_does(text: str, most: int, summ
     assert summary_of(text, most) == summary
 
 
-async def test_a_ref_that_was_imported_without_a_summary_gets_one_when_it_is_read(refs: Refs) -> None:
+async def test_a_ref_that_was_imported_without_a_summary_gets_one_when_it_is_read(
+    refs: Refs,
+) -> None:
     ref = (await refs.add("API response data of the gateway")).entry
     unlike = [replace(ref, title="")]
     await refs.store.commit(SHORT, lambda view: (unlike, None), Operation("restore", "import"))
@@ -93,11 +97,15 @@ async def test_a_ref_that_was_imported_without_a_summary_gets_one_when_it_is_rea
     assert not await refs.store.read(SHORT, lambda view: view.ids(Filter(untitled=True)))
 
 
-async def test_a_clean_up_gives_each_ref_its_summary_and_ends_where_there_is_none(refs: Refs) -> None:
+async def test_a_clean_up_gives_each_ref_its_summary_and_ends_where_there_is_none(
+    refs: Refs,
+) -> None:
     entries = [replace((await refs.add(f"text {number}")).entry, title="") for number in range(45)]
     await refs.store.commit(SHORT, lambda view: (entries, None), Operation("restore", "import"))
     await refs.summarize()
-    titles = await refs.store.read(SHORT, lambda view: sorted(entry.title for entry in view.entries(Filter())))
+    titles = await refs.store.read(
+        SHORT, lambda view: sorted(entry.title for entry in view.entries(Filter()))
+    )
     assert titles == sorted(entry.body for entry in entries)
 
 
@@ -138,7 +146,14 @@ async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, cl
         added.append((await refs.add(content, namespace, tags=tags, importance=importance)).entry)
     clock.now += 5 * HOUR_MS
 
-    for query in ["披萨", "数据库 error", "C++ 猫 nothing", "cafe 🎂 连接 timeout", "errors of the gateway", "数"]:
+    for query in [
+        "披萨",
+        "数据库 error",
+        "C++ 猫 nothing",
+        "cafe 🎂 连接 timeout",
+        "errors of the gateway",
+        "数",
+    ]:
         expected = {entry.ref: expected_score(query, entry, clock.now) for entry in added}
         expected = {ref: score for ref, score in expected.items() if score >= 0.15}
         matches = await refs.search(query, limit=100)
@@ -175,7 +190,11 @@ def is_among(sought: IndexTerm, terms: Iterable[str]) -> bool:
 
 async def test_filters_and_limits(refs: Refs) -> None:
     for number in range(8):
-        await refs.add(f"config {number}", "long-term" if number % 2 else "short-term", tags=["Even"][number % 2 :])
+        await refs.add(
+            f"config {number}",
+            "long-term" if number % 2 else "short-term",
+            tags=["Even"][number % 2 :],
+        )
     assert len(await ids(refs, "config")) == 5
     assert (await refs.search("config", limit=3)).total == 8
     assert len(await ids(refs, "config", namespace="long-term")) == 4
@@ -195,9 +214,13 @@ async def test_an_id_or_its_beginning_names_one(refs: Refs, knowledge: Knowledge
     assert await ids(refs, second.ref, namespace="short-term") == []
     assert await ids(refs, first.ref[:5]) == []
     twin = replace(second, id=0, ref=first.ref[:8] + "0" * 8)
-    await knowledge.store.commit(Scope("refs", "long-term"), lambda _: ([twin], None), Operation("x"))
+    await knowledge.store.commit(
+        Scope("refs", "long-term"), lambda _: ([twin], None), Operation("x")
+    )
     assert await ids(refs, first.ref[:8]) == []
-    with pytest.raises(InvalidInput, match=f"Several ids begin with {first.ref[:8]}; write more digits"):
+    with pytest.raises(
+        InvalidInput, match=f"Several ids begin with {first.ref[:8]}; write more digits"
+    ):
         await refs.get(first.ref[:8])
     with pytest.raises(MemoryNotFound, match="memorySearch finds references by words"):
         await refs.get("abc")
@@ -226,7 +249,9 @@ async def test_what_is_over_is_hidden_at_once_and_archived_by_the_clean_up(
     assert await ids(refs, "披萨") == []
 
 
-async def test_the_oldest_above_the_bound_go_into_the_archive_at_each_add(tmp_path: Path, clock: Clock) -> None:
+async def test_the_oldest_above_the_bound_go_into_the_archive_at_each_add(
+    tmp_path: Path, clock: Clock
+) -> None:
     bounds = {
         "short_term_entries": 3,
         "short_term_content_chars": 50,
@@ -270,10 +295,16 @@ async def test_deleting_and_clearing_can_be_undone(refs: Refs, knowledge: Knowle
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"content": ""}, "The content is empty"),
     ({"content": " \n"}, "The content is empty"),
-    ({"content": "x", "namespace": "medium"}, "`medium` is not a namespace; use short-term or long-term"),
+    (
+        {"content": "x", "namespace": "medium"},
+        "`medium` is not a namespace; use short-term or long-term",
+    ),
     ({"content": "x", "importance": 1.5}, "The importance is a number from 0 to 1, not 1.5"),
     ({"content": "x", "importance": float("nan")}, "from 0 to 1, not nan"),
-    ({"content": "x", "tags": ["t"] + [str(number) for number in range(50)]}, "too long: 51, and at most 50 tags"),
+    (
+        {"content": "x", "tags": ["t"] + [str(number) for number in range(50)]},
+        "too long: 51, and at most 50 tags",
+    ),
     ({"content": "x", "tags": ["t" * 101]}, "longest tag is too long"),
     ({"content": "x", "metadata": {"a": "x" * 17_000}}, "The metadata is too long"),
     ({"content": "x", "source": "s" * 201}, "The source is too long"),
@@ -300,11 +331,15 @@ async def test_what_is_private_or_recalled_is_not_stored(refs: Refs) -> None:
 
 
 async def called(app: App, name: str, **arguments: Any) -> dict[str, Any]:
-    return (await call(TOOLS[name], app.call, arguments, max_bytes=app.settings.results.max_bytes)).structured
+    return (
+        await call(TOOLS[name], app.call, arguments, max_bytes=app.settings.results.max_bytes)
+    ).structured
 
 
 @pytest.mark.parametrize("max_bytes", [2_000, 40_000])
-async def test_no_result_holds_a_whole_text_but_that_of_one_tool(tmp_path: Path, max_bytes: int) -> None:
+async def test_no_result_holds_a_whole_text_but_that_of_one_tool(
+    tmp_path: Path, max_bytes: int
+) -> None:
     text = "".join(f'第{number}行 line {number} \x01 "quoted" 🎂\n' for number in range(3000))
     settings = Settings(results={"max_bytes": max_bytes})  # type: ignore[arg-type]
     async with open_memory(tmp_path, settings=settings) as app:
@@ -395,7 +430,9 @@ async def test_other_words_find_refs_after_those_of_the_query(refs: Refs, clock:
     assert matches.total == 2
     first, second = matches.hits
     assert first.score == (await refs.search("sleeping pill")).hits[0].score > second.score
-    assert second.why.startswith("trazodone, insomnia (given by the caller) in summary and content; ")
+    assert second.why.startswith(
+        "trazodone, insomnia (given by the caller) in summary and content; "
+    )
     assert second.matched == {}
     assert second.by_other_words is True
 
@@ -425,7 +462,9 @@ async def test_other_words_beside_punctuation_or_an_id(refs: Refs) -> None:
 async def test_other_words_that_no_ref_has_change_nothing(refs: Refs, query: str) -> None:
     for text in ("config of GPT5", "gpt 5 -> config", "猫 x y", "authentication configuration"):
         await refs.add(text, tags=[text[:3]])
-    assert (await refs.search(query)).hits == (await refs.search(query, other_words=["absent"])).hits
+    assert (await refs.search(query)).hits == (
+        await refs.search(query, other_words=["absent"])
+    ).hits
 
 
 def test_a_ref_of_other_words_has_at_most_the_score_of_what_the_query_finds() -> None:
@@ -435,5 +474,10 @@ def test_a_ref_of_other_words_has_at_most_the_score_of_what_the_query_finds() ->
     own = [scored(1, 0.2, by_other_words=False), scored(2, 0.5, by_other_words=False)]
     others = [scored(3, 0.1, by_other_words=True), scored(4, 0.4, by_other_words=True)]
     ranked = best_first([*others, *own])
-    assert [(ref.share.id, ref.score) for ref in ranked] == [(2, 0.5), (1, 0.2), (4, 0.2), (3, 0.05)]
+    assert [(ref.share.id, ref.score) for ref in ranked] == [
+        (2, 0.5),
+        (1, 0.2),
+        (4, 0.2),
+        (3, 0.05),
+    ]
     assert [ref.score for ref in best_first(others)] == [0.4, 0.1]

@@ -25,7 +25,9 @@ from memory_server.knowledge.sessions.ids import (
 )
 
 NAMES: dict[Source, str] = {"argument": "a", "header": "h", "session": "s", "setting": "d"}
-MIXES = [*itertools.chain.from_iterable(itertools.combinations(SOURCES, count) for count in range(5))]
+MIXES = [
+    *itertools.chain.from_iterable(itertools.combinations(SOURCES, count) for count in range(5))
+]
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -39,7 +41,9 @@ def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[So
             resolve(sources)
         return
     if field != "user_id":
-        sources["setting"] = named("default_user", **{field: NAMES["setting"] if "setting" in mix else None})
+        sources["setting"] = named(
+            "default_user", **{field: NAMES["setting"] if "setting" in mix else None}
+        )
     caller = resolve(sources)
     assert getattr(caller, field) == (NAMES[mix[0]] if mix else None)
     assert caller.sources.get(field) == (mix[0] if mix else None)
@@ -48,7 +52,10 @@ def test_an_id_comes_from_the_first_source_that_has_it(field: str, mix: tuple[So
 @given(
     st.dictionaries(
         st.sampled_from(SOURCES),
-        st.builds(named, *(st.sampled_from([None, "alice", "bob", "*"][: 4 if n else 3]) for n in range(3))),
+        st.builds(
+            named,
+            *(st.sampled_from([None, "alice", "bob", "*"][: 4 if n else 3]) for n in range(3)),
+        ),
     )
 )
 def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, Identity]) -> None:
@@ -58,7 +65,11 @@ def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, 
     for name, source in caller.sources.items():
         assert sources[source].user_id in (None, caller.user_id)
         assert getattr(caller, name) in (getattr(sources[source], name), None)
-        earlier = [source_before for source_before in SOURCES[: SOURCES.index(source)] if source_before in sources]
+        earlier = [
+            source_before
+            for source_before in SOURCES[: SOURCES.index(source)]
+            if source_before in sources
+        ]
         assert not any(
             getattr(sources[source_before], name)
             for source_before in earlier
@@ -66,8 +77,15 @@ def test_nobody_inherits_the_agent_or_run_of_another_user(sources: dict[Source, 
         )
 
 
-@given(*[st.builds(named, *(st.sampled_from([None, "alice", "bob"]) for _ in FIELDS)) for _ in range(2)])
-def test_headers_of_a_session_count_where_a_request_names_no_other_user(request: Identity, first: Identity) -> None:
+@given(
+    *[
+        st.builds(named, *(st.sampled_from([None, "alice", "bob"]) for _ in FIELDS))
+        for _ in range(2)
+    ]
+)
+def test_headers_of_a_session_count_where_a_request_names_no_other_user(
+    request: Identity, first: Identity
+) -> None:
     ids = RequestInfo(headers=request, begun=Begun(headers=first)).header_ids
     if request.user_id not in (None, first.user_id):
         assert ids == request
@@ -99,7 +117,10 @@ def test_a_user_is_required_where_the_settings_say_so() -> None:
 
 
 def test_a_star_is_for_reading_only() -> None:
-    sources: dict[Source, Identity] = {"argument": named("alice", "*"), "setting": named("alice", "coder")}
+    sources: dict[Source, Identity] = {
+        "argument": named("alice", "*"),
+        "setting": named("alice", "coder"),
+    }
     caller = resolve(sources)
     assert (caller.agent_id, caller.sources["agent_id"]) == (None, "argument")
     with pytest.raises(InvalidInput, match=r"`\*` as agent_id is for reading only"):

@@ -56,7 +56,9 @@ def contents(result: dict[str, Any]) -> list[str]:
 
 async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     context = app.call
-    added = await answer_of(context, "memory_add", messages="对花生过敏", user_id="alice", metadata={"topic": "food"})
+    added = await answer_of(
+        context, "memory_add", messages="对花生过敏", user_id="alice", metadata={"topic": "food"}
+    )
     (memory,) = added["memories"]
     assert memory["id"] == 1
     assert memory["event"] == "ADD"
@@ -71,15 +73,21 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert results["search_type_used"] == "text"
     assert results["memories"][0]["why"] == "花生 in content, relevance 1.00"
     assert results["memories"][0]["metadata"] == {"topic": "food"}
-    bare = await answer_of(context, "memory_search", query="花生", user_id="alice", include_metadata=False)
+    bare = await answer_of(
+        context, "memory_search", query="花生", user_id="alice", include_metadata=False
+    )
     assert "metadata" not in bare["memories"][0]
-    changed = await answer_of(context, "memory_update", memory_id=1, data="对花生不过敏", user_id="alice")
+    changed = await answer_of(
+        context, "memory_update", memory_id=1, data="对花生不过敏", user_id="alice"
+    )
     assert changed["memory"]["content"] == "对花生不过敏"
     assert changed["memory"]["metadata"] == {"topic": "food"}
     deletion = await answer_of(context, "memory_delete", memory_id=1, user_id="alice")
     assert deletion["memory"]["content"] == "对花生不过敏"
     assert deletion["memory"]["event"] == "DELETE"
-    assert (await answer_of(context, "memory_search", query="花生", user_id="alice"))["memories"] == []
+    assert (await answer_of(context, "memory_search", query="花生", user_id="alice"))[
+        "memories"
+    ] == []
     assert await refused(context, "memory_delete", memory_id=1, user_id="alice") == (
         "Memory 1 is not in this session; memory_search and memory_get_all show those that are."
     )
@@ -89,7 +97,9 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert [operation["operation"] for operation in history] == [
         *("get_all", "undo", "delete", "search", "delete", "update", "search", "search", "add")
     ]
-    assert [operation["id"] for operation in history if operation["status"] == "failed"] == [history[2]["id"]]
+    assert [operation["id"] for operation in history if operation["status"] == "failed"] == [
+        history[2]["id"]
+    ]
     assert history[2]["memory_ids"] == [1]
     assert history[-1]["session"] == {"user_id": "alice", "sources": {"user_id": "argument"}}
     await answer_of(context, "memory_init_session", metadata={"channel": "phone"})
@@ -144,7 +154,9 @@ async def test_a_refused_call_is_in_the_history_and_the_figures_without_what_was
 
 
 @pytest.mark.parametrize("user", ["", " ", 7, "a\nb"])
-async def test_a_refusal_of_a_user_that_cannot_be_is_in_the_history_of_nobody(app: App, user: Any) -> None:
+async def test_a_refusal_of_a_user_that_cannot_be_is_in_the_history_of_nobody(
+    app: App, user: Any
+) -> None:
     await refused(app.call, "memory_search", query="x", user_id=user)
     assert (await answer_of(app.call, "memory_get_history"))["operations"] == []
 
@@ -176,7 +188,9 @@ async def test_messages_are_stored_one_by_one(app: App) -> None:
         {"role": "assistant", "content": "Noted", "timestamp": 1_700_000_000_000},
         {"role": "user", "content": "<private>all of it</private>"},
     ]
-    added = await answer_of(app.call, "memory_add", messages=messages, mode="direct", metadata={"topic": "home"})
+    added = await answer_of(
+        app.call, "memory_add", messages=messages, mode="direct", metadata={"topic": "home"}
+    )
     assert contents(added) == ["I live in Bonn", "Noted"]
     assert [row["metadata"] for row in added["memories"]] == [
         {"role": "user", "name": "Ann", "topic": "home"},
@@ -227,15 +241,21 @@ async def test_delete_all_must_be_confirmed_and_is_one_change(app: App) -> None:
 async def test_agents_and_runs_narrow_what_is_read_and_changed(app: App) -> None:
     context = app.call
     for agent, run in (("a", "1"), ("a", "2"), ("b", "1"), (None, None)):
-        await answer_of(context, "memory_add", messages=f"tea of {agent} {run}", agent_id=agent, run_id=run)
+        await answer_of(
+            context, "memory_add", messages=f"tea of {agent} {run}", agent_id=agent, run_id=run
+        )
     assert len(contents(await answer_of(context, "memory_search", query="tea", agent_id="a"))) == 2
-    assert contents(await answer_of(context, "memory_search", query="tea", agent_id="a", run_id="2")) == ["tea of a 2"]
+    assert contents(
+        await answer_of(context, "memory_search", query="tea", agent_id="a", run_id="2")
+    ) == ["tea of a 2"]
     assert len(contents(await answer_of(context, "memory_get_all"))) == 4
     await answer_of(context, "memory_init_session", agent_id="b")
     assert contents(await answer_of(context, "memory_get_all")) == ["tea of b 1"]
     assert len(contents(await answer_of(context, "memory_get_all", agent_id="*"))) == 4
     assert "is not in this session" in await refused(context, "memory_delete", memory_id=1)
-    assert "`*` as agent_id is for reading only" in await refused(context, "memory_add", messages="x", agent_id="*")
+    assert "`*` as agent_id is for reading only" in await refused(
+        context, "memory_add", messages="x", agent_id="*"
+    )
     counts = await answer_of(context, "memory_get_stats", agent_id="*")
     assert counts["by_agent"] == {"a": 2, "b": 1}
     assert counts["by_run"] == {"1": 2, "2": 1}
@@ -246,12 +266,20 @@ async def test_agents_and_runs_narrow_what_is_read_and_changed(app: App) -> None
 async def test_a_session_tells_what_is_set_and_where_from(app: App) -> None:
     usual = await answer_of(app.call, "memory_init_session")
     assert usual["session"] == {"user_id": "default_user", "sources": {"user_id": "setting"}}
-    begun = await answer_of(app.call, "memory_init_session", user_id="alice", run_id="r", metadata={"channel": "phone"})
+    begun = await answer_of(
+        app.call, "memory_init_session", user_id="alice", run_id="r", metadata={"channel": "phone"}
+    )
     assert begun["session"]["metadata"] == {"channel": "phone"}
     begun = await answer_of(app.call, "memory_init_session", agent_id="coder")
-    assert begun["session"]["sources"] == {"user_id": "session", "agent_id": "session", "run_id": "session"}
+    assert begun["session"]["sources"] == {
+        "user_id": "session",
+        "agent_id": "session",
+        "run_id": "session",
+    }
     mixed = await answer_of(app.call, "memory_add", messages="x", user_id="bob")
-    assert mixed["session"] == {"user_id": "bob", "sources": {"user_id": "argument"}}, "not alice's agent"
+    assert mixed["session"] == {"user_id": "bob", "sources": {"user_id": "argument"}}, (
+        "not alice's agent"
+    )
     of_bob = await answer_of(app.call, "memory_init_session", user_id="bob")
     assert of_bob["session"] == {"user_id": "bob", "sources": {"user_id": "session"}}
 
@@ -262,15 +290,21 @@ async def test_what_was_begun_holds_for_its_own_connection(tmp_path: Path, clock
         windows = [owner.view(owner.settings, folder=tmp_path) for _ in range(2)]
         async with windows[0] as first, windows[1] as second:
             await answer_of(first.call, "memory_init_session", user_id="alice")
-            assert (await answer_of(first.call, "memory_add", messages="tea"))["session"]["user_id"] == "alice"
-            assert (await answer_of(second.call, "memory_get_stats"))["session"]["user_id"] == "default_user"
+            assert (await answer_of(first.call, "memory_add", messages="tea"))["session"][
+                "user_id"
+            ] == "alice"
+            assert (await answer_of(second.call, "memory_get_stats"))["session"][
+                "user_id"
+            ] == "default_user"
     sessions = Sessions(SqliteStore(tmp_path / "k", clock), clock)
     passing = RequestInfo(lasts=False)
     with pytest.raises(InvalidInput, match="Connections do not last here; send X-Memory-User-ID"):
         sessions.begin(named("x"), passing)
     sessions.begin(named("user of the process"))
     assert sessions.caller(named(), passing).user_id == "default_user", "not that of the process"
-    assert sessions.caller(named(), RequestInfo(headers=named("of header"))).sources == {"user_id": "header"}
+    assert sessions.caller(named(), RequestInfo(headers=named("of header"))).sources == {
+        "user_id": "header"
+    }
     await sessions.store.aclose()
 
 
@@ -279,7 +313,11 @@ async def test_what_was_begun_holds_for_its_own_connection(tmp_path: Path, clock
 async def test_no_tool_shows_anything_of_another_user(tmp_path: Path, calls: int, era: str) -> None:
     """Called directly, and over MCP in both eras; `tests/http/test_http_sessions.py` has it over HTTP."""
     async with AsyncExitStack() as stack:
-        settings = {"data_dir": tmp_path, "toolsets": "sessions", "knowledge": {"durability": "normal"}}
+        settings = {
+            "data_dir": tmp_path,
+            "toolsets": "sessions",
+            "knowledge": {"durability": "normal"},
+        }
         app = await stack.enter_async_context(App(Settings.model_validate(settings)))
         world = World(partial(answer_of, app.call), calls)
         if era in ERAS:
@@ -302,7 +340,9 @@ async def over_mcp(client: Client, tool: str, **arguments: Any) -> dict[str, Any
 async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, clock: Clock) -> None:
     async def results(name: str, others: int) -> list[tuple[str, float]]:
         knowledge = Knowledge(
-            SqliteStore(tmp_path / name, clock), clock, session_options=SessionOptions(user_id="alice", least_share=0)
+            SqliteStore(tmp_path / name, clock),
+            clock,
+            session_options=SessionOptions(user_id="alice", least_share=0),
         )
         sessions = knowledge.sessions
         draw = random.Random(5)
@@ -310,7 +350,9 @@ async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, cl
         for number in range(60):
             await sessions.add(alice, " ".join(draw.sample(WORDS, 3)) + f" {number}")
             for user in range(others):
-                await sessions.add(sessions.caller(named(f"user {user}")), " ".join(draw.sample(WORDS * 2, 3)))
+                await sessions.add(
+                    sessions.caller(named(f"user {user}")), " ".join(draw.sample(WORDS * 2, 3))
+                )
             draw.seed(number)
         matches = await sessions.search(alice, "tea 披萨 red")
         await knowledge.aclose()
@@ -329,10 +371,14 @@ async def test_other_words_find_memories_after_those_of_the_query(app: App) -> N
     plain = await answer_of(app.call, "memory_search", query="sleeping pill", user_id="alice")
     assert contents(plain) == ["asked for a sleeping pill"]
     assert contents(
-        await answer_of(app.call, "memory_search", query="sleeping pill", otherWords=[], user_id="alice")
+        await answer_of(
+            app.call, "memory_search", query="sleeping pill", otherWords=[], user_id="alice"
+        )
     ) == ["asked for a sleeping pill"]
     words = "trazodone, 曲唑酮"  # some models write a list as one text
-    more = await answer_of(app.call, "memory_search", query="sleeping pill", otherWords=words, user_id="alice")
+    more = await answer_of(
+        app.call, "memory_search", query="sleeping pill", otherWords=words, user_id="alice"
+    )
     assert contents(more) == ["asked for a sleeping pill", "takes 曲唑酮 every evening"]
     assert more["memories"][0] == plain["memories"][0]
     assert more["memories"][1]["why"].startswith("曲唑酮 (given by the caller) in content")
@@ -349,13 +395,18 @@ async def test_a_hundred_at_once(app: App) -> None:
     ids = [answer["memories"][0]["id"] for answer in await asyncio.gather(*adds)]
     assert len(set(ids)) == 100
     searches = [
-        answer_of(app.call, "memory_search", query="tea", user_id=f"user {number % 10}") for number in range(100)
+        answer_of(app.call, "memory_search", query="tea", user_id=f"user {number % 10}")
+        for number in range(100)
     ]
     assert {answer["total"] for answer in await asyncio.gather(*searches)} == {10}
     update = {"memory_id": ids[0], "user_id": "user 0"}
-    changes = [answer_of(app.call, "memory_update", data=f"new {number}", **update) for number in range(20)]
+    changes = [
+        answer_of(app.call, "memory_update", data=f"new {number}", **update) for number in range(20)
+    ]
     await asyncio.gather(*changes)
-    history = (await answer_of(app.call, "memory_get_history", user_id="user 0", limit=100))["operations"]
+    history = (await answer_of(app.call, "memory_get_history", user_id="user 0", limit=100))[
+        "operations"
+    ]
     assert sum(operation["operation"] == "update" for operation in history) == 20
 
 
@@ -386,7 +437,9 @@ async def test_over_stdio_each_id_comes_from_the_first_source(tmp_path: Path, fi
     async with App(Settings.model_validate(settings)) as app:
 
         async def who(**arguments: str) -> tuple[str, str]:
-            session = (await answer_of(app.call, "memory_get_stats", **users | arguments))["session"]
+            session = (await answer_of(app.call, "memory_get_stats", **users | arguments))[
+                "session"
+            ]
             return session[field], session["sources"][field]
 
         assert await who() == (f"setting-{field}", "setting")

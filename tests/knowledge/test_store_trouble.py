@@ -62,7 +62,9 @@ async def test_a_file_that_is_not_a_database_is_not_touched(tmp_path: Path) -> N
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", [lambda data: b"these are my notes\n" * 1_000, lambda data: data[: len(data) // 2]])
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"these are my notes\n" * 1_000, lambda data: data[: len(data) // 2]]
+)
 async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_it(
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -78,7 +80,9 @@ async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_
         await restored(knowledge, copy)
     assert path.read_bytes() == broken
     assert await restored(knowledge, copy, overwrite=True) == 1
-    assert [hit.entry.body for hit in (await knowledge.notes.recall("pizza")).hits] == ["披萨 pizza"]
+    assert [hit.entry.body for hit in (await knowledge.notes.recall("pizza")).hits] == [
+        "披萨 pizza"
+    ]
     assert (await knowledge.notes.remember("tech", "later", "text")).result.action == "created"
     [look] = await knowledge.lifecycle.examinations()
     assert [finding.grade for finding in await look()] == ["ok"]
@@ -92,7 +96,9 @@ async def notes_in_a_file(folder: Path) -> Path:
     store = opened(folder)
     for number in range(9):
         text = f"the pool has {number} connections" + " and more" * (3_000 if number == 5 else 1)
-        await Notes(store, lambda: 1).remember("domain", f"topic {number}", text, tags=[f"tag{number}"])
+        await Notes(store, lambda: 1).remember(
+            "domain", f"topic {number}", text, tags=[f"tag{number}"]
+        )
     await store.tidy(texts_before_ms=0, operations_before_ms=0)
     await store.aclose()
     return folder / "k.sqlite3"
@@ -104,7 +110,9 @@ def with_byte(data: bytes, at: int) -> bytes:
 
 def without_a_pointer(data: bytes) -> bytes:
     """A page that goes on a long text gets a successor that does not exist."""
-    at = next(at for at in range(0, len(data), 4096) if b" and more" * 100 in data[at + 4 : at + 1_000])
+    at = next(
+        at for at in range(0, len(data), 4096) if b" and more" * 100 in data[at + 4 : at + 1_000]
+    )
     return data[:at] + b"\x00\xff\xff\xff" + data[at + 4 :]
 
 
@@ -209,9 +217,7 @@ async def test_a_look_at_the_file_leaves_the_locks_of_this_process(tmp_path: Pat
     await Notes(store, lambda: 2).remember("domain", "later", "text")
     assert len((await Notes(other_store, lambda: 2).recall("text")).hits) == 1
     query = "SELECT count(*) FROM entries"
-    code = (
-        f"import sqlite3; c = sqlite3.connect({str(store.place)!r}); print(*c.execute({query!r}).fetchone()); c.close()"
-    )
+    code = f"import sqlite3; c = sqlite3.connect({str(store.place)!r}); print(*c.execute({query!r}).fetchone()); c.close()"
     assert (await anyio.run_process([sys.executable, "-c", code])).stdout == b"2\n"
     assert (tmp_path / "k.sqlite3-wal").exists()
     await store.aclose()
@@ -242,7 +248,9 @@ async def test_copies_that_are_set_aside_in_one_moment_are_all_kept(tmp_path: Pa
         with sqlite3.connect(copy_path) as copy:
             assert copy.execute("SELECT count(*) FROM entries").fetchone() == (number + 1,)
         copy.close()
-    (tmp_path / "archive" / "knowledge-of-another.sqlite3-journal").symlink_to("gone")  # as removed meanwhile
+    (tmp_path / "archive" / "knowledge-of-another.sqlite3-journal").symlink_to(
+        "gone"
+    )  # as removed meanwhile
     assert await store.set_aside() is not None
     await store.aclose()
 
@@ -290,7 +298,9 @@ async def test_a_writer_that_holds_it_is_waited_for_and_then_told_of(tmp_path: P
     store = opened(tmp_path, wait_seconds=20)
     threading.Timer(0.3, lambda: holder.execute("COMMIT")).start()
     notes = Notes(store, lambda: 2)
-    assert [hit.entry.title for hit in (await notes.recall("pizza", reinforce=False)).hits] == ["pizza"]
+    assert [hit.entry.title for hit in (await notes.recall("pizza", reinforce=False)).hits] == [
+        "pizza"
+    ]
     assert (await notes.remember("tech", "pizza", "other")).result.action == "updated"
     await store.aclose()
     holder.close()
@@ -316,18 +326,24 @@ async def test_a_full_disk_refuses_and_all_is_well_once_there_is_room(tmp_path: 
     await notes.remember("tech", "first", "text")
     # SQLite gives the error of a full disk also where a database may have no more pages.
     await store._write(lambda connection: None)
-    await store._run(store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1").fetchall())
+    await store._run(
+        store._writer,
+        lambda: store._connection("write").execute("PRAGMA max_page_count = 1").fetchall(),
+    )
     with pytest.raises(StorageUnwritable, match="disk is full; make room"):
         await notes.remember("tech", "large", "word " * 20_000)
     assert (await figures(store, NOTES)).count == 2
     await store._run(
-        store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1000000").fetchall()
+        store._writer,
+        lambda: store._connection("write").execute("PRAGMA max_page_count = 1000000").fetchall(),
     )
     assert (await notes.remember("tech", "large", "word " * 20_000)).result.action == "created"
     await store.aclose()
 
 
-async def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_that_cannot_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await filled(tmp_path)
     connect = schema.connect
 
@@ -356,7 +372,9 @@ async def test_a_file_that_was_replaced_or_deleted_is_opened_anew(tmp_path: Path
     await notes.remember("tech", "new", "after the loss")
     assert path.exists()
     other_store = opened(tmp_path)
-    assert [hit.entry.title for hit in (await Notes(other_store, lambda: 2).recall()).hits] == ["new"]
+    assert [hit.entry.title for hit in (await Notes(other_store, lambda: 2).recall()).hits] == [
+        "new"
+    ]
     await other_store.aclose()
     await store.aclose()
 
@@ -401,7 +419,9 @@ async def test_the_settings_reach_sqlite(tmp_path: Path) -> None:
             "busy_timeout": 3_000,
         }
         pragmas = {
-            name: await store._write(lambda connection, name=name: connection.execute(f"PRAGMA {name}").fetchone()[0])
+            name: await store._write(
+                lambda connection, name=name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            )
             for name in expected
         }
         assert pragmas == expected
@@ -433,7 +453,9 @@ async def test_a_read_only_store_changes_nothing(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
-async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tmp_path: Path) -> None:
+async def test_an_index_that_another_process_is_making_is_read_a_moment_later(
+    tmp_path: Path,
+) -> None:
     store = SqliteStore(tmp_path / "k.sqlite3", lambda: 1)
     tries: list[int] = []
 
@@ -449,7 +471,9 @@ async def test_an_index_that_another_process_is_making_is_read_a_moment_later(tm
 
 
 @pytest.mark.parametrize("read", [2, 3])
-async def test_a_file_that_another_process_makes_between_two_looks_is_ours(tmp_path: Path, read: int) -> None:
+async def test_a_file_that_another_process_makes_between_two_looks_is_ours(
+    tmp_path: Path, read: int
+) -> None:
     path = tmp_path / "k.sqlite3"
     schema.make_file(path)
     connection = schema.connect(path, "rw", 1)

@@ -40,7 +40,9 @@ def test_what_the_query_finds_comes_first_and_stays(
 
 
 @given(POINTS, SHARES)
-def test_without_other_words_a_relevance_is_the_share_of_the_best(own: dict[int, float], least: float) -> None:
+def test_without_other_words_a_relevance_is_the_share_of_the_best(
+    own: dict[int, float], least: float
+) -> None:
     ranking = ranking_of(matches(own), [], least)
     best = max(own.values(), default=0.0)
     ranked = [Ranked(match.id, match.points / best) for match in matches(own)]
@@ -52,7 +54,9 @@ def test_other_words_count_less() -> None:
     assert [ranked.id for ranked in ranking.entries] == [2, 1, 3]
     assert ranking.entries[0].relevance == 1.0
     assert ranking.entries[1].relevance == pytest.approx(10 / 10.5)
-    assert ranking.entries[2].relevance == pytest.approx(10 / 10.5)  # not more than the last before it
+    assert ranking.entries[2].relevance == pytest.approx(
+        10 / 10.5
+    )  # not more than the last before it
     (only,) = ranking_of([], [Match(3, 50.0)], 0.3).entries
     assert only.relevance == OTHER_WORDS_FACTOR
     assert only.by_other_words is True
@@ -66,9 +70,16 @@ def test_what_is_hidden_is_counted_once() -> None:
 def test_uses_do_not_lift_a_hit_of_other_words_above_what_the_query_finds() -> None:
     direct = Hit(Entry("own", uses=0), 0.3, {"body": ("pool",)}, Scope("notes"))
     by_other_words = Hit(
-        Entry("other", uses=100), 0.3, {}, Scope("notes"), other_matched={"body": ("outage",)}, by_other_words=True
+        Entry("other", uses=100),
+        0.3,
+        {},
+        Scope("notes"),
+        other_matched={"body": ("outage",)},
+        by_other_words=True,
     )
     ranked = by_relevance([by_other_words, direct], boosted=True)
     assert [hit.entry.body for hit in ranked] == ["own", "other"]
     assert ranked[1].score > ranked[0].score
-    assert ranked[1].why == "outage (given by the caller) in content, relevance 0.30, used often +0.30"
+    assert (
+        ranked[1].why == "outage (given by the caller) in content, relevance 0.30, used often +0.30"
+    )

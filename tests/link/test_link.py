@@ -50,7 +50,9 @@ def run(machine: Path, *arguments: str) -> Outcome:
     return in_process("--data-dir", str(machine), *arguments)
 
 
-def hook(machine: Path, hook_event: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str]:
+def hook(
+    machine: Path, hook_event: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[str, Any], str]:
     """The output of the hook, and what it complained about."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(hook_event).encode())))
     status, out, err = run(machine, "hook")
@@ -79,13 +81,21 @@ def test_commands_and_hooks_use_the_memory_of_the_server_until_the_link_is_taken
     second_machine = linked(machine.parent / "other", server.url)
     assert server.url in run(machine, "where").out
     assert run(machine, "remember", "The ferry leaves at nine.", "-c", "trip").status == 0
-    hook(machine, turn_end(machine, "The red bicycle is in the cellar.", "p1", session_id="a"), monkeypatch)
-    prompt_event = event("UserPromptSubmit", session_id="b", prompt="Where is the red bicycle?", prompt_id="q")
+    hook(
+        machine,
+        turn_end(machine, "The red bicycle is in the cellar.", "p1", session_id="a"),
+        monkeypatch,
+    )
+    prompt_event = event(
+        "UserPromptSubmit", session_id="b", prompt="Where is the red bicycle?", prompt_id="q"
+    )
     out, err = hook(second_machine, prompt_event, monkeypatch)
     assert "cellar" in out["hookSpecificOutput"]["additionalContext"]
     assert err == ""
     assert "nine" in run(second_machine, "recall", "When does the ferry leave?", "-c", "trip").out
-    begun, _ = hook(second_machine, event("SessionStart", session_id="c", source="startup"), monkeypatch)
+    begun, _ = hook(
+        second_machine, event("SessionStart", session_id="c", source="startup"), monkeypatch
+    )
     assert "cellar" in begun["hookSpecificOutput"]["additionalContext"]
     for words in (["list"], ["search", "bicycle"], ["history"], ["recalls"], ["list", "--json"]):
         status, text, _ = run(second_machine, *words)
@@ -98,28 +108,58 @@ def test_commands_and_hooks_use_the_memory_of_the_server_until_the_link_is_taken
     assert run(machine, "unlink").status == 2
 
 
-def test_books_of_the_server_are_listed_switched_and_brought_back(machine: Path, tmp_path: Path) -> None:
-    book = {"name": "Venn", "entries": {"0": {"uid": 0, "comment": "Law", "constant": True, "content": "No lamps."}}}
+def test_books_of_the_server_are_listed_switched_and_brought_back(
+    machine: Path, tmp_path: Path
+) -> None:
+    book = {
+        "name": "Venn",
+        "entries": {"0": {"uid": 0, "comment": "Law", "constant": True, "content": "No lamps."}},
+    }
     (tmp_path / "venn.json").write_text(json.dumps(book), "utf-8")
     home = tmp_path / "home"
     with serving(home, http__token=TOKEN) as server:
         linked(machine, server.url)
-        assert run(machine, "books") == (0, "No lorebooks; `memory-server import FILE` brings one in.\n", "")
-        assert in_process("--data-dir", str(home), "-c", "tale", "import", str(tmp_path / "venn.json")).status == 0
+        assert run(machine, "books") == (
+            0,
+            "No lorebooks; `memory-server import FILE` brings one in.\n",
+            "",
+        )
+        assert (
+            in_process(
+                "--data-dir", str(home), "-c", "tale", "import", str(tmp_path / "venn.json")
+            ).status
+            == 0
+        )
         row = json.loads(run(machine, "books", "--json").out)
         assert (row["name"], row["conversation_id"], row["on"]) == ("Venn", "tale", True)
         assert "Law" in run(machine, "books", "show", "venn").out
         assert (
-            "Law" in run(machine, "recall", "hello", "-c", "tale", "--messages", "3", "--other-words", "lamp, law").out
+            "Law"
+            in run(
+                machine,
+                "recall",
+                "hello",
+                "-c",
+                "tale",
+                "--messages",
+                "3",
+                "--other-words",
+                "lamp, law",
+            ).out
         )
         assert run(machine, "books", "off", "Venn").out.startswith("Venn is off: 1 entry.")
         assert run(machine, "recall", "hello", "-c", "tale", "--messages", "4") == (0, "", "")
         removed = run(machine, "books", "remove", "Venn").out
-        assert run(machine, "undo", removed.rpartition("Change ")[2].rstrip(".\n"), "--yes").status == 0
+        assert (
+            run(machine, "undo", removed.rpartition("Change ")[2].rstrip(".\n"), "--yes").status
+            == 0
+        )
         assert json.loads(run(machine, "books", "--json").out)["on"] is False
 
 
-def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_cannot_be_removed_stays(
+    machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     linked(machine, server.url)
 
     def refuse(path: Path) -> None:
@@ -134,7 +174,9 @@ def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monk
     with monkeypatch.context() as patched:
         warned: list[str] = []
         patched.setattr("memory_server.kernel.files.sync_folder", refuse)
-        patched.setattr("memory_server.storage.small_files.log.warning", lambda text, *_: warned.append(text))
+        patched.setattr(
+            "memory_server.storage.small_files.log.warning", lambda text, *_: warned.append(text)
+        )
         assert run(machine, "unlink").status == 0
         assert LinkFile(machine).read() is None
         LinkFile(machine).write(link_files.Link(server.url, str(token_file(machine.parent))))
@@ -144,7 +186,16 @@ def test_a_link_that_cannot_be_removed_stays(machine: Path, server: Server, monk
 
 def test_what_only_the_server_can_do_is_said_in_a_sentence(machine: Path, server: Server) -> None:
     linked(machine, server.url)
-    for name in ("doctor", "cleanup", "backup", "export out", "import x.json", "web", "tokens list", "knowledge list"):
+    for name in (
+        "doctor",
+        "cleanup",
+        "backup",
+        "export out",
+        "import x.json",
+        "web",
+        "tokens list",
+        "knowledge list",
+    ):
         status, out, err = run(machine, *name.split())
         assert (status, out) == (2, "")
         assert err.count("\n") == 1
@@ -190,7 +241,9 @@ def test_a_window_speaks_with_the_server(machine: Path, server: Server, era: str
         for tool, arguments in (("remember_turn", turn), ("get_memory_stats", {})):
             answer = client.ask(tool, "tools/call", name=tool, arguments=arguments, **more)
             assert not answer["result"].get("isError"), answer
-        assert client.ask(3, "tools/call", name="no_tool", arguments={}, **more)["result"]["isError"]
+        assert client.ask(3, "tools/call", name="no_tool", arguments={}, **more)["result"][
+            "isError"
+        ]
         assert "error" in client.ask(4, "no/method", **more)
         client.stdin.close()
         assert client.ended() < BOUND
@@ -200,7 +253,9 @@ def test_a_window_speaks_with_the_server(machine: Path, server: Server, era: str
 # --- what is here is sent --------------------------------------------------------------------------------------
 
 
-def test_what_was_remembered_here_is_sent_after_a_dry_run_and_twice_is_once(machine: Path, server: Server) -> None:
+def test_what_was_remembered_here_is_sent_after_a_dry_run_and_twice_is_once(
+    machine: Path, server: Server
+) -> None:
     for number in range(3):
         run(machine, "remember", f"Letter {number} came from Norway.", "-c", "mail")
     linked(machine, server.url)
@@ -224,12 +279,23 @@ def test_the_longest_texts_are_sent_in_parts_that_a_request_holds_and_what_none_
         assert status == 0, err
 
     def refs(of: Path) -> list[tuple[str, str]]:
-        rows = [json.loads(line) for line in run(of, "list", "--family", "refs", "--json").out.splitlines()]
+        rows = [
+            json.loads(line)
+            for line in run(of, "list", "--family", "refs", "--json").out.splitlines()
+        ]
         return sorted((row["id"], row["text"]) for row in rows)
 
     for number in range(4):
-        call("memoryAdd", content=f"{number} " + "日志" * 249_000, namespace="long-term", tags=[f"send{number}"])
-    call("remember_turn", messages=[{"role": "user", "content": f"{n} " + "文" * 99_000} for n in range(10)])
+        call(
+            "memoryAdd",
+            content=f"{number} " + "日志" * 249_000,
+            namespace="long-term",
+            tags=[f"send{number}"],
+        )
+    call(
+        "remember_turn",
+        messages=[{"role": "user", "content": f"{n} " + "文" * 99_000} for n in range(10)],
+    )
     call("remember_turn", messages=[{"role": "user", "content": "The short one of the long ones."}])
     before = refs(machine)
     linked(machine, server.url)
@@ -249,15 +315,24 @@ def test_offline_a_turn_waits_and_keeps_its_time_and_the_session_is_told_once(
     with network(server.port) as net:
         linked(machine, net.url)
         net.target = 1  # nobody listens there
-        prompt_event = event("UserPromptSubmit", session_id="s", prompt="Where is the key?", prompt_id="q")
+        prompt_event = event(
+            "UserPromptSubmit", session_id="s", prompt="Where is the key?", prompt_id="q"
+        )
         first_output, err = hook(machine, prompt_event, monkeypatch)
         assert "delivered later" in first_output["systemMessage"]
         assert err.count("\n") == 1
         assert hook(machine, prompt_event | {"prompt_id": "r"}, monkeypatch) == ({}, "")
-        _, err = hook(machine, turn_end(machine, "The key is under the fern.", "p1", session_id="s"), monkeypatch)
+        _, err = hook(
+            machine,
+            turn_end(machine, "The key is under the fern.", "p1", session_id="s"),
+            monkeypatch,
+        )
         assert err == ""
         status, out, err = run(machine, "remember", "The lamp is on.", "-c", "default")
-        assert (status, out) == (0, "Kept on this machine until the server answers; turns waiting: 2.\n")
+        assert (status, out) == (
+            0,
+            "Kept on this machine until the server answers; turns waiting: 2.\n",
+        )
         assert run(machine, "recall", "lamp").status == 1
         assert run(machine, "forget", "lamp", "--yes").status == 1, "forgetting does not wait"
         assert number_waiting(machine) == 2
@@ -275,23 +350,37 @@ def test_a_turn_that_two_machines_tell_is_kept_once(
 ) -> None:
     for computer in (machine, machine.parent / "other"):
         linked(computer, server.url)
-        hook(computer, turn_end(machine, "The gate code is 4711.", "twin", session_id="same"), monkeypatch)
+        hook(
+            computer,
+            turn_end(machine, "The gate code is 4711.", "twin", session_id="same"),
+            monkeypatch,
+        )
     assert run(machine, "search", "4711").out.count("gate code") == 1
 
 
-PATH = b'{"error":{"kind":"path","message":"There is no such path, or it does not take this method."}}'
+PATH = (
+    b'{"error":{"kind":"path","message":"There is no such path, or it does not take this method."}}'
+)
 BAD = {
-    "a sign-in page": (says(200, b"<html>Sign in</html>", content_type="text/html"), "sign-in page"),
+    "a sign-in page": (
+        says(200, b"<html>Sign in</html>", content_type="text/html"),
+        "sign-in page",
+    ),
     "a redirect": (says(302, b"", location="http://127.0.0.1:9/login"), "another address"),
     "an older server": (says(404, PATH), "older version"),
     "another program": (says(200, b"[1]"), "does not answer as a memory server"),
     "a gateway": (says(502, b"bad gateway", content_type="text/plain"), "cannot answer now"),
-    "a refusal": (says(401, b'{"error":{"kind":"token","message":"no"}}'), "does not accept the token"),
+    "a refusal": (
+        says(401, b'{"error":{"kind":"token","message":"no"}}'),
+        "does not accept the token",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_what_is_no_answer_of_a_server_is_said_and_a_turn_waits(machine: Path, server: Server, kind: str) -> None:
+def test_what_is_no_answer_of_a_server_is_said_and_a_turn_waits(
+    machine: Path, server: Server, kind: str
+) -> None:
     answer, sentence = BAD[kind]
     with answering(answer) as url:
         status, out, err = link(machine, url)
@@ -313,7 +402,9 @@ def test_what_is_no_answer_of_a_server_is_said_and_a_turn_waits(machine: Path, s
     assert number_waiting(machine) == 0
 
 
-def test_a_wrong_token_and_one_that_others_may_read_are_refused_and_never_shown(machine: Path, server: Server) -> None:
+def test_a_wrong_token_and_one_that_others_may_read_are_refused_and_never_shown(
+    machine: Path, server: Server
+) -> None:
     wrong = token_file(machine.parent, "w" * 40)
     status, out, err = run(machine, "link", server.url, "--token-file", str(wrong))
     assert (status, out) == (1, "")
@@ -328,7 +419,9 @@ def test_a_wrong_token_and_one_that_others_may_read_are_refused_and_never_shown(
         assert "one token" in run(machine, "link", server.url, "--token-file", str(wrong)).err
 
 
-def test_certificates_are_verified(machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificates_are_verified(
+    machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tls, ca = certificate(machine.parent)
     with network(server.port, tls=tls) as net:
         status, _, err = link(machine, net.url)
@@ -342,7 +435,9 @@ def test_certificates_are_verified(machine: Path, server: Server, monkeypatch: p
         linked(machine, net.url)
 
 
-@pytest.mark.parametrize(("days", "name", "sentence"), [(-1, "127.0.0.1", "clock"), (1, "127.0.0.9", "another name")])
+@pytest.mark.parametrize(
+    ("days", "name", "sentence"), [(-1, "127.0.0.1", "clock"), (1, "127.0.0.9", "another name")]
+)
 def test_a_certificate_that_has_expired_or_is_for_another_name_is_said(
     machine: Path, server: Server, days: float, name: str, sentence: str
 ) -> None:
@@ -369,7 +464,14 @@ def test_a_clock_that_is_wrong_by_a_day_is_said(machine: Path) -> None:
 def test_only_a_server_of_this_machine_is_reached_without_tls() -> None:
     assert url_of("https://home.example/mcp") == "https://home.example"
     assert url_of("http://localhost:8460/") == "http://localhost:8460"
-    for url in ("http://home.example", "http://10.0.0.1", "ftp://x", "home.example", "https://u:p@x", "https://"):
+    for url in (
+        "http://home.example",
+        "http://10.0.0.1",
+        "ftp://x",
+        "home.example",
+        "https://u:p@x",
+        "https://",
+    ):
         with pytest.raises(InvalidInput):
             url_of(url)
 
@@ -385,10 +487,14 @@ def test_a_folder_has_one_name_on_all_machines() -> None:
 # --- the outbox -----------------------------------------------------------------------------------------------
 
 
-def test_a_full_outbox_says_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_outbox_says_what_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(link_files, "MOST_TURNS", 2)
     box = Outbox(tmp_path)
-    turns = [{"path": "/v1/remember_turn", "headers": {}, "body": {"n": number}} for number in range(5)]
+    turns = [
+        {"path": "/v1/remember_turn", "headers": {}, "body": {"n": number}} for number in range(5)
+    ]
     assert [box.add(turns[1]), box.add(turns[2])] == [1, 2]
     with pytest.raises(QuotaReached, match="2 turns wait"):
         box.add(turns[3])
@@ -418,14 +524,19 @@ def test_a_turn_for_which_the_disk_has_no_room_is_not_acknowledged(
     assert box.add({"n": 3}) == 2
 
 
-def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way(machine: Path, server: Server) -> None:
+def test_one_process_delivers_at_a_time_and_a_refused_turn_stands_in_nobodys_way(
+    machine: Path, server: Server
+) -> None:
     linked(machine, server.url)
     box = Outbox(machine)
     box.add({"path": "/v1/remember_turn", "body": {"messages": "none"}, "headers": {}})
     with box.turn() as has_turn, box.turn() as second_has_turn:
         assert (has_turn, second_has_turn) == (True, False)
         status, out, _ = run(machine, "remember", "Somebody else delivers.")
-        assert (status, out) == (0, "Kept on this machine until the server answers; turns waiting: 2.\n")
+        assert (status, out) == (
+            0,
+            "Kept on this machine until the server answers; turns waiting: 2.\n",
+        )
     _, _, err = run(machine, "list")
     assert "refused a turn" in err
     assert (number_waiting(machine), len(box.refused())) == (0, 1)
@@ -448,7 +559,10 @@ def test_a_hook_is_within_its_bound_while_the_server_hangs(
     def seconds(hook_event: dict[str, Any]) -> float:
         began = time.monotonic()
         completed = subprocess.run(
-            command(machine, "hook"), input=json.dumps(hook_event).encode(), capture_output=True, timeout=60
+            command(machine, "hook"),
+            input=json.dumps(hook_event).encode(),
+            capture_output=True,
+            timeout=60,
         )
         assert completed.returncode == 0
         return time.monotonic() - began

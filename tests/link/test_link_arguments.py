@@ -21,7 +21,21 @@ from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.serving.http.principals import ALL, Principal
 
-WRONG = ("", "-5", "0", "1e400", "nan", "9" * 30, "yesterdayy", "9999-99-99", "[", "/(/", "a\x00b", "\ud800", "x" * 990)
+WRONG = (
+    "",
+    "-5",
+    "0",
+    "1e400",
+    "nan",
+    "9" * 30,
+    "yesterdayy",
+    "9999-99-99",
+    "[",
+    "/(/",
+    "a\x00b",
+    "\ud800",
+    "x" * 990,
+)
 """No argument of a command takes all of them."""
 OFTEN = {"http__requests_per_minute": "600000"}
 
@@ -38,7 +52,9 @@ def asker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
 
 def actions_of(name: str) -> list[argparse.Action]:
     """The arguments of a command, without the settings that every command has."""
-    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    commands = next(
+        action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
+    )
     ours: list[argparse.Action] = commands.choices[name]._actions
     settings = {f"--{flag.name}" for flag in SETTING_FLAGS.values() if flag.linked == "refused"}
     return [action for action in ours if not settings & set(action.option_strings)]
@@ -61,12 +77,16 @@ def lines_of(name: str, step: int) -> Iterator[list[str]]:
     "name", sorted(name for name, row in COMMANDS.items() if row.run_for_others and name != "hook")
 )
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.full)])
-def test_a_wrong_argument_is_never_a_failure_of_the_server(asker: Asker, name: str, step: int) -> None:
+def test_a_wrong_argument_is_never_a_failure_of_the_server(
+    asker: Asker, name: str, step: int
+) -> None:
     lines = list(lines_of(name, step))
     assert lines
     for line in lines:
         words = line if name != "import" else ["import", "-", "--format", "chat", *line[1:]]
-        content = json.dumps({"arguments": words, "input": "user: hello\nassistant: hi\n"})  # a lone surrogate too
+        content = json.dumps(
+            {"arguments": words, "input": "user: hello\nassistant: hi\n"}
+        )  # a lone surrogate too
         headers = {"content-type": "application/json"}
         answer = asker.http.post(f"/v1/commands/{name}", content=content, headers=headers)
         assert answer.status_code in (200, 400, 404, 409, 413), (words, answer.text)
@@ -86,7 +106,11 @@ def test_a_wrong_argument_is_never_a_failure_of_the_server(asker: Asker, name: s
         {"event": "Never"},
         {"event": "Stop", "turn": 7},
         {"event": "Stop", "turn": "t", "messages": "none"},
-        {"event": "Stop", "turn": "t", "messages": [{"role": "user", "content": "x", "timestamp": "never"}]},
+        {
+            "event": "Stop",
+            "turn": "t",
+            "messages": [{"role": "user", "content": "x", "timestamp": "never"}],
+        },
         {"event": "Stop", "turn": "t", "messages": [{"role": "user", "content": " "}]},
         {"event": "SessionStart", "chars": -1},
         {"event": "SessionStart", "folder": "f" * 5_000},
@@ -104,7 +128,9 @@ def test_a_wrong_hook_is_never_a_failure_of_the_server(asker: Asker, body: dict[
 def test_a_change_of_many_steps_is_shown_up_to_a_bound(asker: Asker) -> None:
     chat = "".join(f"user: letter {number}\nassistant: ok\n" for number in range(150))
     imported = ["import", "-", "--format", "chat", "-c", "many"]
-    assert asker.call("commands/import", {"arguments": imported, "input": chat}).json()["status"] == 0
+    assert (
+        asker.call("commands/import", {"arguments": imported, "input": chat}).json()["status"] == 0
+    )
 
     def shown(*words: str) -> str:
         answer = asker.call("commands/history", {"arguments": ["history", "-c", "many", *words]})
@@ -116,17 +142,23 @@ def test_a_change_of_many_steps_is_shown_up_to_a_bound(asker: Asker) -> None:
     history = json.loads(shown("--json"))
     assert (history["steps"], history["moreSteps"]) == (steps[:100], 50)
     assert "and 50 more" in shown()
-    assert json.loads(shown("--json", "--limit", "1000"))["moreSteps"] == 130, "all changes together have a bound"
+    assert json.loads(shown("--json", "--limit", "1000"))["moreSteps"] == 130, (
+        "all changes together have a bound"
+    )
     refused = asker.call("commands/history", {"arguments": ["history", "--steps", "1001"]})
     assert refused.status_code == 400
     change = history["change"]
-    undone = asker.call("commands/undo", {"arguments": ["undo", change, "-c", "many"]}).json()["output"]
+    undone = asker.call("commands/undo", {"arguments": ["undo", change, "-c", "many"]}).json()[
+        "output"
+    ]
     assert undone.count("letter") == 100
     assert "and 50 more" in undone
 
 
 @pytest.mark.anyio
-async def test_what_a_command_prints_is_laid_out_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_command_prints_is_laid_out_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: set[str] = set()
     write = terminal._Captured.write
 

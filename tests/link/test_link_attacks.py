@@ -45,12 +45,16 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = home / "data"
     layer = home / ".multi-agent-mcp" / "memory"
     layer.mkdir(parents=True)
-    (layer / f"{MARK}.md").write_text(f"---\nkey: {MARK}\n---\n\nThe {MARK} of the server's user.\n", "utf-8")
+    (layer / f"{MARK}.md").write_text(
+        f"---\nkey: {MARK}\n---\n\nThe {MARK} of the server's user.\n", "utf-8"
+    )
     tokens = [give(folder, name, "--tenant", name) for name in ("mine", f"{MARK}-other")]
     reads = give(folder, "reads", "--tenant", "mine", "--read-only")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
-        with serving(folder, "--toolsets=all,notes,layers", upkeep__enabled="false", **OFTEN) as server:
+        with serving(
+            folder, "--toolsets=all,notes,layers", upkeep__enabled="false", **OFTEN
+        ) as server:
             house = House(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
             Asker(server.url, tokens[1]).done("remember_turn", **said(f"{MARK} is where I live"))
             house.mine.done("remember_turn", **said("my cat is Miso"))
@@ -83,7 +87,9 @@ def files(folder: Path) -> dict[str, bytes]:
         ["import", "-", "--format", "native", "--ask", f"where is {MARK}?"],
     ],
 )
-def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(house: House, arguments: list[str]) -> None:
+def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(
+    house: House, arguments: list[str]
+) -> None:
     layer = files(house.folder.parent / ".multi-agent-mcp")
     answer = command(house.mine, *arguments)
     text = answer.text.replace("conversation", "")
@@ -124,7 +130,11 @@ def test_a_command_reaches_nothing_of_the_servers_user_and_of_other_tenants(hous
 )
 def test_a_command_names_nothing_of_the_server(house: House, arguments: list[str]) -> None:
     before = command(house.mine, "history", "--json").text
-    name = next(word for word in arguments if word in ("list", "import", "forget", "search", "recalls", "doctor"))
+    name = next(
+        word
+        for word in arguments
+        if word in ("list", "import", "forget", "search", "recalls", "doctor")
+    )
     answer = command(house.mine, *arguments, name=name)
     assert answer.status_code in (400, 404), answer.text
     assert answer.json()["error"]["message"].strip(" :.") != "The arguments cannot be used"
@@ -175,7 +185,12 @@ def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path:
         for number in range(5):
             asker.call("add_short_term_memory", said(f"{number} " + "word " * 2_000))
         asker.call("add_short_term_memory", said("more"))
-        stop = {"event": "Stop", "turn": "t1", "messages": said("a dog " * 200)["messages"], "session": "s"}
+        stop = {
+            "event": "Stop",
+            "turn": "t1",
+            "messages": said("a dog " * 200)["messages"],
+            "session": "s",
+        }
         assert asker.call("commands/hook", stop).status_code == 507
         chat = {"input": "user: hello\nassistant: hi\n"}
         assert command(asker, "import", "-", "--format", "chat", **chat).status_code == 507
@@ -189,7 +204,11 @@ def test_no_tenant_sees_where_the_database_is(tmp_path: Path) -> None:
     with serving(tmp_path / "data", "--toolsets=all", store=url) as server:
         asker = Asker(server.url, token)
         asker.done("remember_turn", **said("my cat is Miso"))
-        answers = [command(asker, "search", "x"), command(asker, "show", "abcd"), command(asker, "list")]
+        answers = [
+            command(asker, "search", "x"),
+            command(asker, "show", "abcd"),
+            command(asker, "list"),
+        ]
         answers.append(asker.call("health_check"))
     assert "the database" in answers[0].text + answers[1].text
     for answer in answers:
@@ -244,7 +263,9 @@ def endless(handler: BaseHTTPRequestHandler) -> None:
         says(200, b"<script>", content_type="text/html"),
     ],
 )
-def test_no_answer_of_a_server_harms_who_asked(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_of_a_server_harms_who_asked(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote, "MOST_BYTES", 1_000_000)
     with answering(answer) as url, pytest.raises(NotReached) as refused:
         answer_of(url)
@@ -273,15 +294,24 @@ assert {words[0] for words in ASKING_COMMANDS} > {
 
 @pytest.mark.parametrize("words", ASKING_COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("stored", [True, pytest.param(False, marks=pytest.mark.full)])
-def test_a_terminal_obeys_nothing_of_an_answer(machine: Path, words: list[str], stored: bool) -> None:
+def test_a_terminal_obeys_nothing_of_an_answer(
+    machine: Path, words: list[str], stored: bool
+) -> None:
     names = ("name", "output", "errors", "prompt", "note", "text", "version")
-    answer = dict.fromkeys(names, ESCAPES) | {"status": 0, "stored": stored, "scopes": ["write"], ESCAPES: [ESCAPES]}
+    answer = dict.fromkeys(names, ESCAPES) | {
+        "status": 0,
+        "stored": stored,
+        "scopes": ["write"],
+        ESCAPES: [ESCAPES],
+    }
     in_process("--data-dir", str(machine), "remember", "Said before the link.")
     with answering(says(200, json.dumps(answer).encode())) as url:
         linked(machine, url)
         _, out, err = in_process("--data-dir", str(machine), *words)
     for text in (out, err):
-        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set("\x1b\x07\x08\x9b\r")
+        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set(
+            "\x1b\x07\x08\x9b\r"
+        )
     refusal = {"error": {"kind": "arguments", "message": ESCAPES}}
     with answering(says(400, json.dumps(refusal).encode())) as url:
         LinkFile(machine).write(Link(url, str(machine.parent / "token")))
@@ -292,7 +322,14 @@ def test_a_terminal_obeys_nothing_of_an_answer(machine: Path, words: list[str], 
 
 @pytest.mark.parametrize("status", [0, "x", [], None, {}, 1e400, -7, 10**30])
 def test_a_terminal_obeys_nothing_that_a_server_says(machine: Path, status: object) -> None:
-    answer = {"name": ESCAPES, "scopes": 7, "version": "1", "output": ESCAPES, "errors": ESCAPES, "status": status}
+    answer = {
+        "name": ESCAPES,
+        "scopes": 7,
+        "version": "1",
+        "output": ESCAPES,
+        "errors": ESCAPES,
+        "status": status,
+    }
     with answering(says(200, json.dumps(answer).encode())) as url:
         linked(machine, url)
         exit_status, out, err = in_process("--data-dir", str(machine), "list")
@@ -300,10 +337,14 @@ def test_a_terminal_obeys_nothing_that_a_server_says(machine: Path, status: obje
     assert exit_status in (0, 1)
     for text in (out, err):
         assert "\x1b[31mthis\x1b[0m" in text
-        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set("\x1b\x07\x08\x9b\r")
+        assert not set(text.replace("\x1b[31m", "").replace("\x1b[0m", "")) & set(
+            "\x1b\x07\x08\x9b\r"
+        )
     refusal = {"error": {"kind": "x", "message": ESCAPES}}
     with answering(says(403, json.dumps(refusal).encode())) as url:
-        (machine / ".memory-server" / "link.json").write_text(json.dumps({"url": url, "token_file": "token"}))
+        (machine / ".memory-server" / "link.json").write_text(
+            json.dumps({"url": url, "token_file": "token"})
+        )
         (machine.parent / "token").chmod(0o600)
         _, out, err = in_process("--data-dir", str(machine), "list")
     assert not set(out + err) & set("\x1b\x07\x08\x9b\r")
@@ -316,38 +357,73 @@ def test_a_terminal_obeys_nothing_that_somebody_said(machine: Path) -> None:
         return out + err
 
     run("remember", f"miso {ESCAPES}", "-c", "c")
-    outputs = [run("list", "-c", "c"), run("show", ""), run("search", "miso"), run("forget", "miso", "--dry-run")]
+    outputs = [
+        run("list", "-c", "c"),
+        run("show", ""),
+        run("search", "miso"),
+        run("forget", "miso", "--dry-run"),
+    ]
     for text in (*outputs, run("history"), run("explain", "miso", "--ask", "miso")):
         assert "miso" in text
         assert not set(text) & set("\x1b\x07\x08\x9b\r")
 
 
-def test_an_id_that_all_memories_begin_with_shows_no_thousands(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_that_all_memories_begin_with_shows_no_thousands(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(show, "MOST", 1)
     for number in range(2):
-        in_process("--no-daemon", "--data-dir", str(machine), "remember", f"The cat is number {number}.")
+        in_process(
+            "--no-daemon", "--data-dir", str(machine), "remember", f"The cat is number {number}."
+        )
     status, out, err = in_process("--no-daemon", "--data-dir", str(machine), "show", "")
     assert (status, out) == (2, "")
     assert "write more of it" in err
 
 
-def test_a_turn_that_is_none_is_put_aside_and_the_token_goes_to_no_other_server(machine: Path) -> None:
+def test_a_turn_that_is_none_is_put_aside_and_the_token_goes_to_no_other_server(
+    machine: Path,
+) -> None:
     paths: list[str] = []
 
     def elsewhere(handler: BaseHTTPRequestHandler) -> None:
         paths.append(handler.path)
         says(200, b"{}")(handler)
 
-    answer = {"name": "a", "scopes": ["write"], "version": "1", "status": 0, "stored": True, "id": "1"}
-    with answering(says(200, json.dumps(answer).encode())) as url, answering(elsewhere) as other_url:
+    answer = {
+        "name": "a",
+        "scopes": ["write"],
+        "version": "1",
+        "status": 0,
+        "stored": True,
+        "id": "1",
+    }
+    with (
+        answering(says(200, json.dumps(answer).encode())) as url,
+        answering(elsewhere) as other_url,
+    ):
         outbox = linked(machine, url) / ".memory-server" / "outbox"
         outbox.mkdir()
         good = {"path": "/v1/remember_turn", "body": {}, "headers": {}}
-        bad = [{"path": f"{other_url}/x"}, {"path": 7}, {"path": None}, {"headers": []}, {"headers": {"a": 1}}]
-        turns = [*(good | change for change in bad), good | {"headers": {"a": "b\r\nc: d"}}, {"body": 1}, [], good]
+        bad = [
+            {"path": f"{other_url}/x"},
+            {"path": 7},
+            {"path": None},
+            {"headers": []},
+            {"headers": {"a": 1}},
+        ]
+        turns = [
+            *(good | change for change in bad),
+            good | {"headers": {"a": "b\r\nc: d"}},
+            {"body": 1},
+            [],
+            good,
+        ]
         for number, turn in enumerate(turns, 1):
             (outbox / f"{number:012}.json").write_text(json.dumps(turn))
-        status, out, err = in_process("--data-dir", str(machine), "remember", "The ferry leaves at nine.")
+        status, out, err = in_process(
+            "--data-dir", str(machine), "remember", "The ferry leaves at nine."
+        )
     assert (status, out, err) == (0, f"Remembered on {url}.\n", "")
     assert paths == []
     assert len(list((outbox / "refused").iterdir())) == len(turns) - 1
@@ -357,7 +433,9 @@ def test_a_turn_that_is_none_is_put_aside_and_the_token_goes_to_no_other_server(
 def test_a_link_to_a_server_that_is_not_encrypted_is_not_used(machine: Path) -> None:
     link_file = machine / ".memory-server" / "link.json"
     link_file.parent.mkdir(parents=True)
-    link_file.write_text(json.dumps({"url": "http://home.example", "token_file": str(machine / "token")}))
+    link_file.write_text(
+        json.dumps({"url": "http://home.example", "token_file": str(machine / "token")})
+    )
     status, _, err = in_process("--data-dir", str(machine), "list")
     assert status == 2
     assert "not encrypted" in err

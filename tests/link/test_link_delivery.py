@@ -65,7 +65,9 @@ class Storm:
         self.rng = rng
         self.kills = 0
 
-    def run(self, machines: list[Path], count: int, cuts: int, kills: int, server_kills: int) -> int:
+    def run(
+        self, machines: list[Path], count: int, cuts: int, kills: int, server_kills: int
+    ) -> int:
         """How many turns each machine has told: `count`, or more until there were enough `cuts`. At the end the network
         is calm, and what waits is delivered."""
         settings = {"http__token": TOKEN, "http__requests_per_minute": "1000000"}
@@ -75,7 +77,9 @@ class Storm:
             for life in range(1, lives + 1):
                 with serving(self.home, ready=False, **settings) as server:
                     self.net.target = server.port
-                    self._until(count * len(machines) * life // lives, running, count, kills * life // lives)
+                    self._until(
+                        count * len(machines) * life // lives, running, count, kills * life // lives
+                    )
                     while life == lives and self.net.cuts < cuts:
                         count += len(machines)
                         self._until(count * len(machines), running, count, kills)
@@ -102,7 +106,9 @@ class Storm:
         server.process.kill()
         server.process.wait(PATIENCE)
 
-    def _until(self, goal: int, running: dict[Path, subprocess.Popen[bytes]], count: int, kills: int) -> None:
+    def _until(
+        self, goal: int, running: dict[Path, subprocess.Popen[bytes]], count: int, kills: int
+    ) -> None:
         """Until so many turns are told; meanwhile machines are killed, and tell on."""
         deadline = time.monotonic() + 40 * PATIENCE
         turns_before = -1
@@ -128,9 +134,16 @@ class Storm:
     [(24, 4, 2, 1), pytest.param(1_000, 200, 30, 5, marks=pytest.mark.full)],
 )
 def test_none_is_lost_none_comes_twice_and_none_out_of_order(
-    tmp_path: Path, turns: int, cuts: int, kills: int, server_kills: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    turns: int,
+    cuts: int,
+    kills: int,
+    server_kills: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_server, "PATIENCE", 10 * PATIENCE)  # the machines take the processor from the server
+    monkeypatch.setattr(
+        http_server, "PATIENCE", 10 * PATIENCE
+    )  # the machines take the processor from the server
     home = tmp_path / "home" / "data"
     rng = random.Random(31)
     home.parent.mkdir()
@@ -145,7 +158,9 @@ def test_none_is_lost_none_comes_twice_and_none_out_of_order(
         turns_of_each = storm.run(machines, turns // len(MACHINES), cuts, kills, server_kills)
     arrived = stored_turns(home)
     expected = [turn_of(name, number) for name in MACHINES for number in range(turns_of_each)]
-    print(f"{len(expected)} turns, {net.cuts} cuts, {net.repeats} repeated, {storm.kills} + {server_kills} kills")
+    print(
+        f"{len(expected)} turns, {net.cuts} cuts, {net.repeats} repeated, {storm.kills} + {server_kills} kills"
+    )
     assert storm.kills >= kills
     assert not Counter(expected) - Counter(arrived), "lost"
     assert not Counter(arrived) - Counter(expected), "twice"

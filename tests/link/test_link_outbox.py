@@ -17,7 +17,14 @@ from memory_server.kernel.link import Link
 from memory_server.storage import link_files
 from memory_server.storage.link_files import LinkFile, Outbox
 
-ME = {"name": "a", "scopes": ["read", "write"], "version": "1", "paused": None, "read_only": False, "status": 0}
+ME = {
+    "name": "a",
+    "scopes": ["read", "write"],
+    "version": "1",
+    "paused": None,
+    "read_only": False,
+    "status": 0,
+}
 STORED = json.dumps(ME | {"stored": True, "output": "", "errors": ""}).encode()
 
 
@@ -73,7 +80,9 @@ def test_refused_turns_are_sent_again_in_the_order_in_which_they_were_said(machi
         assert "3 turns sent again: 3 delivered, 0 refused again, 0 still waiting." in out
         history = run(machine, "history", "--json").out
     texts = [json.loads(line)["steps"][0]["text"] for line in history.splitlines()]
-    assert [text.removeprefix("user: ") for text in reversed(texts)] == [f"The boat {n} sails." for n in range(4)]
+    assert [text.removeprefix("user: ") for text in reversed(texts)] == [
+        f"The boat {n} sails." for n in range(4)
+    ]
     assert not box.refused()
     assert not box.waiting()
     assert "There is no refused turn" in run(machine, "link", "--retry-refused").out
@@ -207,7 +216,9 @@ def test_a_turn_that_cannot_be_read_is_said_and_those_behind_it_are_delivered(
 # --- reasons are erased ----------------------------------------------------------------------------------------
 
 
-def test_erasing_takes_the_reasons_of_erased_turns_and_those_that_quote_the_words(machine: Path) -> None:
+def test_erasing_takes_the_reasons_of_erased_turns_and_those_that_quote_the_words(
+    machine: Path,
+) -> None:
     box = Outbox(machine)
     reasons = {
         "My keeper is Quxlantern.": "it has 20,000 characters",
@@ -218,7 +229,9 @@ def test_erasing_takes_the_reasons_of_erased_turns_and_those_that_quote_the_word
         box.refuse(box.add(turn_of(text)), reason)
     box.erase(lambda value: "Quxlantern" in json.dumps(value))
     folder = machine / ".memory-server" / "outbox"
-    assert [path for path in folder.rglob("*") if path.is_file() and b"Quxlantern" in path.read_bytes()] == []
+    assert [
+        path for path in folder.rglob("*") if path.is_file() and b"Quxlantern" in path.read_bytes()
+    ] == []
     assert [turn.reason for turn in box.refused()] == ["", "it is too long"]
     assert "20,000" not in (folder / "reasons").read_text()
 
@@ -236,7 +249,9 @@ def test_erasing_for_good_finds_words_that_only_a_reason_quotes(machine: Path) -
 def test_reasons_of_an_older_version_are_read(machine: Path) -> None:
     box = Outbox(machine)
     path = box.refuse(box.add(turn_of("The boat is green.")), "it is too long")
-    (machine / ".memory-server" / "outbox" / "reasons").write_text(json.dumps({path.name: "it is far too long"}))
+    (machine / ".memory-server" / "outbox" / "reasons").write_text(
+        json.dumps({path.name: "it is far too long"})
+    )
     assert [turn.reason for turn in box.refused()] == ["it is far too long"]
 
 

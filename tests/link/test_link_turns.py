@@ -20,7 +20,14 @@ from memory_server.cli.delivery import Ending, TurnResult, is_refused_for_good, 
 from memory_server.kernel.errors import RemoteError
 from memory_server.storage.link_files import Link, LinkFile, Outbox
 
-ME = {"name": "a", "scopes": ["read", "write"], "version": "1", "paused": None, "read_only": False, "status": 0}
+ME = {
+    "name": "a",
+    "scopes": ["read", "write"],
+    "version": "1",
+    "paused": None,
+    "read_only": False,
+    "status": 0,
+}
 
 
 @pytest.fixture
@@ -35,7 +42,9 @@ def run(machine: Path, *arguments: str) -> Outcome:
     return in_process("--data-dir", str(machine), *arguments)
 
 
-def stop_hook(machine: Path, text: str, prompt: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+def stop_hook(
+    machine: Path, text: str, prompt: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
     """What the hook prints after a turn, and what it complains about."""
     path = machine.parent / f"{prompt}.jsonl"
     path.write_bytes(transcript(user(text, prompt), assistant("Noted.")))
@@ -67,14 +76,20 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
     token_file(machine.parent, reads if only == "the token" else writes)
     flags = ("--read-only",) if only == "the server" else ()
     with serving(home, *flags) as server:
-        status, _, err = run(machine, "link", server.url, "--token-file", str(machine.parent / "token"))
+        status, _, err = run(
+            machine, "link", server.url, "--token-file", str(machine.parent / "token")
+        )
         assert status == 0
         assert "turns of this machine are kept here" in err
         out, err = stop_hook(machine, "My boat is called Nessie.", "p1", monkeypatch)
         assert "kept on this machine" in json.loads(out)["systemMessage"]
         assert err.count("\n") == 1
-        assert stop_hook(machine, "The boat is green.", "p2", monkeypatch) == ("", ""), "it is told once in a session"
-        assert "turns waiting: 3" in run(machine, "remember", "The second boat is called Kelpie.").out
+        assert stop_hook(machine, "The boat is green.", "p2", monkeypatch) == ("", ""), (
+            "it is told once in a session"
+        )
+        assert (
+            "turns waiting: 3" in run(machine, "remember", "The second boat is called Kelpie.").out
+        )
     first, second, third = texts_of(machine)
     assert "Nessie" in first
     assert "green" in second
@@ -112,7 +127,9 @@ ANSWERS: list[tuple[dict[str, Any], TurnResult | None]] = [
 
 
 @pytest.mark.parametrize(("answer", "result"), ANSWERS)
-def test_only_an_answer_that_says_so_is_a_delivery(answer: dict[str, Any], result: TurnResult | None) -> None:
+def test_only_an_answer_that_says_so_is_a_delivery(
+    answer: dict[str, Any], result: TurnResult | None
+) -> None:
     assert result_of(answer) == result
 
 
@@ -120,7 +137,11 @@ NO_DELIVERIES = [answer for answer, result in ANSWERS if result is None]
 
 
 @pytest.mark.parametrize(
-    "answer", [*NO_DELIVERIES[:2], *(pytest.param(answer, marks=pytest.mark.full) for answer in NO_DELIVERIES[2:])]
+    "answer",
+    [
+        *NO_DELIVERIES[:2],
+        *(pytest.param(answer, marks=pytest.mark.full) for answer in NO_DELIVERIES[2:]),
+    ],
 )
 @pytest.mark.parametrize("told_by", ["remember", "hook"])
 def test_a_turn_waits_where_something_else_answers_well(
@@ -130,17 +151,27 @@ def test_a_turn_waits_where_something_else_answers_well(
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         if told_by == "remember":
             status, out, err = run(machine, "remember", "The ferry leaves at nine.")
-            assert (status, out) == (0, "Kept on this machine until the server answers; turns waiting: 1.\n")
+            assert (status, out) == (
+                0,
+                "Kept on this machine until the server answers; turns waiting: 1.\n",
+            )
             assert "did not confirm that it stored the turn" in err
         else:
             stop_hook(machine, "The ferry leaves at nine.", "p1", monkeypatch)
     assert len(Outbox(machine).waiting()) == 1
 
 
-def test_what_only_looks_does_not_take_an_answer_of_something_else_for_nothing_found(machine: Path) -> None:
+def test_what_only_looks_does_not_take_an_answer_of_something_else_for_nothing_found(
+    machine: Path,
+) -> None:
     with answering(says(200, b'{"status": "ok"}')) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
-        for words in (["list"], ["search", "ferry"], ["recall", "ferry"], ["forget", "ferry", "--yes"]):
+        for words in (
+            ["list"],
+            ["search", "ferry"],
+            ["recall", "ferry"],
+            ["forget", "ferry", "--yes"],
+        ):
             status, out, err = run(machine, *words)
             assert (status, out) == (1, ""), words
             assert "does not answer as a memory server" in err
@@ -166,7 +197,10 @@ REFUSALS = [
     (404, "path", False),
     (404, "", False),
     *((status, "", False) for status in (400, 402, 405, 410, 415, 422, 451)),
-    *((status, "x", False) for status in (401, 403, 407, 408, 409, 421, 425, 429, 500, 502, 503, 504, 507)),
+    *(
+        (status, "x", False)
+        for status in (401, 403, 407, 408, 409, 421, 425, 429, 500, 502, 503, 504, 507)
+    ),
     *((status, "a page", True) for status in (413, 414, 431)),
     *((status, "a page", False) for status in (400, 401, 403, 404, 405, 500, 503)),
 ]
@@ -194,7 +228,9 @@ def test_what_is_refused_for_good_is_set_aside_with_its_reason_and_the_rest_goes
         if b"the first" in getattr(handler, "body", b""):
             says(status, body.encode(), content_type=content_type)(handler)
         else:
-            says(200, json.dumps(ME | {"stored": True, "output": "", "errors": ""}).encode())(handler)
+            says(200, json.dumps(ME | {"stored": True, "output": "", "errors": ""}).encode())(
+                handler
+            )
 
     box = Outbox(machine)
     with answering(answer) as url:
@@ -219,7 +255,9 @@ def test_what_is_refused_for_good_is_set_aside_with_its_reason_and_the_rest_goes
             assert "kept here: 1 turn;" in link(machine, url)[2]
 
 
-@pytest.mark.parametrize(("status", "kind", "is_final"), [row for row in REFUSALS if row[1] != "a page"])
+@pytest.mark.parametrize(
+    ("status", "kind", "is_final"), [row for row in REFUSALS if row[1] != "a page"]
+)
 def test_the_decision_is_that_of_the_table(status: int, kind: str, is_final: bool) -> None:
     assert is_refused_for_good(RemoteError("", status, kind)) == is_final
 
@@ -238,7 +276,9 @@ def test_a_turn_that_is_refused_is_not_said_to_be_remembered(machine: Path) -> N
         assert not Outbox(machine).waiting()
 
 
-def test_a_folder_with_a_long_name_keeps_no_turn_back(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_a_long_name_keeps_no_turn_back(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = machine.parent / "home" / "data"
     home.parent.mkdir()
     deep = machine.parent
@@ -260,14 +300,27 @@ def test_when_memories_came_in_a_chat_is_the_servers(machine: Path) -> None:
     home = machine.parent / "home" / "data"
     home.parent.mkdir()
     token_file(machine.parent, give(home, "writes"))
-    row = {"name": "Ferry", "prompt": "It leaves at nine.", "trigger": "true", "once": True, "createdAt": 1767225600000}
+    row = {
+        "name": "Ferry",
+        "prompt": "It leaves at nine.",
+        "trigger": "true",
+        "once": True,
+        "createdAt": 1767225600000,
+    }
     pack = machine.parent / "pack.json"
     pack.write_text(json.dumps([row]), encoding="utf-8")
     assert in_process("--data-dir", str(home), "import", str(pack)).status == 0
     arguments = json.dumps({"messages": [{"role": "user", "content": "When?"}], "session": "s"})
     with serving(home) as server:
-        assert run(machine, "link", server.url, "--token-file", str(machine.parent / "token")).status == 0
-        ferry_comes = ["nine" in run(machine, "call", "recall_turn", arguments).out for _ in range(2)]
+        assert (
+            run(machine, "link", server.url, "--token-file", str(machine.parent / "token")).status
+            == 0
+        )
+        ferry_comes = [
+            "nine" in run(machine, "call", "recall_turn", arguments).out for _ in range(2)
+        ]
     assert ferry_comes == [True, False]
-    states = [path for path in machine.rglob("conversation.json") if "firings" in path.read_text("utf-8")]
+    states = [
+        path for path in machine.rglob("conversation.json") if "firings" in path.read_text("utf-8")
+    ]
     assert not states, "this machine keeps none"

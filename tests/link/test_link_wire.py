@@ -41,7 +41,9 @@ class SentRequest(NamedTuple):
 def listed_requests() -> dict[str, set[str]]:
     """Requests of the page, such as `POST /v1/commands/{command}`, and what may be in each."""
     table = PAGE.read_text("utf-8").partition("<!-- wire:")[2].partition("<!-- end: wire -->")[0]
-    rows = [line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ")][2:]
+    rows = [
+        line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ")
+    ][2:]
     usual = set(CODE.findall(rows[0][1]))
     contents_of: dict[str, set[str]] = {}
     for names_cell, contents in rows[1:]:
@@ -57,7 +59,9 @@ def listed_line(line: str, rows: dict[str, set[str]]) -> str:
     return max(patterns, key=len)
 
 
-def test_nothing_is_sent_that_the_page_does_not_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_that_the_page_does_not_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "home-of-ann"
     requests = list[SentRequest]()
     machine = home / "data"
@@ -66,13 +70,30 @@ def test_nothing_is_sent_that_the_page_does_not_list(tmp_path: Path, monkeypatch
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
     monkeypatch.chdir(work)
-    fields = {"status": 0, "output": "", "errors": "", "text": "", "prompt": "", "stored": True, "id": "1"}
-    fields |= {"jsonrpc": "2.0", "id": 1, "result": {}, "name": "ann", "scopes": ["write"], "version": "1"}
+    fields = {
+        "status": 0,
+        "output": "",
+        "errors": "",
+        "text": "",
+        "prompt": "",
+        "stored": True,
+        "id": "1",
+    }
+    fields |= {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {},
+        "name": "ann",
+        "scopes": ["write"],
+        "version": "1",
+    }
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         body: bytes = getattr(handler, "body", b"")
         line = f"{handler.command} {handler.path}"
-        requests.append(SentRequest(line, frozenset(name.lower() for name in handler.headers), body))
+        requests.append(
+            SentRequest(line, frozenset(name.lower() for name in handler.headers), body)
+        )
         answer_fields = fields
         if b"jsonrpc" in body:
             answer_fields = fields | {"id": json.loads(body)["id"]}
@@ -102,7 +123,12 @@ def test_nothing_is_sent_that_the_page_does_not_list(tmp_path: Path, monkeypatch
             "hook",
             "--chars",
             "300",
-            stdin=event("UserPromptSubmit", prompt=f"So? <private>{SECRET}</private>", prompt_id="p3", **about),
+            stdin=event(
+                "UserPromptSubmit",
+                prompt=f"So? <private>{SECRET}</private>",
+                prompt_id="p3",
+                **about,
+            ),
         )
         run("hook", stdin=event("Stop", prompt_id="p2", **about))
         run("remember", f"Said. <private>{SECRET}</private>", "-c", "trip")
@@ -112,7 +138,12 @@ def test_nothing_is_sent_that_the_page_does_not_list(tmp_path: Path, monkeypatch
         run("link", "--send", "--yes")
         with running(command(machine), {"MEMORY_SERVER_CONVERSATION": "trip"}) as client:
             client.send(
-                request(1, "tools/call", name="x", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
+                request(
+                    1,
+                    "tools/call",
+                    name="x",
+                    _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"},
+                )
             )
             client.read()
     rows = listed_requests()

@@ -25,7 +25,9 @@ def main() -> int:
     flags = parser.parse_args()
     lives = [steps_of(flags.steps)]
     if not flags.steps:
-        lives = [random_life(Random(flags.first + number), flags.length) for number in range(flags.runs)]
+        lives = [
+            random_life(Random(flags.first + number), flags.length) for number in range(flags.runs)
+        ]
     failed = 0
     with workshop() as (runner, sandbox):
         for number, steps in enumerate(lives, flags.first):
@@ -33,7 +35,8 @@ def main() -> int:
             run = live(steps, runner, sandbox, look_every=flags.every)
             seconds = time.monotonic() - began
             print(
-                f"life {number}: {run.taken} steps, {run.looks} looks, {run.asked} faces, {seconds:.1f} s", flush=True
+                f"life {number}: {run.taken} steps, {run.looks} looks, {run.asked} faces, {seconds:.1f} s",
+                flush=True,
             )
             if run.faults:
                 failed += 1

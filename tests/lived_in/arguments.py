@@ -97,7 +97,11 @@ def _trigger_name(house: House, rng: Random) -> str:
 
 def _entry(space: str, attribute: str) -> Callable[[House, Random], Any]:
     def chosen(house: House, rng: Random) -> Any:
-        values = [getattr(entry, attribute) for location, entry in house.entries() if location.startswith(space)]
+        values = [
+            getattr(entry, attribute)
+            for location, entry in house.entries()
+            if location.startswith(space)
+        ]
         fallback: Any = "zz"
         if attribute == "id":
             fallback = 1

@@ -20,14 +20,21 @@ SPACES = {"notes": "notes", "layers": "layers", "facts": "sessions", "refs": "re
 
 
 def faults_of_counts(house: House) -> list[str]:
-    return [*_of_conversations(house), *_of_entries(house), *_of_recalls(house), *_of_an_export(house)]
+    return [
+        *_of_conversations(house),
+        *_of_entries(house),
+        *_of_recalls(house),
+        *_of_an_export(house),
+    ]
 
 
 def contents(house: House) -> Counter[str]:
     """All that is remembered, with its uses; looking changes nothing of it."""
     counts = Counter[str]()
     for name in house.conversations():
-        counts.update(f"{name} {memory!r}" for memory in (*house.memories(name), *house.triggers(name)))
+        counts.update(
+            f"{name} {memory!r}" for memory in (*house.memories(name), *house.triggers(name))
+        )
     counts.update(f"{location} {entry!r}" for location, entry in house.entries())
     return counts
 
@@ -36,8 +43,13 @@ def kept_texts(house: House) -> set[str]:
     """What people would see again: names and texts, without scores and times."""
     texts_kept = set[str]()
     for room in house.conversations():
-        texts_kept |= {f"{room} {memory.id} {memory.text} {memory.pinned}" for memory in house.memories(room)}
-        texts_kept |= {f"{room} {trigger.name} {trigger.prompt} {trigger.trigger}" for trigger in house.triggers(room)}
+        texts_kept |= {
+            f"{room} {memory.id} {memory.text} {memory.pinned}" for memory in house.memories(room)
+        }
+        texts_kept |= {
+            f"{room} {trigger.name} {trigger.prompt} {trigger.trigger}"
+            for trigger in house.triggers(room)
+        }
     return texts_kept | {
         f"{location} {entry.key or entry.ref or entry.id} {entry.title} {entry.body}"
         for location, entry in house.entries()
@@ -48,14 +60,18 @@ def _of_recalls(house: House) -> Iterator[str]:
     """How many recalls the record has: the command, the doctor and the page of each conversation."""
     recalls = house.command("recalls", "--json", "-n", "100000").lines()
     findings = json.loads(house.command("doctor", "--json").text)["findings"]
-    [sentence] = [finding["what"] for finding in findings if finding["about"] == "recalls"] or ["no word"]
+    [sentence] = [finding["what"] for finding in findings if finding["about"] == "recalls"] or [
+        "no word"
+    ]
     count: object = sentence
     if sentence[0].isdecimal():
         count = int(sentence.split()[0].replace(",", ""))
     yield from _differences("recalls", len(recalls), {"doctor": count})
     for name in house.conversations()[:4]:
         own = sum(recall["conversation"] == name for recall in recalls)
-        rows = _rows(house, f"/recalls?{urlencode({'c': name, 'lang': 'en', 'open': 'none'})}", "event")
+        rows = _rows(
+            house, f"/recalls?{urlencode({'c': name, 'lang': 'en', 'open': 'none'})}", "event"
+        )
         yield from _differences(f"recalls of {name}", own, {"the pages": rows})
 
 
@@ -89,7 +105,9 @@ def _of_conversations(house: House) -> Iterator[str]:
         memories = len(house.memories(name))
         triggers = len(house.triggers(name))
         stats = _tool(house, "get_memory_stats", conversation_id=name)
-        listed = house.command("list", "--family", "memories", "-c", name, "--json", "--limit", "100000").lines()
+        listed = house.command(
+            "list", "--family", "memories", "-c", name, "--json", "--limit", "100000"
+        ).lines()
         row = places.get(name, {})
         yield from _differences(
             f"memories of {name}",
@@ -98,8 +116,12 @@ def _of_conversations(house: House) -> Iterator[str]:
                 "list --json": row.get("memories"),
                 "list --family": len(listed),
                 "get_memory_stats": _total(stats, "total"),
-                "get_memory_stats over REST": _total(_rest(house, "get_memory_stats", conversation_id=name), "total"),
-                "the pages": _rows(house, f"/subject?{urlencode({'c': name, 'lang': 'en'})}", "row"),
+                "get_memory_stats over REST": _total(
+                    _rest(house, "get_memory_stats", conversation_id=name), "total"
+                ),
+                "the pages": _rows(
+                    house, f"/subject?{urlencode({'c': name, 'lang': 'en'})}", "row"
+                ),
             },
         )
         yield from _differences(
@@ -148,7 +170,9 @@ def _rows(house: House, address: str, kind: str) -> int:
         page = Parsed(house.get(address).text)
         count += sum(kind in element.get("class", "").split() for element in page.named("article"))
         links = house.links_of(address, page)
-        following = [link for link in links if "page=" in link and _number(link) == _number(address) + 1]
+        following = [
+            link for link in links if "page=" in link and _number(link) == _number(address) + 1
+        ]
         address = next(iter(following), "")
     return count
 
@@ -176,7 +200,9 @@ def _of_entries(house: House) -> Iterator[str]:
             "knowledge list": len(listed_by_knowledge),
             "the pages": _rows(house, f"/{page}?lang=en", "row"),
         }
-        faces |= _tools_of(house, family, [entry for location, entry in entries if location.startswith(family)])
+        faces |= _tools_of(
+            house, family, [entry for location, entry in entries if location.startswith(family)]
+        )
         yield from _differences(family, by_family[family], faces)
 
 
@@ -185,7 +211,10 @@ def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, ob
     match family:
         case "refs":
             # A ref that is over is not counted by the tool, and stays in lists until the daily upkeep.
-            over = sum(entry.expires_ms is not None and entry.expires_ms <= house.app.clock() for entry in entries)
+            over = sum(
+                entry.expires_ms is not None and entry.expires_ms <= house.app.clock()
+                for entry in entries
+            )
             total = _total(_tool(house, "memoryStats"), "data", "total")
             if isinstance(total, int):
                 return {"memoryStats": total + over}
@@ -196,7 +225,10 @@ def _tools_of(house: House, family: str, entries: Sequence[Any]) -> dict[str, ob
                 ("get_memory_summary", "get_global_memory_summary"),
             )
             listed = sum(_number_of(_total(_tool(house, name), "count")) for name in tools[0])
-            summaries = sum(_number_of(_total(_tool(house, name), "summary", "total_entries")) for name in tools[1])
+            summaries = sum(
+                _number_of(_total(_tool(house, name), "summary", "total_entries"))
+                for name in tools[1]
+            )
             return {"list_…_entries": listed, "get_…_summary": summaries}
     return {}
 
@@ -235,14 +267,18 @@ def _of_an_export(house: House) -> Iterator[str]:
     shutil.rmtree(other_home, ignore_errors=True)
     exported = house.command("export", str(first_export), "--force")
     if exported.status == 2 or not _records(first_export):
-        if house.entries() or any(house.memories(name) or house.triggers(name) for name in house.conversations()):
+        if house.entries() or any(
+            house.memories(name) or house.triggers(name) for name in house.conversations()
+        ):
             yield f"there is something, and nothing is exported: {exported.errors}"
         return
     imported = house.command("import", str(first_export), "--data-dir", other_home, own=True)
     if imported.status != 0:
         yield f"an export cannot be imported: {imported.text} {imported.errors}"
         return
-    exported = house.command("export", str(second_export), "--force", "--data-dir", other_home, own=True)
+    exported = house.command(
+        "export", str(second_export), "--force", "--data-dir", other_home, own=True
+    )
     if exported.status != 0:
         yield f"what was imported is not exported: {imported.text} {exported.errors}"
         return
@@ -265,6 +301,8 @@ def _comparable(record: dict[str, Any]) -> str:
     """A record without its words, which an import finds again where a memory has none."""
     if "short" in record:
         record["short"] = {
-            name: value for name, value in record["short"].items() if name not in ("keywords", "indexedWith")
+            name: value
+            for name, value in record["short"].items()
+            if name not in ("keywords", "indexedWith")
         }
     return json.dumps(record, ensure_ascii=False, sort_keys=True)

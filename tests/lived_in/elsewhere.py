@@ -26,9 +26,26 @@ SAME = (
 )
 """What says the same of a copy."""
 LINKED = (
-    *(("list",), ("list", "--json"), ("list", "--archived", "--json"), ("history",), ("history", "--json")),
-    *(("recalls",), ("recalls", "--json"), ("search", "披萨"), ("search", "cat", "--json"), ("where",)),
-    *(("explain", "--ask", "cat"), ("explain", "--ask", "披萨", "--json"), ("where", "--json"), ("show", "zz")),
+    *(
+        ("list",),
+        ("list", "--json"),
+        ("list", "--archived", "--json"),
+        ("history",),
+        ("history", "--json"),
+    ),
+    *(
+        ("recalls",),
+        ("recalls", "--json"),
+        ("search", "披萨"),
+        ("search", "cat", "--json"),
+        ("where",),
+    ),
+    *(
+        ("explain", "--ask", "cat"),
+        ("explain", "--ask", "披萨", "--json"),
+        ("where", "--json"),
+        ("show", "zz"),
+    ),
 )
 """Commands that look, on a linked machine."""
 
@@ -46,7 +63,9 @@ def live_on_the_laptop(house: House, rng: Random) -> Output:
         token_file = house.laptop.parent / "token"
         token_file.write_text(house.token)
         token_file.chmod(0o600)
-        return house.on_the_laptop("link", f"http://127.0.0.1:{house.port}", "--token-file", str(token_file))
+        return house.on_the_laptop(
+            "link", f"http://127.0.0.1:{house.port}", "--token-file", str(token_file)
+        )
     if kind < 0.1:
         return house.on_the_laptop("unlink")
     if kind < 0.5:
@@ -70,7 +89,10 @@ def _sent_again(house: House, rng: Random) -> Output:
     turn_id = f"refused {rng.randrange(1_000_000)}"
     outbox = Outbox(house.laptop)
     body = {"messages": messages, "turn_id": turn_id, "session": "s"}
-    outbox.refuse(outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body}), "it was refused once")
+    outbox.refuse(
+        outbox.add({"path": "/v1/remember_turn", "headers": {}, "body": body}),
+        "it was refused once",
+    )
     return house.on_the_laptop("link", "--retry-refused")
 
 

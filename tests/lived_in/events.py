@@ -12,7 +12,15 @@ import hook_transcripts
 from lived_in import texts
 from lived_in.house import House
 
-EVENTS = ("SessionStart", "SessionStart", "UserPromptSubmit", "UserPromptSubmit", "Stop", "Stop", "Stop")
+EVENTS = (
+    "SessionStart",
+    "SessionStart",
+    "UserPromptSubmit",
+    "UserPromptSubmit",
+    "Stop",
+    "Stop",
+    "Stop",
+)
 RARE = ("SubagentStop", "PreCompact", "SessionEnd", "Notification", "PostToolUse", "")
 SOURCES = ("startup", "resume", "clear", "compact", "fork", "new", None)
 
@@ -26,7 +34,11 @@ def event_of_a_client(house: House, rng: Random) -> dict[str, Any]:
     name = rng.choice(names)
     session = f"s{rng.randrange(4)}"
     turn = f"p{rng.randrange(60)}"
-    event: dict[str, Any] = {"hook_event_name": name, "session_id": session, "cwd": _folder(house, rng)}
+    event: dict[str, Any] = {
+        "hook_event_name": name,
+        "session_id": session,
+        "cwd": _folder(house, rng),
+    }
     if client == "claude":
         event |= {"permission_mode": "default"}
         if rng.random() < 0.8:
@@ -54,7 +66,11 @@ def event_of_a_client(house: House, rng: Random) -> dict[str, Any]:
 
 
 def _as_cursor(event: dict[str, Any], turn: str) -> dict[str, Any]:
-    names = {"SessionStart": "sessionStart", "UserPromptSubmit": "beforeSubmitPrompt", "Stop": "stop"}
+    names = {
+        "SessionStart": "sessionStart",
+        "UserPromptSubmit": "beforeSubmitPrompt",
+        "Stop": "stop",
+    }
     name = event["hook_event_name"]
     translated = {
         "hook_event_name": names.get(name, name),
@@ -67,7 +83,9 @@ def _as_cursor(event: dict[str, Any], turn: str) -> dict[str, Any]:
 
 
 def _folder(house: House, rng: Random) -> str:
-    return rng.choice((str(house.folder / "work"), "/tmp", "/srv/shop", "/srv/书店", str(house.folder / "gone")))
+    return rng.choice(
+        (str(house.folder / "work"), "/tmp", "/srv/shop", "/srv/书店", str(house.folder / "gone"))
+    )
 
 
 def _transcript(house: House, rng: Random, client: str, turn: str, session: str) -> Path:
@@ -80,7 +98,11 @@ def _transcript(house: House, rng: Random, client: str, turn: str, session: str)
     at = house.now - timedelta(minutes=rng.randrange(1, 3_000))
     lines: list[dict[str, Any]] = []
     for number in range(rng.randrange(0, 4)):
-        moment = (at + timedelta(seconds=number)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment = (
+            (at + timedelta(seconds=number))
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
         name = turn
         if number:
             name = f"{turn}-{number}"
@@ -99,8 +121,19 @@ def _turn(client: str, rng: Random, turn: str, moment: str) -> Sequence[dict[str
     answer = rng.choice(texts.ANSWERS)
     if client == "vscode":
         return [
-            {"type": "user.message", "data": {"content": question}, "id": "x", "timestamp": moment, "parentId": None},
-            {"type": "assistant.message", "data": {"content": answer}, "id": "y", "timestamp": moment},
+            {
+                "type": "user.message",
+                "data": {"content": question},
+                "id": "x",
+                "timestamp": moment,
+                "parentId": None,
+            },
+            {
+                "type": "assistant.message",
+                "data": {"content": answer},
+                "id": "y",
+                "timestamp": moment,
+            },
         ]
     if client == "cursor":
         return [

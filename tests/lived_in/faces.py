@@ -103,7 +103,9 @@ class Look:
         if log:
             self._fault(f"page {address}", f"status {response.status_code}, and the log has {log}")
             return []
-        names_one = urlsplit(address).path in _ABOUT_ONE or any(part in address for part in ("id=", "name=", "c="))
+        names_one = urlsplit(address).path in _ABOUT_ONE or any(
+            part in address for part in ("id=", "name=", "c=")
+        )
         allowed = {200}
         if names_one:
             allowed.add(404)
@@ -128,7 +130,9 @@ class Look:
         if "lang=zh" in address:
             for text in page.texts:
                 if is_untranslated(text):
-                    self._fault(f"page {address}", f"a sentence in English: {' '.join(text.split())[:200]}")
+                    self._fault(
+                        f"page {address}", f"a sentence in English: {' '.join(text.split())[:200]}"
+                    )
         return self._house.links_of(address, page)
 
     @staticmethod
@@ -192,7 +196,15 @@ class Look:
         room = "default"
         if rooms:
             room = rng.choice(rooms)
-        for looks in (("list",), ("search", "cat"), ("history",), ("recalls",), ("where",), ("doctor",), ("tools",)):
+        for looks in (
+            ("list",),
+            ("search", "cat"),
+            ("history",),
+            ("recalls",),
+            ("where",),
+            ("doctor",),
+            ("tools",),
+        ):
             yield looks
             yield (*looks, "--json")
         if rooms:  # of a conversation that is not there, they say so and end with 2
@@ -287,10 +299,14 @@ class Look:
 
     async def _documents(self) -> None:
         async with Client(self._house.app.server()) as client:
-            resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
+            resources = [
+                str(resource.uri) for resource in (await client.list_resources()).resources
+            ]
             for template in (await client.list_resource_templates()).resource_templates:
                 bare = template.uri_template.replace("{?offset,limit}", "")
-                resources += [bare.replace("{id}", quote(room, safe="")) for room in await self._rooms()]
+                resources += [
+                    bare.replace("{id}", quote(room, safe="")) for room in await self._rooms()
+                ]
             for uri in resources:
                 await self._document(f"resource {uri}", client.read_resource(uri))
             for name, prompt in PROMPTS.items():
@@ -334,9 +350,14 @@ class Look:
             ("recalls", ["recalls"]),
             ("list", ["list", "--archived", "--json"]),
         ):
-            body: Mapping[str, Any] = {"arguments": arguments, "language": self._rng.choice(LANGUAGES)}
+            body: Mapping[str, Any] = {
+                "arguments": arguments,
+                "language": self._rng.choice(LANGUAGES),
+            }
             self._answer(
-                f"POST /v1/commands/{name}", lambda name=name, body=body: house.ask(f"commands/{name}", body), (200,)
+                f"POST /v1/commands/{name}",
+                lambda name=name, body=body: house.ask(f"commands/{name}", body),
+                (200,),
             )  # type: ignore[misc]
 
     def _answer(self, face: str, ask: Any, allowed: tuple[int, ...] = ()) -> None:

@@ -45,7 +45,11 @@ def _fields(house: House, rng: Random, action: str, room: str) -> dict[str, Any]
             if memory is not None:
                 count = max(1, len(memory.messages))
                 before = memory.text
-            return {"id": memory_id, "before": before, "text": [texts.sentence(rng) for _n in range(count)]}
+            return {
+                "id": memory_id,
+                "before": before,
+                "text": [texts.sentence(rng) for _n in range(count)],
+            }
         case "forget" | "erase":
             fields = _something(house, rng, room)
             if rng.random() < 0.5:
@@ -71,7 +75,12 @@ def _fields(house: House, rng: Random, action: str, room: str) -> dict[str, Any]
             name = entry.ref or str(entry.id)
             if location.startswith("layers"):
                 name = entry.key
-            return {"family": location, "id": name or "", "before": entry.body, "text": texts.sentence(rng)}
+            return {
+                "family": location,
+                "id": name or "",
+                "before": entry.body,
+                "text": texts.sentence(rng),
+            }
         case "save-trigger":
             return {
                 "name": rng.choice(("生日", "cat", "new one")),
@@ -89,7 +98,9 @@ def _something(house: House, rng: Random, room: str) -> dict[str, Any]:
     meant: list[dict[str, Any]] = [
         {"family": "memories", "place": room, "id": memory.id} for memory in house.memories(room)
     ]
-    meant += [{"family": "triggers", "place": room, "id": memory.name} for memory in house.triggers(room)]
+    meant += [
+        {"family": "triggers", "place": room, "id": memory.name} for memory in house.triggers(room)
+    ]
     for location, entry in house.entries():
         name = str(entry.id)
         if location.startswith("layers"):

@@ -108,7 +108,12 @@ class House:
     # --- opening and closing ---------------------------------------------------------------------------------
 
     def settings(self, **more: Any) -> Settings:
-        home = {"data_dir": self.data, "timezone": self.zone, "now": self.now, "read_only": self.read_only} | more
+        home = {
+            "data_dir": self.data,
+            "timezone": self.zone,
+            "now": self.now,
+            "read_only": self.read_only,
+        } | more
         # The daily work is a step of its own: it would otherwise begin between two looks that are compared.
         usual = {"toolsets": "all", "http": {"web": True}, "upkeep": {"enabled": False}}
         return Settings.model_validate(usual | home)
@@ -167,11 +172,16 @@ class House:
             mock.patch.object(http_server, "on_signals", self._ends.append),
             mock.patch("memory_server.cli.serve_http.complain"),
         ):
-            self._server = asyncio.create_task(serve_http(self.settings(), f"127.0.0.1:{self.port}"))
+            self._server = asyncio.create_task(
+                serve_http(self.settings(), f"127.0.0.1:{self.port}")
+            )
             headers = {"authorization": f"Bearer {self.token}"}
             limits = httpx.Limits(max_keepalive_connections=0)
             self.rest = httpx.AsyncClient(
-                base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=PATIENCE_SECONDS, limits=limits
+                base_url=f"http://127.0.0.1:{self.port}",
+                headers=headers,
+                timeout=PATIENCE_SECONDS,
+                limits=limits,
             )
             while not self._server.done():
                 with suppress(httpx.TransportError):
@@ -212,7 +222,9 @@ class House:
 
     def on_the_laptop(self, *words: str, stdin: bytes = b"", language: str | None = None) -> Output:
         """What a command prints on another machine, which may be linked to this home."""
-        return self.command(*words, "--data-dir", str(self.laptop), stdin=stdin, own=True, language=language)
+        return self.command(
+            *words, "--data-dir", str(self.laptop), stdin=stdin, own=True, language=language
+        )
 
     @property
     def laptop(self) -> Path:
@@ -255,7 +267,9 @@ class House:
         except MemoryServerError as error:
             return refuse(error, flags)
 
-    async def _own_command(self, words: Sequence[str], stdin: bytes, language: str, store: str | None) -> Output:
+    async def _own_command(
+        self, words: Sequence[str], stdin: bytes, language: str, store: str | None
+    ) -> Output:
         out = io.TextIOWrapper(io.BytesIO(), "utf-8")
         err = io.TextIOWrapper(io.BytesIO(), "utf-8")
         standard_input = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
@@ -277,11 +291,15 @@ class House:
         """What a tool answers to a client of the shared process."""
         return self.run(self._tool(name, arguments, asker))
 
-    async def _tool(self, name: str, arguments: Mapping[str, Any], asker: Mapping[str, Any]) -> Answer | ToolFailed:
+    async def _tool(
+        self, name: str, arguments: Mapping[str, Any], asker: Mapping[str, Any]
+    ) -> Answer | ToolFailed:
         if self.read_only and not TOOLS[name].only_reads:
             return ToolFailed("This server only reads.")
         try:
-            return await call(TOOLS[name], self.app.call.in_session(asker.get("session")), arguments)
+            return await call(
+                TOOLS[name], self.app.call.in_session(asker.get("session")), arguments
+            )
         except ToolFailed as failure:
             return failure
 
@@ -291,7 +309,9 @@ class House:
 
     def links_of(self, address: str, page: Parsed) -> list[str]:
         """The addresses of other pages that a page links to."""
-        urls = [urljoin(self.page_url + address.removeprefix("/"), link) for link in sorted(page.links)]
+        urls = [
+            urljoin(self.page_url + address.removeprefix("/"), link) for link in sorted(page.links)
+        ]
         ours = [url.removeprefix(self.page_url) for url in urls if url.startswith(self.page_url)]
         return [f"/{url.partition('#')[0]}" for url in ours]
 
@@ -299,7 +319,9 @@ class House:
         """The answer to a form of the page."""
         return self.run(
             self.page.post(
-                self.page_url + path.removeprefix("/"), data=dict(form), headers={"sec-fetch-site": "same-origin"}
+                self.page_url + path.removeprefix("/"),
+                data=dict(form),
+                headers={"sec-fetch-site": "same-origin"},
             )
         )
 

@@ -22,32 +22,56 @@ def written_file(house: House, rng: Random) -> tuple[list[str], Path]:
 
 
 def _chat(folder: Path, rng: Random) -> tuple[list[str], str]:
-    rows = [texts.message(rng, rng.choice(("user", "assistant"))) for _number in range(rng.randrange(1, 12))]
+    rows = [
+        texts.message(rng, rng.choice(("user", "assistant")))
+        for _number in range(rng.randrange(1, 12))
+    ]
     _write_lines(folder / "chat.jsonl", rows)
     return ["--format", "chat"], "chat.jsonl"
 
 
 def _sillytavern(folder: Path, rng: Random) -> tuple[list[str], str]:
-    rows: list[dict[str, Any]] = [{"user_name": "Ann", "character_name": "阿澈", "create_date": "2026-01-01@10h00m00s"}]
+    rows: list[dict[str, Any]] = [
+        {"user_name": "Ann", "character_name": "阿澈", "create_date": "2026-01-01@10h00m00s"}
+    ]
     for number in range(rng.randrange(1, 9)):
         is_user = number % 2 == 0
         name = ("Ann", "阿澈")[number % 2]
         send_date = f"January {number + 1}, 2026 1:0{number}pm"
-        rows.append({"name": name, "is_user": is_user, "mes": texts.sentence(rng), "send_date": send_date})
+        rows.append(
+            {"name": name, "is_user": is_user, "mes": texts.sentence(rng), "send_date": send_date}
+        )
     _write_lines(folder / "tavern.jsonl", rows)
     return [], "tavern.jsonl"
 
 
 def _lorebook(folder: Path, rng: Random) -> tuple[list[str], str]:
-    entry = {"uid": 0, "key": ["芒果", "mango"], "keysecondary": [], "content": texts.sentence(rng), "comment": "芒果"}
-    entry |= {"constant": rng.random() < 0.3, "selective": False, "disable": False, "order": 100, "depth": 4}
+    entry = {
+        "uid": 0,
+        "key": ["芒果", "mango"],
+        "keysecondary": [],
+        "content": texts.sentence(rng),
+        "comment": "芒果",
+    }
+    entry |= {
+        "constant": rng.random() < 0.3,
+        "selective": False,
+        "disable": False,
+        "order": 100,
+        "depth": 4,
+    }
     _write(folder / "book.json", {"entries": {"0": entry}})
     return ["--format", "worldinfo"], "book.json"
 
 
 def _official(folder: Path, rng: Random) -> tuple[list[str], str]:
     rows = [
-        {"type": "entity", "name": "Ann", "entityType": "person", "observations": [texts.sentence(rng), "likes tea"]},
+        {
+            "type": "entity",
+            "name": "Ann",
+            "entityType": "person",
+            "observations": [texts.sentence(rng), "likes tea"],
+        },
         {"type": "relation", "from": "Ann", "to": "Bob", "relationType": "knows"},
     ]
     _write_lines(folder / "memory.jsonl", rows)
@@ -65,9 +89,16 @@ def _node(folder: Path, rng: Random) -> tuple[list[str], str]:
     """The data folder of the Node original: memories without messages."""
     room = folder / "memories" / "小明"
     room.mkdir(parents=True, exist_ok=True)
-    memory = {"timestamp": 1_750_000_000_000, "text": f"user: {texts.sentence(rng)}", "keywords": [["披萨", 3.5]]}
+    memory = {
+        "timestamp": 1_750_000_000_000,
+        "text": f"user: {texts.sentence(rng)}",
+        "keywords": [["披萨", 3.5]],
+    }
     memory["keywords"] = [{"word": "披萨", "weight": 3.5}]
-    _write(room / "short-term-memory.json", [memory | {"score": rng.choice((0, 5, -2.5)), "conversation_id": "小明"}])
+    _write(
+        room / "short-term-memory.json",
+        [memory | {"score": rng.choice((0, 5, -2.5)), "conversation_id": "小明"}],
+    )
     _write(room / "long-term-memory.json", [{"name": "生日", "prompt": "p", "trigger": "true"}])
     return ["--format", "node"], "memories"
 
@@ -99,12 +130,19 @@ def _card(folder: Path, rng: Random) -> tuple[list[str], str]:
 
 
 def _broken(folder: Path, rng: Random) -> tuple[list[str], str]:
-    (folder / "broken.json").write_bytes(rng.choice((b"", b"{", b"[]", b"\xff\xfe", b'{"a": NaN}', b"null")))
+    (folder / "broken.json").write_bytes(
+        rng.choice((b"", b"{", b"[]", b"\xff\xfe", b'{"a": NaN}', b"null"))
+    )
     return [], "broken.json"
 
 
 def _mem0(folder: Path, rng: Random) -> tuple[list[str], str]:
-    result = {"id": "0b1c", "memory": texts.sentence(rng), "user_id": rng.choice(texts.USERS), "metadata": None}
+    result = {
+        "id": "0b1c",
+        "memory": texts.sentence(rng),
+        "user_id": rng.choice(texts.USERS),
+        "metadata": None,
+    }
     result |= {"created_at": "2026-01-02T03:04:05-07:00", "updated_at": None}
     _write(folder / "mem0.json", {"results": [result]})
     return ["--format", "mem0"], "mem0.json"

@@ -34,8 +34,14 @@ def book(rng: Random) -> dict[str, Any]:
 
 def _entry(rng: Random, number: int) -> dict[str, Any]:
     uid = rng.choice((number, number, number + 1))
-    entry: dict[str, Any] = {"uid": uid, "comment": rng.choice((f"Entry {number}", "Entry", "芒果"))}
-    entry |= {"key": rng.sample(_KEYS, rng.randrange(1, 3)), "content": rng.choice(_MACROS) + texts.sentence(rng)}
+    entry: dict[str, Any] = {
+        "uid": uid,
+        "comment": rng.choice((f"Entry {number}", "Entry", "芒果")),
+    }
+    entry |= {
+        "key": rng.sample(_KEYS, rng.randrange(1, 3)),
+        "content": rng.choice(_MACROS) + texts.sentence(rng),
+    }
     rules: dict[str, Any] = {
         "order": rng.choice((1, 100, 900)),
         "constant": rng.random() < 0.3,
@@ -69,7 +75,9 @@ def lorebook(house: House, rng: Random) -> Output:
         flags += ["-c", rng.choice(texts.ROOMS)]
     if rng.random() < 0.2:
         flags.append("--all")
-    return house.command("import", str(file), "--format", "worldinfo", *flags, own=rng.random() < 0.1)
+    return house.command(
+        "import", str(file), "--format", "worldinfo", *flags, own=rng.random() < 0.1
+    )
 
 
 @step(3)

@@ -10,14 +10,20 @@ from typing import Any
 
 def edit_by_hand(data: Path, rng: Random) -> None:
     """Change one file as a person or an older program leaves it."""
-    kind = rng.choice((_edit_memory, _edit_memory, _edit_trigger, _old_recall, _old_recall, _stray_files))
+    kind = rng.choice(
+        (_edit_memory, _edit_memory, _edit_trigger, _old_recall, _old_recall, _stray_files)
+    )
     kind(data, rng)
 
 
 def damage(data: Path, rng: Random) -> None:
     """Break the end of one file of a conversation, or of the record of recalls."""
     paths: list[Path] = []
-    for pattern in ("*/short-term-memory.json", "*/.memory-server/*.jsonl", ".memory-server/recalls/*.jsonl"):
+    for pattern in (
+        "*/short-term-memory.json",
+        "*/.memory-server/*.jsonl",
+        ".memory-server/recalls/*.jsonl",
+    ):
         paths.extend(data.glob(pattern))
     files = sorted(path for path in paths if path.is_file())
     if not files:
@@ -59,7 +65,14 @@ def _edit_memory(data: Path, rng: Random) -> None:
         case 4:
             records.remove(record)
         case 5:
-            records.append({"timestamp": 1_700_000_000_000, "text": "user: 我从旧版来", "keywords": [], "score": 0})
+            records.append(
+                {
+                    "timestamp": 1_700_000_000_000,
+                    "text": "user: 我从旧版来",
+                    "keywords": [],
+                    "score": 0,
+                }
+            )
         case 6:
             record["keywords"] = []
     path.write_text(json.dumps(records, ensure_ascii=False, indent=2), "utf-8")
@@ -73,9 +86,18 @@ def _edit_trigger(data: Path, rng: Random) -> None:
     records = json.loads(path.read_text("utf-8"))
     if records:
         record = rng.choice(records)
-        record[rng.choice(("prompt", "trigger", "createdContext"))] = rng.choice(("true", "", "手改"))
+        record[rng.choice(("prompt", "trigger", "createdContext"))] = rng.choice(
+            ("true", "", "手改")
+        )
     else:
-        records.append({"name": "by hand", "prompt": "p", "trigger": "true", "createdAt": "2026-01-01T00:00:00Z"})
+        records.append(
+            {
+                "name": "by hand",
+                "prompt": "p",
+                "trigger": "true",
+                "createdAt": "2026-01-01T00:00:00Z",
+            }
+        )
     path.write_text(json.dumps(records, ensure_ascii=False, indent=2), "utf-8")
 
 
@@ -91,7 +113,9 @@ def _old_recall(data: Path, rng: Random) -> None:
         return
     number = rng.randrange(len(lines))
     line: dict[str, Any] = json.loads(lines[number])
-    for name in rng.sample(("said", "client", "by", "cwd", "near", "turn", "session", "chars", "folder"), 4):
+    for name in rng.sample(
+        ("said", "client", "by", "cwd", "near", "turn", "session", "chars", "folder"), 4
+    ):
         line.pop(name, None)
     for item in line.get("came", ()):
         item.pop(rng.choice(("why", "points", "terms", "kept_in", "tier")), None)

@@ -38,7 +38,9 @@ class Run:
 
     def report(self) -> str:
         lives = " ".join(map(str, self.steps[: self.taken]))
-        return "\n".join([*self.faults, f"Replay: .venv/bin/python -m lived_in '{lives}'  (in the folder tests)"])
+        return "\n".join(
+            [*self.faults, f"Replay: .venv/bin/python -m lived_in '{lives}'  (in the folder tests)"]
+        )
 
 
 def live(
@@ -72,7 +74,9 @@ def _take(step: Step, house: House, run: Run) -> None:
         run.faults.append(f"step {step}: {traceback.format_exc()[-4_000:]}")
         return
     if output is not None:
-        run.faults += [f"step {step}, {' '.join(output.words)}: {fault}" for fault in faults_of_output(output)]
+        run.faults += [
+            f"step {step}, {' '.join(output.words)}: {fault}" for fault in faults_of_output(output)
+        ]
     run.faults += [f"step {step}: the log has {text[-1_500:]}" for text in house.log.texts]
     house.log.texts.clear()
 

@@ -20,7 +20,9 @@ FAULTS = {
     "None": re.compile(r"(?<![\w'\"./-])None(?![\w'\"/-])"),
     "nan": re.compile(r"(?<![\w'\"./-])(?:nan|inf|NaN|Infinity)(?![\w'\"/-])"),
     "undefined": re.compile(r"(?<![\w'\"./-])undefined(?![\w'\"/-])"),
-    "a place without a value": re.compile(r"(?<![{$\w])\{[a-z_]\w*(?:![rsa])?(?::[^{}\s]*)?\}(?!\})"),
+    "a place without a value": re.compile(
+        r"(?<![{$\w])\{[a-z_]\w*(?:![rsa])?(?::[^{}\s]*)?\}(?!\})"
+    ),
     "a representation": re.compile(
         r"<[\w.]+ object at 0x|\bdatetime\.datetime\(|\b[A-Z]\w+\((?:\w+=)|\{'\w+':|<\w+\.\w+: |dict_values|frozenset\("
         r"|\b(?:OSError|ValueError|KeyError|AttributeError|IndexError|RuntimeError|OverflowError|"
@@ -71,7 +73,15 @@ def _of_values(value: Any) -> Iterator[str]:
     """Sentences in JSON are those of the program where their name says so."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            if name in ("note", "message", "what", "error", "warning", "hint", "reason") and isinstance(inner, str):
+            if name in (
+                "note",
+                "message",
+                "what",
+                "error",
+                "warning",
+                "hint",
+                "reason",
+            ) and isinstance(inner, str):
                 yield from faults_of(inner)
             else:
                 yield from _of_values(inner)
@@ -108,7 +118,9 @@ def is_untranslated(text: str) -> bool:
     those of users, and no Chinese beside them."""
     without_ids = _LONG_ID.sub(" ", without_users_words(text))
     words = [word.casefold() for word in _WORD.findall(without_ids)]
-    if text.lstrip().startswith("//"):  # the comment of a trigger, which an import writes in English for programs
+    if text.lstrip().startswith(
+        "//"
+    ):  # the comment of a trigger, which an import writes in English for programs
         return False
     if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}()=]|\w/\w", text):
         return False

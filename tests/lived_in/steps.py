@@ -61,7 +61,9 @@ def recall(house: House, rng: Random) -> Output:
         words.append("--json")
     if rng.random() < 0.3:
         words += ["--other-words", ", ".join(texts.other_words(rng))]
-    return house.command(*words, "--", rng.choice((*texts.QUESTIONS, texts.sentence(rng).replace("\0", ""))))
+    return house.command(
+        *words, "--", rng.choice((*texts.QUESTIONS, texts.sentence(rng).replace("\0", "")))
+    )
 
 
 @step(20)
@@ -92,7 +94,11 @@ def form(house: House, rng: Random) -> None:
     """A person sends a form of the page."""
     address, fields = form_of_the_page(house, rng)
     response = house.post(address, fields)
-    assert response.status_code in (200, 303, 404, 422), (address, response.status_code, response.text[-2_000:])
+    assert response.status_code in (200, 303, 404, 422), (
+        address,
+        response.status_code,
+        response.text[-2_000:],
+    )
 
 
 # --- commands ------------------------------------------------------------------------------------------------
@@ -107,7 +113,10 @@ def forget(house: House, rng: Random) -> Output:
         if rng.random() < 0.5:
             words.append("--in-backups")
     if rng.random() < 0.2:
-        words += ["--family", rng.choice(("memories", "triggers", "notes", "layers", "sessions", "refs"))]
+        words += [
+            "--family",
+            rng.choice(("memories", "triggers", "notes", "layers", "sessions", "refs")),
+        ]
     if rng.random() < 0.2:
         words.append("--dry-run")
     return house.command(*words, own=rng.random() < 0.15)
@@ -205,7 +214,9 @@ def knowledge(house: House, rng: Random) -> Output:
         return house.command("knowledge", "list")
     _place, entry = rng.choice(entries)
     name = entry.key or entry.ref or str(entry.id)
-    return house.command("knowledge", rng.choice(("delete", "restore", "promote", "show")), "--", name)
+    return house.command(
+        "knowledge", rng.choice(("delete", "restore", "promote", "show")), "--", name
+    )
 
 
 @step(5)
@@ -221,7 +232,9 @@ def import_file(house: House, rng: Random) -> Output:
 def add_trigger(house: House, rng: Random) -> Output:
     source = house.folder / "mother.js"
     source.write_text(rng.choice(texts.TRIGGERS), "utf-8")
-    return house.command("add-trigger", str(source), "--prompt", texts.sentence(rng).replace("\0", ""))
+    return house.command(
+        "add-trigger", str(source), "--prompt", texts.sentence(rng).replace("\0", "")
+    )
 
 
 @step(3)

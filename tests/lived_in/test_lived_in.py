@@ -30,13 +30,17 @@ LONG = 200
 
 
 @pytest.mark.parametrize("number", range(SHORT))
-def test_a_home_that_was_lived_in(workroom: tuple[asyncio.Runner, TriggerSandbox], number: int) -> None:
+def test_a_home_that_was_lived_in(
+    workroom: tuple[asyncio.Runner, TriggerSandbox], number: int
+) -> None:
     run = live(random_life(Random(number), 20), *workroom, look_every=10, most_pages=20)
     assert not run.faults, run.report()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("number", range(SHORT, SHORT + LONG))
-def test_a_home_that_was_lived_in_for_long(workroom: tuple[asyncio.Runner, TriggerSandbox], number: int) -> None:
+def test_a_home_that_was_lived_in_for_long(
+    workroom: tuple[asyncio.Runner, TriggerSandbox], number: int
+) -> None:
     run = live(random_life(Random(number), 60), *workroom, look_every=20)
     assert not run.faults, run.report()

@@ -43,7 +43,9 @@ def test_words_of_people_and_usual_sentences_are_not(text: str) -> None:
     assert not list(faults_of(text))
 
 
-@pytest.mark.parametrize("text", ['{"a": NaN}', "{", '{"a": 1}\nnot json', '{"error": {"message": "It is None."}}'])
+@pytest.mark.parametrize(
+    "text", ['{"a": NaN}', "{", '{"a": 1}\nnot json', '{"error": {"message": "It is None."}}']
+)
 def test_what_is_wrong_with_json(text: str) -> None:
     assert list(faults_of_json(text))
 
@@ -54,7 +56,9 @@ def test_json_of_a_user_is_sound() -> None:
 
 def test_english_on_a_chinese_page() -> None:
     assert is_untranslated("The folder cannot be written; choose another one.")
-    assert not is_untranslated("We decided to deploy with fly deploy --now, not with the old script.")
+    assert not is_untranslated(
+        "We decided to deploy with fly deploy --now, not with the old script."
+    )
     assert not is_untranslated("assistant: Noted. assistant: N…… · default")
     assert not is_untranslated("id         fe187725e7dd9dc16db1e4cdc045b70d")
     assert not is_untranslated("文件夹 The folder cannot be written")

@@ -26,7 +26,14 @@ SENTENCES = (
     "昨天晚上写完了第三章，字数 12,480。",
     "Please remind me of the mango tart when somebody comes to dinner.",
 )
-ANSWERS = ("记下了。", "Noted.", "好的，我会记得。", "That sounds lovely; I will keep it in mind.", "嗯。", "")
+ANSWERS = (
+    "记下了。",
+    "Noted.",
+    "好的，我会记得。",
+    "That sounds lovely; I will keep it in mind.",
+    "嗯。",
+    "",
+)
 QUESTIONS = (
     "米酱怕什么？",
     "What was the name of my cat?",
@@ -72,7 +79,20 @@ IMPORTED = (
     "request: Fix rounding learned: half-even completed: tested",
 )
 """What the samples of other programs say."""
-ROOMS = ("default", "小明", "work/2026", "a b", "100%", "?x#y&z=1", "⟦{count}⟧", "CON", "..", "😀", "Café", "x" * 60)
+ROOMS = (
+    "default",
+    "小明",
+    "work/2026",
+    "a b",
+    "100%",
+    "?x#y&z=1",
+    "⟦{count}⟧",
+    "CON",
+    "..",
+    "😀",
+    "Café",
+    "x" * 60,
+)
 FOLDERS = ("/srv/shop", "/srv/书店", "/tmp", "/srv/a b/c&d")
 NAMES = ("阿澈", "Ann", "bob-2", "⟦{user}⟧", "x" * 80, " ", "")
 TAGS = ("tea", "db", "生活", "a b", "⟦{tag}⟧", "#x")

@@ -25,7 +25,9 @@ def many_exchanges(house: House, rng: Random) -> None:
         at_ms = None
         if begin_ms is not None:
             at_ms = begin_ms + number * 60_000
-        house.tool("remember_turn", {"messages": texts.exchange(rng, at_ms), "conversation_id": room})
+        house.tool(
+            "remember_turn", {"messages": texts.exchange(rng, at_ms), "conversation_id": room}
+        )
 
 
 @step(2)
@@ -57,7 +59,10 @@ def many_entries(house: House, rng: Random) -> None:
 def far_times(house: House, rng: Random) -> None:
     """A clock or an import was wrong by centuries."""
     at_ms = rng.choice((-62_104_000_000_000, -1, 0, 1, 4_102_444_800_000, 253_370_764_800_000))
-    house.tool("remember_turn", {"messages": texts.exchange(rng, at_ms), "conversation_id": rng.choice(texts.ROOMS)})
+    house.tool(
+        "remember_turn",
+        {"messages": texts.exchange(rng, at_ms), "conversation_id": rng.choice(texts.ROOMS)},
+    )
 
 
 @step(1)
@@ -96,7 +101,9 @@ def tenants(house: House, rng: Random) -> Output:
     if kind < 0.3:
         return house.command("tokens", "add", f"phone{rng.randrange(3)}", "--tenant", name)
     if kind < 0.5:
-        return house.command("tokens", "remove", f"phone{rng.randrange(3)}", *(["--erase", "--yes"] * (kind < 0.4)))
+        return house.command(
+            "tokens", "remove", f"phone{rng.randrange(3)}", *(["--erase", "--yes"] * (kind < 0.4))
+        )
     return house.command("remember", "--tenant", name, "--", rng.choice(texts.SENTENCES), own=True)
 
 

@@ -29,7 +29,11 @@ def completion(value: Any, tokens: tuple[int, int] = (100, 20), kind: str = "ope
 
 
 def failure(status: int, **headers: str) -> Answer:
-    return status, {name.replace("_", "-"): value for name, value in headers.items()}, b'{"error": {"message": "no"}}'
+    return (
+        status,
+        {name.replace("_", "-"): value for name, value in headers.items()},
+        b'{"error": {"message": "no"}}',
+    )
 
 
 class Fake:
@@ -128,6 +132,11 @@ def meaning(text: str) -> list[float]:
 
 def embedded(body: dict[str, Any]) -> Answer:
     """What `/embeddings` answers, last one first: the order is in `index`."""
-    rows = [{"index": number, "embedding": meaning(text)} for number, text in enumerate(body["input"])]
-    answer_body = {"data": rows[::-1], "usage": {"prompt_tokens": 7 * len(rows), "total_tokens": 7 * len(rows)}}
+    rows = [
+        {"index": number, "embedding": meaning(text)} for number, text in enumerate(body["input"])
+    ]
+    answer_body = {
+        "data": rows[::-1],
+        "usage": {"prompt_tokens": 7 * len(rows), "total_tokens": 7 * len(rows)},
+    }
     return 200, {"content-type": "application/json"}, json.dumps(answer_body).encode()

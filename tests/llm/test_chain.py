@@ -41,10 +41,13 @@ def read(answer: Mapping[str, Any]) -> str:
 
 
 def chain(ledger: SqliteStore, *urls: str, kind: Any = "openai", **options: Any) -> FallbackChain:
-    providers = [Provider(kind, f"m{number}", url, "KEY", 2.0, 10.0) for number, url in enumerate(urls)]
+    providers = [
+        Provider(kind, f"m{number}", url, "KEY", 2.0, 10.0) for number, url in enumerate(urls)
+    ]
     tokens = options.pop("tokens_per_day", 200_000)
     return FallbackChain(
-        [ProviderClient(model, ledger, now_ms, {"KEY": KEY}, tokens) for model in providers], **options
+        [ProviderClient(model, ledger, now_ms, {"KEY": KEY}, tokens) for model in providers],
+        **options,
     )
 
 
@@ -86,7 +89,10 @@ FAULTS: dict[str, tuple[Act, str]] = {
     "trickle": (lambda _: "trickle", "more than 1 seconds"),
     "HTML": (lambda _: HTML, "not in the form of its kind"),
     "2 MB": (lambda _: (200, {}, b" " * 2_000_000), "longer than 1,048,576 bytes"),
-    "no JSON": (lambda _: completion("Certainly! Here are the facts."), "not in the form of its kind"),
+    "no JSON": (
+        lambda _: completion("Certainly! Here are the facts."),
+        "not in the form of its kind",
+    ),
     "wrong JSON": (lambda _: completion({"facts": 7}), "its answer has no text"),
     "JSON of another": (lambda _: (200, {}, b"[1]"), "not in the form of its kind"),
     "deep": (lambda _: (200, {}, b"[" * 500_000), "not in the form of its kind"),
@@ -129,7 +135,10 @@ async def test_a_server_without_structured_answers_is_asked_in_words(ledger: Sql
 
 
 async def test_who_fails_three_times_or_asks_for_it_is_passed_over(ledger: SqliteStore) -> None:
-    async with provider(lambda _: failure(500)) as bad, provider(lambda _: failure(429, retry_after="30")) as busy:
+    async with (
+        provider(lambda _: failure(500)) as bad,
+        provider(lambda _: failure(429, retry_after="30")) as busy,
+    ):
         models = chain(ledger, bad.url, busy.url)
         for _ in range(5):
             with pytest.raises(ModelsFailed) as refused:
@@ -139,7 +148,10 @@ async def test_who_fails_three_times_or_asks_for_it_is_passed_over(ledger: Sqlit
 
 
 async def test_an_answer_that_was_cut_off_is_not_used(ledger: SqliteStore) -> None:
-    for kind, end in (("openai", {"finish_reason": "length"}), ("anthropic", {"stop_reason": "max_tokens"})):
+    for kind, end in (
+        ("openai", {"finish_reason": "length"}),
+        ("anthropic", {"stop_reason": "max_tokens"}),
+    ):
         status, headers, content = completion({"text": "half a"}, kind=kind)
         body = json.loads(content)
         ended = body["choices"][0] if kind == "openai" else body
@@ -160,7 +172,9 @@ async def test_a_rest_is_not_shortened_by_a_later_failure(ledger: SqliteStore) -
 
 
 async def test_tokens_of_the_future_do_not_count(ledger: SqliteStore) -> None:
-    await ledger.note_call(ModelCall(now_ms() + 365 * 86_400_000, "openai", "m", "test", 500, 0, 1.0, "answered"))
+    await ledger.note_call(
+        ModelCall(now_ms() + 365 * 86_400_000, "openai", "m", "test", 500, 0, 1.0, "answered")
+    )
     async with provider(lambda _: completion({"text": "ok"})) as fake:
         assert (await ask(chain(ledger, fake.url, tokens_per_day=200))).value == "ok"
 
@@ -170,7 +184,9 @@ async def test_the_tokens_of_all_processes_count(ledger: SqliteStore, tmp_path: 
     async with provider(lambda _: completion({"text": "ok"}, (60, 40))) as fake:
         for store in (ledger, ledger_of_another):
             await ask(chain(store, fake.url, tokens_per_day=200))
-        with pytest.raises(ModelsFailed, match=r"the 200 tokens of llm\.tokens_per_day are used up"):
+        with pytest.raises(
+            ModelsFailed, match=r"the 200 tokens of llm\.tokens_per_day are used up"
+        ):
             await ask(chain(ledger, fake.url, tokens_per_day=200))
         assert len(fake.bodies) == 2
         await ask(chain(ledger, fake.url, tokens_per_day=0))
@@ -186,7 +202,10 @@ async def test_an_answer_without_usage_is_counted_by_its_length(ledger: SqliteSt
 
 
 async def test_a_proxy_does_not_touch_loopback_and_no_key_is_kept(
-    ledger: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ledger: SqliteStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -200,10 +219,14 @@ async def test_a_proxy_does_not_touch_loopback_and_no_key_is_kept(
     assert all(KEY.encode() not in content for content in contents(tmp_path))
 
 
-@pytest.mark.parametrize(("key", "reason"), [("", "the variable KEY is not set"), ("a\nb", "cannot be reached")])
+@pytest.mark.parametrize(
+    ("key", "reason"), [("", "the variable KEY is not set"), ("a\nb", "cannot be reached")]
+)
 async def test_a_key_that_cannot_be_sent(ledger: SqliteStore, key: str, reason: str) -> None:
     async with provider(lambda _: completion({"text": "ok"})) as fake:
-        models = FallbackChain([ProviderClient(Provider("openai", "m", fake.url, "KEY"), ledger, now_ms, {"KEY": key})])
+        models = FallbackChain(
+            [ProviderClient(Provider("openai", "m", fake.url, "KEY"), ledger, now_ms, {"KEY": key})]
+        )
         with pytest.raises(ModelsFailed, match=reason) as refused:
             await ask(models)
     assert "a\nb" not in str(refused.value)

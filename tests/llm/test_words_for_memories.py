@@ -74,10 +74,15 @@ async def give(app: App) -> list[Asked]:
 
 
 async def words_of(app: App, conversation: str = "chat") -> dict[str, tuple[str, ...]]:
-    return {memory.id: memory.other_words for memory in await app.conversation(conversation).short_term.memories()}
+    return {
+        memory.id: memory.other_words
+        for memory in await app.conversation(conversation).short_term.memories()
+    }
 
 
-async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_once(tmp_path: Path) -> None:
+async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_once(
+    tmp_path: Path,
+) -> None:
     async with home(tmp_path) as (app, fake):
         pill, tea = await remember(app, PILL, "我喜欢乌龙茶")
         assert await app.maintenance.run_if_due() == 0
@@ -96,12 +101,17 @@ async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_on
         assert fake.bodies == []
 
 
-async def test_each_request_is_a_change_of_its_own_that_can_be_taken_back_for_good(tmp_path: Path) -> None:
+async def test_each_request_is_a_change_of_its_own_that_can_be_taken_back_for_good(
+    tmp_path: Path,
+) -> None:
     async with home(tmp_path) as (app, fake):
         pill, *_ = await remember(app, PILL, *(f"曲唑酮 {number}" for number in range(30)))
         await remember(app, PILL, conversation="other")
         requests = await give(app)
-        assert [(request.place, request.sent, request.kept.memories, request.problem) for request in requests] == [
+        assert [
+            (request.place, request.sent, request.kept.memories, request.problem)
+            for request in requests
+        ] == [
             ("chat", 30, 30, ""),
             ("chat", 1, 1, ""),
             ("other", 1, 1, ""),
@@ -173,14 +183,19 @@ async def test_words_take_at_most_half_of_the_tokens_of_a_day(tmp_path: Path) ->
         assert len(fake.bodies) == 2
         before = await app.word_giver.waiting()
         assert before.memories == 70 - first.sent - second.sent
-    async with home(tmp_path, costly, tokens_per_day=10_000) as (app, fake):  # another process of the same day
+    async with home(tmp_path, costly, tokens_per_day=10_000) as (
+        app,
+        fake,
+    ):  # another process of the same day
         assert [request.sent for request in await give(app)] == [0]
         assert fake.bodies == []
     async with home(tmp_path, costly, tokens_per_day=0) as (app, fake):
         assert sum(request.sent for request in await give(app)) == before.memories
 
 
-async def test_nothing_is_sent_that_is_muted_everywhere_and_nothing_during_a_pause(tmp_path: Path) -> None:
+async def test_nothing_is_sent_that_is_muted_everywhere_and_nothing_during_a_pause(
+    tmp_path: Path,
+) -> None:
     async with home(tmp_path) as (app, fake):
         pill, _tea = await remember(app, PILL, "乌龙茶")
         await app.conversation("chat").short_term.mute(pill, "everywhere")
@@ -226,7 +241,9 @@ async def test_a_memory_that_is_forgotten_meanwhile_gets_no_words(tmp_path: Path
 
 
 @pytest.mark.parametrize("off", [{"words_for_memories": False}, {"providers": []}])
-async def test_nothing_is_sent_unless_the_settings_say_so(tmp_path: Path, off: dict[str, Any]) -> None:
+async def test_nothing_is_sent_unless_the_settings_say_so(
+    tmp_path: Path, off: dict[str, Any]
+) -> None:
     async with home(tmp_path, **off) as (app, fake):
         await remember(app, PILL)
         assert await app.maintenance.run_if_due() == 0
@@ -296,7 +313,10 @@ async def test_the_command_says_what_it_would_send_and_then_sends_it(
         status, output = await commands.run("knowledge", "words")
         assert status == 0, output
         assert "chat: 1 memory, 2 words (change " in output
-        assert "Sent 2 memories in 1 request to openai/m: 1 of them have other words now" in output.replace("\n", " ")
+        assert (
+            "Sent 2 memories in 1 request to openai/m: 1 of them have other words now"
+            in output.replace("\n", " ")
+        )
         assert len(fake.bodies) == 1
         status, output = await commands.run("history", "--limit", "1")
         assert (status, " words: " in output) == (0, True), output
@@ -321,7 +341,9 @@ async def test_it_is_said_that_memories_are_sent_and_only_if_they_are(
     async with shell(tmp_path, capsys) as (commands, _):
         for words in (("where",), ("doctor",)):
             _status, output = await commands.run(*words)
-            assert "the clean-up sends memories to openai/m for other words" in " ".join(output.split())
+            assert "the clean-up sends memories to openai/m for other words" in " ".join(
+                output.split()
+            )
         _status, output = await commands.run("where", "--json")
         assert json.loads(output)["sentForWords"] == "openai/m"
     async with shell(tmp_path, capsys, on="false") as (commands, fake):

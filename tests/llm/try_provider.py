@@ -17,7 +17,10 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 
 TALK = [
-    {"role": "user", "content": "My sister Anna moved from Bonn to Köln, and I am allergic to peanuts."},
+    {
+        "role": "user",
+        "content": "My sister Anna moved from Bonn to Köln, and I am allergic to peanuts.",
+    },
     {"role": "assistant", "content": "Good to know."},
 ]
 

@@ -73,4 +73,7 @@ async def test_what_was_and_what_is_come_together(
         for days, text in ((200, before), (60, after), (30, "天气不错 the weather is fine")):
             await memories.add([Message("user", text, app.clock() - days * DAY_MS)])
         recall = (await memories.search([Message("user", question)])).recall
-    assert {recalled.memory.text for recalled in (*recall.top, *recall.next)} == {f"user: {before}", f"user: {after}"}
+    assert {recalled.memory.text for recalled in (*recall.top, *recall.next)} == {
+        f"user: {before}",
+        f"user: {after}",
+    }

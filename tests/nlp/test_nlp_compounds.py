@@ -57,6 +57,8 @@ def test_what_is_not_a_compound_gives_no_other_words(text: str, words: list[str]
 
 def test_two_models_of_one_name_share_less_than_two_writings_of_one() -> None:
     def shared(text: str, other_text: str) -> int:
-        return len(set(words_in(text, OPTIONS, now_ms=0)) & set(words_in(other_text, OPTIONS, now_ms=0)))
+        return len(
+            set(words_in(text, OPTIONS, now_ms=0)) & set(words_in(other_text, OPTIONS, now_ms=0))
+        )
 
     assert shared("PS5", "PS 5") > shared("PS5", "PS4")

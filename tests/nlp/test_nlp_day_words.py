@@ -29,7 +29,10 @@ def marked(text: str) -> set[str]:
     emphasis = QueryWeights(pairs=0.3)
     words = sought_words([Message(text)], OPTIONS, emphasis, now_ms=NOON_MS, zone=UTC)
     grams = sought_grams([Message(text)], OPTIONS, emphasis, words=words)
-    assert not any(sought.when and (sought.telling or sought.alone) for sought in (*words.values(), *grams.values()))
+    assert not any(
+        sought.when and (sought.telling or sought.alone)
+        for sought in (*words.values(), *grams.values())
+    )
     return {term for term, sought in (*words.items(), *grams.items()) if sought.when}
 
 

@@ -48,7 +48,10 @@ class Message:
 
 def query_keywords(messages: Sequence[Message], options: Enrichment, **rest: Any) -> list[Keyword]:
     """The words of a query with their weights."""
-    return [Keyword(word, sought.weight) for word, sought in sought_words(messages, options, ALIKE, **rest).items()]
+    return [
+        Keyword(word, sought.weight)
+        for word, sought in sought_words(messages, options, ALIKE, **rest).items()
+    ]
 
 
 def query_words(text: str, options: Enrichment) -> set[str]:
@@ -56,22 +59,30 @@ def query_words(text: str, options: Enrichment) -> set[str]:
 
 
 def stored_words(text: str, options: Enrichment) -> set[str]:
-    return {word for word, _ in enriched_keywords([Message(text)], options, now_ms=NOW, zone=SHANGHAI)}
+    return {
+        word for word, _ in enriched_keywords([Message(text)], options, now_ms=NOW, zone=SHANGHAI)
+    }
 
 
-def test_with_nothing_switched_on_they_are_the_node_originals_to_the_last_bit(golden: Mapping[str, Any]) -> None:
+def test_with_nothing_switched_on_they_are_the_node_originals_to_the_last_bit(
+    golden: Mapping[str, Any],
+) -> None:
     compared = 0
     for case in golden["chats"]:
         messages = [Message(message["content"], message["role"]) for message in case["messages"]]
         expected = [Keyword(entry["word"], entry["weight"]) for entry in case["keywords"]]
-        keywords = enriched_keywords(messages, NOTHING, now_ms=NOW, role_weights=case["roleWeights"])
+        keywords = enriched_keywords(
+            messages, NOTHING, now_ms=NOW, role_weights=case["roleWeights"]
+        )
         assert keywords == expected, case["name"]
         compared += len(keywords)
     assert compared > 100
 
 
 @pytest.mark.parametrize("options", [NOTHING, FORMS, SCRIPTS, DATES, SIMPLIFIED], ids=repr)
-def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_bit(options: Enrichment) -> None:
+def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_bit(
+    options: Enrichment,
+) -> None:
     if options.simplified:
         pytest.importorskip("opencc")
     messages = [Message("我喜欢吃披萨，不喜欢香菜。"), Message("披萨要加芝麻吗？", "assistant")]
@@ -90,15 +101,27 @@ def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_b
         (STEMS, "My bikes, two WebSockets", {"bike", "websocket"}, {"bikes", "WebSockets"}),
         (STEMS, "databases", {"databas"}, {"databases"}),
         (replace(STEMS, scripts=True), "пироги", {"пирог"}, {"пироги"}),
-        (Enrichment(words=("龙胆阿芙萝黛蒂",)), "你认识龙胆阿芙萝黛蒂吗", {"龙胆阿芙萝黛蒂", "认识"}, {"龙胆", "阿芙"}),
-        (Enrichment(words=("New York",)), "in New York, New Yorkers", {"New York", "New", "Yorkers"}, {"York"}),
+        (
+            Enrichment(words=("龙胆阿芙萝黛蒂",)),
+            "你认识龙胆阿芙萝黛蒂吗",
+            {"龙胆阿芙萝黛蒂", "认识"},
+            {"龙胆", "阿芙"},
+        ),
+        (
+            Enrichment(words=("New York",)),
+            "in New York, New Yorkers",
+            {"New York", "New", "Yorkers"},
+            {"York"},
+        ),
         (Enrichment(words=("小明", "小明明")), "小明明和小明", {"小明", "小明明"}, set()),
         (Enrichment(words=("An na", "nn", " ")), "An na, Annual", {"An na", "Annual"}, set()),
         (replace(FORMS, words=("ANN",)), "ａｎｎ", {"ann"}, set()),
         (Enrichment(words=("芝麻",), dates=True), "昨天芝麻病了", {"芝麻", "7月20日"}, {"昨天"}),
     ],
 )
-def test_what_an_option_does(options: Enrichment, text: str, has: set[str], has_not: set[str]) -> None:
+def test_what_an_option_does(
+    options: Enrichment, text: str, has: set[str], has_not: set[str]
+) -> None:
     extracted = query_words(text, options)
     assert extracted >= has
     assert not extracted & has_not
@@ -108,7 +131,9 @@ def test_traditional_and_simplified_have_the_same_keywords() -> None:
     pytest.importorskip("opencc")
     traditional = Message("我喜歡吃披薩，營收成長了")
     simplified = Message("我喜欢吃披萨，营收成长了")
-    assert query_keywords([traditional], SIMPLIFIED, now_ms=NOW) == query_keywords([simplified], SIMPLIFIED, now_ms=NOW)
+    assert query_keywords([traditional], SIMPLIFIED, now_ms=NOW) == query_keywords(
+        [simplified], SIMPLIFIED, now_ms=NOW
+    )
     assert query_words("阿芙蘿黛蒂", replace(SIMPLIFIED, words=("阿芙萝黛蒂",))) == {"阿芙萝黛蒂"}
 
 
@@ -128,7 +153,11 @@ def test_the_own_day_is_kept_in_a_message_of_a_thousand_words() -> None:
 
 
 def test_the_own_day_takes_no_weight_from_the_other_words() -> None:
-    messages = [Message("我喜欢吃披萨，不喜欢香菜。"), Message("披萨要加芝麻吗？", "assistant"), Message("7月21日去")]
+    messages = [
+        Message("我喜欢吃披萨，不喜欢香菜。"),
+        Message("披萨要加芝麻吗？", "assistant"),
+        Message("7月21日去"),
+    ]
     without = query_keywords(messages[:2], NOTHING, now_ms=NOW)
     keywords = enriched_keywords(messages[:2], DATES, now_ms=NOW, zone=SHANGHAI)
     assert [keyword for keyword in keywords if keyword.word != "7月21日"] == without
@@ -150,8 +179,17 @@ def test_any_time_can_be_said(time_ms: int) -> None:
 
 
 def test_the_signature_tells_options_apart_and_nothing_has_none() -> None:
-    switches = [replace(NOTHING, **{field.name: True}) for field in fields(Enrichment) if field.name != "words"]
-    options = [*switches, Enrichment(words=("a",)), Enrichment(words=("b",)), Enrichment(words=("a", "b"))]
+    switches = [
+        replace(NOTHING, **{field.name: True})
+        for field in fields(Enrichment)
+        if field.name != "words"
+    ]
+    options = [
+        *switches,
+        Enrichment(words=("a",)),
+        Enrichment(words=("b",)),
+        Enrichment(words=("a", "b")),
+    ]
     assert NOTHING.signature == ""
     assert len({option.signature for option in options} | {""}) == len(options) + 1
     assert Enrichment(words=("a", "b")).signature == Enrichment(words=("b", "a")).signature
@@ -162,10 +200,16 @@ def test_words_that_say_little_can_be_met_and_are_in_lower_case() -> None:
     assert not FUNCTION_WORDS & STOP_WORDS
 
 
-EVERYTHING = Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, words=("小明", "a b"))
+EVERYTHING = Enrichment(
+    normal_forms=True, scripts=True, dates=True, stems=True, words=("小明", "a b")
+)
 
 
-@given(st.text(alphabet=st.characters() | st.sampled_from("小明ab 昨天5月2日すしＧ🎂é\r\n"), max_size=60))
+@given(
+    st.text(
+        alphabet=st.characters() | st.sampled_from("小明ab 昨天5月2日すしＧ🎂é\r\n"), max_size=60
+    )
+)
 def test_any_text_can_be_enriched_and_a_word_comes_once(text: str) -> None:
     keywords = query_keywords([Message(text)], EVERYTHING, now_ms=NOW, zone=SHANGHAI)
     assert len({word for word, _ in keywords}) == len(keywords) <= 72
@@ -180,7 +224,9 @@ EMPHASIS = QueryWeights(earlier=0.3, function_words=0.5, relative_days=0.25, pai
 
 
 def factors(*texts: str, options: Enrichment = STEMS) -> dict[str, float]:
-    terms = sought_words([Message(text) for text in texts], options, EMPHASIS, now_ms=NOW, zone=SHANGHAI)
+    terms = sought_words(
+        [Message(text) for text in texts], options, EMPHASIS, now_ms=NOW, zone=SHANGHAI
+    )
     return {word: round(term.factor, 4) for word, term in terms.items()}
 
 
@@ -195,7 +241,9 @@ def test_a_word_of_several_messages_counts_as_in_the_last_of_them() -> None:
 
 
 def test_only_what_the_last_message_says_by_itself_is_telling() -> None:
-    terms = sought_words([Message("pizza when"), Message("sushi when")], STEMS, EMPHASIS, now_ms=NOW)
+    terms = sought_words(
+        [Message("pizza when"), Message("sushi when")], STEMS, EMPHASIS, now_ms=NOW
+    )
     assert {word for word, sought in terms.items() if sought.telling} == {"sushi"}
     again = sought_words([Message("pizza"), Message("pizza")], STEMS, EMPHASIS, now_ms=NOW)
     assert again["pizza"].telling
@@ -217,7 +265,9 @@ def test_a_day_by_its_distance_counts_less_but_not_where_it_is_all_there_is() ->
 
 def test_nothing_of_a_silenced_role_or_message_is_sought() -> None:
     messages = [Message("pizza"), Message("sushi", "assistant"), Message("pasta")]
-    terms = sought_words(messages, STEMS, QueryWeights(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0})
+    terms = sought_words(
+        messages, STEMS, QueryWeights(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0}
+    )
     assert terms == {}
 
 
@@ -234,7 +284,11 @@ def test_pairs_of_characters_and_single_han_characters_are_sought_beside_words()
         "名前",
         "前は",
     }
-    assert set(sought_grams([Message("피아노를 pianos и пироги")], NOTHING, EMPHASIS)) == {"피아", "아노", "노를"}
+    assert set(sought_grams([Message("피아노를 pianos и пироги")], NOTHING, EMPHASIS)) == {
+        "피아",
+        "아노",
+        "노를",
+    }
 
 
 def test_pairs_of_an_earlier_message_count_less_and_those_that_say_little_not_at_all() -> None:
@@ -253,7 +307,9 @@ def test_no_word_of_a_long_text_is_lost_and_a_short_one_does_not_outweigh_a_ques
     six = enriched_keywords([Message("a1 b2 c3 d4 e5 f6")], LONG, now_ms=NOW)
     assert {weight for _, weight in six} == {single.weight}
     usual = Message(" ".join(f"w{number}" for number in range(12)))
-    assert dict(enriched_keywords([usual], LONG, now_ms=NOW)) == pytest.approx(dict(extract_message_keywords([usual])))
+    assert dict(enriched_keywords([usual], LONG, now_ms=NOW)) == pytest.approx(
+        dict(extract_message_keywords([usual]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,4 +323,6 @@ def test_earlier_messages_count_by_the_form_of_the_last_one(last: str, factor: f
         (QueryWeights(earlier=0.2, before_question=0.1), min(factor, 0.2)),
         (QueryWeights(earlier=0.7), 0.7),
     ):
-        assert sought_words(messages, STEMS, emphasis, now_ms=NOW)["quinc"].factor == pytest.approx(expected)
+        assert sought_words(messages, STEMS, emphasis, now_ms=NOW)["quinc"].factor == pytest.approx(
+            expected
+        )

@@ -34,7 +34,12 @@ def test_the_chinese_year_begins_when_it_began(year: int, day: str) -> None:
 
 
 def test_the_leap_months_from_1985_to_2037_are_those_of_the_calendar() -> None:
-    leap_months = {year: month.number for year in range(1985, 2038) for month in months_of(year) if month.is_leap}
+    leap_months = {
+        year: month.number
+        for year in range(1985, 2038)
+        for month in months_of(year)
+        if month.is_leap
+    }
     assert leap_months == LEAP_MONTHS | {1990: 5, 1993: 3, 1998: 5}
 
 
@@ -49,15 +54,24 @@ def test_a_day_of_the_chinese_calendar_comes_back(day: date) -> None:
 @pytest.mark.parametrize(
     ("names", "days"),
     [
-        ("Mid-Autumn, mid autumn festival, 中秋, 中秋节, 中秋節", ["2026-09-24 2026-09-26", "2025-10-05 2025-10-07"]),
-        ("Spring Festival, Chinese New Year, 春节, 过年", ["2026-02-15 2026-02-24", "2025-01-27 2025-02-05"]),
+        (
+            "Mid-Autumn, mid autumn festival, 中秋, 中秋节, 中秋節",
+            ["2026-09-24 2026-09-26", "2025-10-05 2025-10-07"],
+        ),
+        (
+            "Spring Festival, Chinese New Year, 春节, 过年",
+            ["2026-02-15 2026-02-24", "2025-01-27 2025-02-05"],
+        ),
         ("除夕, 大年三十, 年三十", ["2026-02-15 2026-02-17", "2025-01-27 2025-01-29"]),
         ("Lantern Festival, 元宵, 元宵节", ["2026-03-02 2026-03-04", "2025-02-11 2025-02-13"]),
         ("Qingming, 清明, 清明节", ["2026-04-04 2026-04-07", "2025-04-03 2025-04-06"]),
         ("Dragon Boat Festival, 端午, 端午节", ["2026-06-18 2026-06-20", "2025-05-30 2025-06-01"]),
         ("Qixi, 七夕, 七夕节", ["2026-08-18 2026-08-20", "2025-08-28 2025-08-30"]),
         ("Double Ninth, 重阳, 重阳节", ["2026-10-17 2026-10-19", "2025-10-28 2025-10-30"]),
-        ("National Day, 国庆, 國慶節, 十一长假", ["2026-09-30 2026-10-07", "2025-09-30 2025-10-07"]),
+        (
+            "National Day, 国庆, 國慶節, 十一长假",
+            ["2026-09-30 2026-10-07", "2025-09-30 2025-10-07"],
+        ),
         ("劳动节, 五一, 五一假期", ["2026-04-30 2026-05-05", "2025-04-30 2025-05-05"]),
         ("Children's Day, 儿童节, 六一", ["2026-05-31 2026-06-02", "2025-05-31 2025-06-02"]),
         ("Teachers' Day, 教师节", ["2026-09-09 2026-09-11", "2025-09-09 2025-09-11"]),
@@ -92,8 +106,27 @@ def test_a_holiday_is_this_year_s_and_last_year_s(names: str, days: list[str]) -
         ("next Christmas", []),
         ("明年春节", []),
         # no holidays
-        *((text, []) for text in ("李国庆来了", "二十五一", "吃元宵", "new years old", "the year was new", "十一点")),
-        *((text, []) for text in ("清明上河图", "Easter Island", "跨年度预算", "圣诞老人", "five christmases")),
+        *(
+            (text, [])
+            for text in (
+                "李国庆来了",
+                "二十五一",
+                "吃元宵",
+                "new years old",
+                "the year was new",
+                "十一点",
+            )
+        ),
+        *(
+            (text, [])
+            for text in (
+                "清明上河图",
+                "Easter Island",
+                "跨年度预算",
+                "圣诞老人",
+                "five christmases",
+            )
+        ),
     ],
 )
 def test_the_year_of_a_holiday_and_what_is_none(text: str, days: list[str]) -> None:
@@ -103,11 +136,17 @@ def test_the_year_of_a_holiday_and_what_is_none(text: str, days: list[str]) -> N
 @pytest.mark.parametrize(
     ("texts", "day"),
     [
-        ("two days ago; 两天前; the day before yesterday; 前天; the night before last; 前晚", "2026-11-25 2026-11-25"),
+        (
+            "two days ago; 两天前; the day before yesterday; 前天; the night before last; 前晚",
+            "2026-11-25 2026-11-25",
+        ),
         ("one day ago; 1 day ago; a day ago; yesterday; 昨天", "2026-11-26 2026-11-26"),
         ("three days ago; 三天前; 大前天; 3 days ago", "2026-11-24 2026-11-24"),
         ("twelve days ago; 十二天前", "2026-11-15 2026-11-15"),
-        ("two weeks ago; 两周前; 两个星期前; a fortnight ago; 半个月前; the week before last", "2026-11-09 2026-11-15"),
+        (
+            "two weeks ago; 两周前; 两个星期前; a fortnight ago; 半个月前; the week before last",
+            "2026-11-09 2026-11-15",
+        ),
         ("three weeks ago; 三周前; 三个礼拜前; three weeks back", "2026-11-02 2026-11-08"),
         ("last weekend; the past weekend; 上周末; 上个周末", "2026-11-21 2026-11-22"),
         ("the weekend before last; 上上周末; two weekends ago", "2026-11-14 2026-11-15"),
@@ -131,7 +170,8 @@ def test_a_distance_in_words(texts: str, day: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["纪念日前夜", "I have two days", "three weeks", "2020年前", "a couple of apples", "两天"]
+    "text",
+    ["纪念日前夜", "I have two days", "three weeks", "2020年前", "a couple of apples", "两天"],
 )
 def test_words_that_are_no_distance(text: str) -> None:
     assert spans(text) == []
@@ -157,7 +197,9 @@ def test_a_holiday_comes_about_once_a_year(today: date, holiday: Holiday) -> Non
 
 @given(st.dates(date(1, 1, 1), date(9999, 12, 31)))
 def test_no_day_is_too_early_or_too_late_for_a_holiday(today: date) -> None:
-    for span in time_spans("春节 Easter 冬至 two years ago 半年前 a few months ago last weekend", today):
+    for span in time_spans(
+        "春节 Easter 冬至 two years ago 半年前 a few months ago last weekend", today
+    ):
         assert span.first <= min(today, span.last)
 
 
@@ -184,7 +226,11 @@ def test_every_name_has_a_hint() -> None:
 
 
 def test_a_clause_without_its_times_asks_the_same_of_each() -> None:
-    for text in ("what did we do at Mid-Autumn", "what did we do at two days ago", "what did we do at last weekend"):
+    for text in (
+        "what did we do at Mid-Autumn",
+        "what did we do at two days ago",
+        "what did we do at last weekend",
+    ):
         assert without_times(text, TODAY).split() == ["what", "did", "we", "do", "at"]
     assert without_times("去年中秋那天我们做了什么", TODAY).strip() == "我们做了什么"
     assert [holiday.year_from_now for holiday in holidays_in("去年中秋")] == [-1]

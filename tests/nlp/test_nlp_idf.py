@@ -32,7 +32,21 @@ def test_every_word_has_the_idf_that_reading_the_whole_text_gives(step: int) -> 
 
 
 @pytest.mark.parametrize(
-    "word", ["", "披", "披萨 11.5", "萨", "11.5", "喜欢喜欢", "\n", " ", "\ud83c", "zyzzyva", "\U0010ffff", "B"]
+    "word",
+    [
+        "",
+        "披",
+        "披萨 11.5",
+        "萨",
+        "11.5",
+        "喜欢喜欢",
+        "\n",
+        " ",
+        "\ud83c",
+        "zyzzyva",
+        "\U0010ffff",
+        "B",
+    ],
 )
 def test_a_word_that_is_not_in_the_table_has_none(word: str) -> None:
     table = IndexedIdf(TEXT, index_of(TEXT))
@@ -43,7 +57,11 @@ def test_a_word_that_is_not_in_the_table_has_none(word: str) -> None:
 
 def test_lines_are_found_wherever_they_stand() -> None:
     table = IndexedIdf(TEXT, index_of(TEXT))
-    assert dict(table) == read_whole(TEXT) == {"披萨": 11.5, "喜欢": 5.25, "B超": 9.0, "咖啡": 7.125, "喜": 1.5}
+    assert (
+        dict(table)
+        == read_whole(TEXT)
+        == {"披萨": 11.5, "喜欢": 5.25, "B超": 9.0, "咖啡": 7.125, "喜": 1.5}
+    )
     with pytest.raises(KeyError):
         table["没有"]
 

@@ -13,7 +13,16 @@ TERMS = {
     "ﾀﾜｰ": ["タワ", "ワー", "ー"],
     "생일은": ["생일", "일은", "은"],
     "C++17 と C#, issue#12, C": ["c++", "17", "と", "c#", "issu", "12", "c"],
-    "retry_max-seconds.of tokio::spawn": ["retri", "max", "second", "of", "tokio", "spawn", "maxsecond", "secondsof"],
+    "retry_max-seconds.of tokio::spawn": [
+        "retri",
+        "max",
+        "second",
+        "of",
+        "tokio",
+        "spawn",
+        "maxsecond",
+        "secondsof",
+    ],
     "ＧＰＴ４ v1.2.3": ["gpt4", "v1", "2", "3", "gpt"],
     "RTX4090": ["rtx4090", "rtx", "4090"],
     "GPT 5": ["gpt", "5", "gpt5"],
@@ -34,7 +43,9 @@ def test_a_text_has_the_terms_of_its_scripts(text: str) -> None:
 
 
 def test_a_query_has_distinct_terms_and_a_lone_character_begins_longer_ones() -> None:
-    assert [(term.term, term.word, term.prefix) for term in sought_in("Errors 猫 errors 数据库 数据")] == [
+    assert [
+        (term.term, term.word, term.prefix) for term in sought_in("Errors 猫 errors 数据库 数据")
+    ] == [
         ("error", "errors", False),
         ("猫", "猫", True),
         ("数据", "数据", False),
@@ -58,9 +69,16 @@ def words_beside(query: str, *texts: str) -> list[str]:
 
 
 def test_other_words_are_terms_of_their_own() -> None:
-    assert words_beside("sleeping pill", "trazodone", "曲唑酮", "Insomnia") == ["trazodone", "曲唑", "唑酮", "insomnia"]
+    assert words_beside("sleeping pill", "trazodone", "曲唑酮", "Insomnia") == [
+        "trazodone",
+        "曲唑",
+        "唑酮",
+        "insomnia",
+    ]
     assert words_beside("宠物", "貓", "狗") == ["猫", "狗"]
-    assert words_beside("数据", "数据库", "数据库") == ["据库"]  # what the query has too counts once, there
+    assert words_beside("数据", "数据库", "数据库") == [
+        "据库"
+    ]  # what the query has too counts once, there
     assert words_beside("errors", "an Error", "anyhow") == ["anyhow"]
 
 

@@ -35,10 +35,14 @@ def segmented_by(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
     return engine.name
 
 
-def test_words_order_and_weights_are_those_of_the_node_original(segmented_by: str, golden: Mapping[str, Any]) -> None:
+def test_words_order_and_weights_are_those_of_the_node_original(
+    segmented_by: str, golden: Mapping[str, Any]
+) -> None:
     cases = [case for case in golden["texts"] if "\r\n" not in case["text"]]
     assert len(cases) >= 60
-    different = [case["name"] for case in cases if extract_keywords(case["text"]) != keywords_of(case)]
+    different = [
+        case["name"] for case in cases if extract_keywords(case["text"]) != keywords_of(case)
+    ]
     assert different == []
 
 
@@ -58,11 +62,15 @@ def test_a_windows_line_break_is_no_word_though_the_node_original_takes_it_for_o
         assert extract_keywords(case["text"]) == keywords_of(twin)
 
 
-def test_keywords_of_chats_are_those_of_the_node_original(segmented_by: str, golden: Mapping[str, Any]) -> None:
+def test_keywords_of_chats_are_those_of_the_node_original(
+    segmented_by: str, golden: Mapping[str, Any]
+) -> None:
     assert len(golden["chats"]) >= 10
     for case in golden["chats"]:
         messages = [Message(message["role"], message["content"]) for message in case["messages"]]
-        assert extract_message_keywords(messages, case["roleWeights"]) == keywords_of(case), case["name"]
+        assert extract_message_keywords(messages, case["roleWeights"]) == keywords_of(case), case[
+            "name"
+        ]
 
 
 def test_the_golden_texts_reach_the_cut_and_the_ties() -> None:
@@ -97,7 +105,9 @@ def test_there_are_31_stop_words_and_case_does_not_hide_one() -> None:
 def test_the_documented_role_weights_apply_without_being_given() -> None:
     [alone] = extract_keywords("披萨")
     for role, weight in {"user": 2.7, "assistant": 2.0, "system": 1.0, "narrator": 1.0}.items():
-        assert extract_message_keywords([Message(role, "披萨")]) == [Keyword("披萨", alone.weight * weight)]
+        assert extract_message_keywords([Message(role, "披萨")]) == [
+            Keyword("披萨", alone.weight * weight)
+        ]
 
 
 def test_a_role_that_is_not_given_keeps_its_documented_weight() -> None:
@@ -127,7 +137,10 @@ def test_a_sum_at_the_threshold_stays_and_one_below_goes(monkeypatch: pytest.Mon
     at = 0.8
     below = 0.7999999
     assert extract_message_keywords([Message("user", "披萨")], {"user": below / alone.weight}) == []
-    assert len(extract_message_keywords([Message("user", "披萨")] * 2, {"user": at / alone.weight})) == 1
+    assert (
+        len(extract_message_keywords([Message("user", "披萨")] * 2, {"user": at / alone.weight}))
+        == 1
+    )
     monkeypatch.setattr("nlp.keywords.MIN_WEIGHT", alone.weight)
     assert len(extract_message_keywords([Message("user", "披萨")], {"user": 1.0})) == 1
 
@@ -181,7 +194,12 @@ def test_the_public_names_are_the_documented_ones() -> None:
 
 
 @settings(deadline=None)  # the first example may load the tables
-@given(st.text(alphabet=st.characters() | st.sampled_from("我喜欢吃披萨和芝麻ab\r\n\t ,。C+#_-.3"), max_size=80))
+@given(
+    st.text(
+        alphabet=st.characters() | st.sampled_from("我喜欢吃披萨和芝麻ab\r\n\t ,。C+#_-.3"),
+        max_size=80,
+    )
+)
 def test_any_text_has_keywords_in_order_that_occur_in_it(text: str) -> None:
     keywords = extract_keywords(text)
     assert all(word in text and weight > 0 for word, weight in keywords)

@@ -13,7 +13,9 @@ import pytest
 TEXT = "他把南京市长江大桥写成了南京市长，江大桥"
 
 
-def run(code: str, tmp_path: Path, *flags: str, compiled: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, tmp_path: Path, *flags: str, compiled: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run `code` with an empty shared temporary folder. `compiled`: the folder of the compiled files, by default one of
     its own, so that everything is compiled anew."""
     temporary = tmp_path / "shared"
@@ -64,7 +66,12 @@ def test_importing_has_no_effect(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", ["", NO_RJIEBA], ids=["the engine of this machine", "jieba"])
 def test_nothing_is_printed_and_no_file_is_left(tmp_path: Path, before: str) -> None:
     # -X dev shows every warning, those of jieba's first byte-compilation and of unclosed files included.
-    result = run(f"{before}import nlp; nlp.load(); assert nlp.extract_keywords({TEXT!r})", tmp_path, "-X", "dev")
+    result = run(
+        f"{before}import nlp; nlp.load(); assert nlp.extract_keywords({TEXT!r})",
+        tmp_path,
+        "-X",
+        "dev",
+    )
     assert is_silent(result), result
     assert list((tmp_path / "shared").iterdir()) == []
 
@@ -99,7 +106,11 @@ def test_with_rjieba_the_code_of_jieba_never_runs(tmp_path: Path, compiled: Path
 
 
 def test_the_first_extraction_loads_what_is_missing(tmp_path: Path, compiled: Path) -> None:
-    result = run("import nlp; assert nlp.extract_keywords('我喜欢披萨')[0].word == '披萨'", tmp_path, compiled=compiled)
+    result = run(
+        "import nlp; assert nlp.extract_keywords('我喜欢披萨')[0].word == '披萨'",
+        tmp_path,
+        compiled=compiled,
+    )
     assert is_silent(result), result
 
 

@@ -37,7 +37,9 @@ class _Making:
 
     def __call__(self) -> object:
         self.calls += 1
-        with suppress(threading.BrokenBarrierError):  # broken when nobody else came in, as it should be
+        with suppress(
+            threading.BrokenBarrierError
+        ):  # broken when nobody else came in, as it should be
             self._company.wait(timeout=0.1)
         return object()
 

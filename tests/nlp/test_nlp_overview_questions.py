@@ -163,7 +163,10 @@ def test_what_belongs_into_an_overview(text: str, kind: Overview, belongs: bool)
 def test_a_day_that_is_named_by_its_distance_is_not_also_a_day_of_last_year() -> None:
     assert [str(span.first) for span in time_spans("昨天", TODAY)] == ["2026-03-17"]
     assert time_spans("明天", TODAY) == []
-    assert [str(span.first) for span in time_spans("3月17日", TODAY)] == ["2026-03-17", "2025-03-17"]
+    assert [str(span.first) for span in time_spans("3月17日", TODAY)] == [
+        "2026-03-17",
+        "2025-03-17",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,9 @@ def test_a_day_that_is_named_by_its_distance_is_not_also_a_day_of_last_year() ->
     [("昨天", True), ("最近", True), ("today", True), ("this week", True), ("上周", False), ("last Friday", False),
      ("3月5日", False), ("三天前", False), ("上个月", False), ("last week", False), ("今天和3月18日", False)],
 )  # fmt: skip
-def test_which_stretches_are_named_by_words_that_stand_in_any_sentence(text: str, near: bool) -> None:
+def test_which_stretches_are_named_by_words_that_stand_in_any_sentence(
+    text: str, near: bool
+) -> None:
     assert all(span.near is near for span in time_spans(text, TODAY)[:1])
 
 

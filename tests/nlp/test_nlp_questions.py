@@ -30,7 +30,9 @@ def test_the_question_of_a_long_message_stands_at_its_beginning_or_at_its_end() 
     assert not is_question(pasted)
 
 
-@pytest.mark.parametrize("text", ["今天好累", "没什么", "How nice!", "when I was young I ran", "吗啡", "", "I am sad."])
+@pytest.mark.parametrize(
+    "text", ["今天好累", "没什么", "How nice!", "when I was young I ran", "吗啡", "", "I am sad."]
+)
 def test_a_statement_is_not_a_question(text: str) -> None:
     assert not is_question(text)
 
@@ -59,7 +61,10 @@ def test_the_stretches_of_time_that_a_text_names(text: str, spans: list[str]) ->
     assert [f"{span.first} {span.last}" for span in time_spans(text, TODAY)] == spans
 
 
-@given(st.text(alphabet="0123456789年月日周上个前.年 去最近一二十三底lastweekinMayjuly", max_size=30), st.dates())
+@given(
+    st.text(alphabet="0123456789年月日周上个前.年 去最近一二十三底lastweekinMayjuly", max_size=30),
+    st.dates(),
+)
 def test_a_stretch_begins_before_it_ends_and_has_begun(text: str, today: date) -> None:
     for span in time_spans(text, today):
         assert span.first <= min(span.last, today)

@@ -27,7 +27,9 @@ class Message:
 
 
 def read_messages() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (SAMPLES / "companion.jsonl").read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (SAMPLES / "companion.jsonl").read_text("utf-8").splitlines()
+    ]
 
 
 def read(name: str) -> list[dict[str, Any]]:
@@ -37,7 +39,9 @@ def read(name: str) -> list[dict[str, Any]]:
 
 def sessions() -> list[list[Message]]:
     """The conversation, cut wherever nothing was said for six hours."""
-    messages = [Message(entry["role"], entry["content"], entry["timestamp"]) for entry in read_messages()]
+    messages = [
+        Message(entry["role"], entry["content"], entry["timestamp"]) for entry in read_messages()
+    ]
     cuts = []
     for number, (earlier, later) in enumerate(pairwise(messages), 1):
         if later.timestamp - earlier.timestamp > SESSION_GAP_MS:
@@ -112,7 +116,9 @@ def test_there_are_questions_of_every_kind_asked_after_the_conversation() -> Non
         assert datetime.fromisoformat(question["now"]).timestamp() > last
         assert set(question["expect"]) == {"recalled", "fires"}
         assert set(question["expect"]["fires"]) <= names
-        assert all(message["role"] in {"user", "assistant", "system"} for message in question["messages"])
+        assert all(
+            message["role"] in {"user", "assistant", "system"} for message in question["messages"]
+        )
     assert sum("brief" in question for question in sample_questions) == 3
     fired = set[str]().union(*(question["expect"]["fires"] for question in sample_questions))
     assert {"妈妈的生日", "难过的时候", "大理的云", "芒果过敏", "夜深了"} <= fired
@@ -120,7 +126,9 @@ def test_there_are_questions_of_every_kind_asked_after_the_conversation() -> Non
 
 
 @pytest.mark.parametrize("question", questions())
-def test_a_question_shares_its_heaviest_words_with_the_session_it_is_about(question: dict[str, Any]) -> None:
+def test_a_question_shares_its_heaviest_words_with_the_session_it_is_about(
+    question: dict[str, Any],
+) -> None:
     """By keywords alone, without decay: the expected words are in the three sessions that match best.
 
     A question that should recall nothing has no word in common with any message.
@@ -131,7 +139,11 @@ def test_a_question_shares_its_heaviest_words_with_the_session_it_is_about(quest
 
     def match(session: list[Message]) -> float:
         session_words = dict(extract_message_keywords(session))
-        return sum(weight + session_words[word] for word, weight in question_words.items() if word in session_words)
+        return sum(
+            weight + session_words[word]
+            for word, weight in question_words.items()
+            if word in session_words
+        )
 
     best = sorted(sessions(), key=match, reverse=True)[:3]
     expected = question["expect"]["recalled"]

@@ -26,7 +26,10 @@ from nlp.scripts import script_spans
         ("🇨🇳🇯🇵", ["🇨🇳", "🇯🇵"]),
         ("👨‍👩‍👧", ["👨‍👩‍👧"]),
         ("plain English, 中文，123", []),
-        ("a" * 100_000 + "é" + "b" * 100_000, ["a" * 100_000 + "é" + "b" * 100_000]),  # in one go, not from each letter
+        (
+            "a" * 100_000 + "é" + "b" * 100_000,
+            ["a" * 100_000 + "é" + "b" * 100_000],
+        ),  # in one go, not from each letter
         ("", []),
     ],
     ids=lambda value: str(value)[:20],
@@ -45,7 +48,14 @@ def test_spans_are_in_order_and_none_lies_over_another(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "form"),
-    [("ＧＰＴ４", "GPT4"), ("ｶﾀｶﾅ", "カタカナ"), ("①", "1"), ("cafe\u0301", "café"), ("Python", "Python"), ("", "")],
+    [
+        ("ＧＰＴ４", "GPT4"),
+        ("ｶﾀｶﾅ", "カタカナ"),
+        ("①", "1"),
+        ("cafe\u0301", "café"),
+        ("Python", "Python"),
+        ("", ""),
+    ],
 )
 def test_width_and_composition_do_not_matter(text: str, form: str) -> None:
     assert plain(text) == form

@@ -19,7 +19,20 @@ _PIECES = st.sampled_from(
     [
         *_WORDS.split(),
         *_MARKS.split(),
-        *("\r\n", "\r", "\n", "\t", "\u3000", " ", "\x00", "\x1f", "\x85", "\u2028", "哈" * 50, "来" * 37),
+        *(
+            "\r\n",
+            "\r",
+            "\n",
+            "\t",
+            "\u3000",
+            " ",
+            "\x00",
+            "\x1f",
+            "\x85",
+            "\u2028",
+            "哈" * 50,
+            "来" * 37,
+        ),
     ]
 )
 _TEXTS = st.lists(_PIECES | st.characters(), max_size=60).map("".join)
@@ -34,9 +47,13 @@ def test_both_engines_give_the_same_words_on_every_golden_text(
         assert jieba_engine.cut(text) == rjieba_engine.cut(text)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(text=_TEXTS)
-def test_both_engines_give_the_same_words_on_any_text(jieba_engine: Engine, rjieba_engine: Engine, text: str) -> None:
+def test_both_engines_give_the_same_words_on_any_text(
+    jieba_engine: Engine, rjieba_engine: Engine, text: str
+) -> None:
     text = well_formed(text)
     assert jieba_engine.cut(text) == rjieba_engine.cut(text)
 
@@ -76,7 +93,9 @@ def test_names_and_numbers_are_cut_without_the_hidden_markov_model(engine: Engin
         ("\ud83d\ud83c\udf82\udf82", "\ufffd🎂\ufffd"),
     ],
 )
-def test_lone_surrogates_become_replacement_characters_and_pairs_the_character(text: str, expected: str) -> None:
+def test_lone_surrogates_become_replacement_characters_and_pairs_the_character(
+    text: str, expected: str
+) -> None:
     assert well_formed(text) == expected
 
 

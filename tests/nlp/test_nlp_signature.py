@@ -26,7 +26,9 @@ class Message:
 MESSAGES = (
     Message("昨天我和小明去西湖边上散步，聊了很多关于工作的事情；5月2日是她的生日。"),
     Message("猫の名前は？ ケーキが好きです。우리 집 고양이 이름은 나비야."),
-    Message("We parked the bikes at the café on July 17th, 3.5/6 of them; websockets were running yesterday."),
+    Message(
+        "We parked the bikes at the café on July 17th, 3.5/6 of them; websockets were running yesterday."
+    ),
     Message("Пироги испекли вчера, 😀 ＧＰＴ４ 這裡的東西。"),
 )
 WORDS = {
@@ -49,7 +51,9 @@ OPTIONS = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "spea
 
 def hash_of(options: Enrichment) -> str:
     keywords = enriched_keywords(MESSAGES, options, now_ms=NOON_MS, zone=UTC, names=["阿红"])
-    return sha256("\n".join(sorted(f"{word} {weight:.6g}" for word, weight in keywords)).encode()).hexdigest()[:12]
+    return sha256(
+        "\n".join(sorted(f"{word} {weight:.6g}" for word, weight in keywords)).encode()
+    ).hexdigest()[:12]
 
 
 @pytest.mark.parametrize("chosen", [*((option,) for option in OPTIONS), OPTIONS], ids=" ".join)
@@ -63,7 +67,11 @@ def test_other_words_have_another_signature(chosen: tuple[str, ...]) -> None:
 
 
 def test_each_option_changes_these_words() -> None:
-    hashes = [hash_of(Enrichment(**{option: True})) for option in OPTIONS if option != "simplified" or can_simplify()]
+    hashes = [
+        hash_of(Enrichment(**{option: True}))
+        for option in OPTIONS
+        if option != "simplified" or can_simplify()
+    ]
     assert len({*hashes, hash_of(Enrichment())}) == len(hashes) + 1
 
 

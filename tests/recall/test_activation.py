@@ -10,7 +10,12 @@ from random import Random
 import pytest
 from sample_memories import trigger
 
-from memory_server.conversations.recall.activation import Shelved, drawn_by_chance, failed_in, fired_in
+from memory_server.conversations.recall.activation import (
+    Shelved,
+    drawn_by_chance,
+    failed_in,
+    fired_in,
+)
 from sandbox import Failed, Fired, Quiet, Verdict
 
 FIRED = Fired(10)
@@ -28,7 +33,9 @@ class Sorted:
     failed: list[tuple[str, Failed]]
 
 
-def sorted_by(verdicts: Mapping[int, Verdict], memories: int, seed: int = 1, count: int = 2) -> Sorted:
+def sorted_by(
+    verdicts: Mapping[int, Verdict], memories: int, seed: int = 1, count: int = 2
+) -> Sorted:
     shelf = [Shelved("chat", trigger(f"t{number}")) for number in range(memories)]
     fired = fired_in(verdicts)
     drawn = drawn_by_chance(shelf, frozenset(fired), rng=Random(seed), count=count)
@@ -61,7 +68,9 @@ def test_verdicts_sort_the_memories() -> None:
         ([QUIET, QUIET], 9, 2),
     ],
 )
-def test_up_to_two_that_did_not_fire_come_by_chance(verdicts: list[Verdict], count: int, drawn: int) -> None:
+def test_up_to_two_that_did_not_fire_come_by_chance(
+    verdicts: list[Verdict], count: int, drawn: int
+) -> None:
     answer = activated(*verdicts, count=count)
     assert len(answer.random) == drawn
     assert len(set(answer.random)) == drawn

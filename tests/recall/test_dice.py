@@ -19,7 +19,9 @@ def test_shares_lie_evenly_from_0_to_below_1() -> None:
 
 
 def test_every_face_of_a_die_comes_and_no_other() -> None:
-    rolls = Counter(_rolled("d6", lambda _number, seed=seed: _share("seed", seed)) for seed in range(SEEDS))
+    rolls = Counter(
+        _rolled("d6", lambda _number, seed=seed: _share("seed", seed)) for seed in range(SEEDS)
+    )
     assert set(rolls) == {"1", "2", "3", "4", "5", "6"}
     assert min(rolls.values()) > SEEDS / 6 * 0.8
 

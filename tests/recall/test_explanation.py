@@ -22,7 +22,9 @@ from memory_server.conversations.recall.receipts import age_text
 P = RecallParameters()
 
 
-def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Decision:
+def decision_on(
+    memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
+) -> Decision:
     return decide(
         [searched_memories(memories)],
         query_of({"披萨": 10.0}),
@@ -34,7 +36,11 @@ def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameter
 
 
 def explained(
-    memory_id: str, memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
+    memory_id: str,
+    memories: Sequence[ShortTermMemory],
+    *,
+    seed: int = 1,
+    parameters: RecallParameters = P,
 ) -> Explanation:
     decision = decision_on(memories, seed=seed, parameters=parameters)
     row = decision.columns.row_of(memory_id)
@@ -42,7 +48,9 @@ def explained(
     return explain(decision, row)
 
 
-def relevant(memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: object) -> ShortTermMemory:
+def relevant(
+    memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: object
+) -> ShortTermMemory:
     return memory(memory_id, age=age, words={"披萨": weight}, **rest)  # type: ignore[arg-type]
 
 
@@ -60,7 +68,9 @@ def test_what_came_has_its_place() -> None:
     assert explained("m0", THREE).draw is None
 
 
-@pytest.mark.parametrize(("age", "wait"), [(0, 20 * MINUTE), (8 * MINUTE, 12 * MINUTE), (-HOUR, HOUR + 20 * MINUTE)])
+@pytest.mark.parametrize(
+    ("age", "wait"), [(0, 20 * MINUTE), (8 * MINUTE, 12 * MINUTE), (-HOUR, HOUR + 20 * MINUTE)]
+)
 def test_what_is_too_recent_can_come_when(age: int, wait: int) -> None:
     explanation = explained("new", [*THREE, relevant("new", 90.0, age=age)])
     assert explanation.verdict.kind == "too_recent"
@@ -76,7 +86,9 @@ def test_the_ten_minute_rule_names_whom() -> None:
     assert [item.memory.id for item in explanation.verdict.others] == ["m1"]
     assert explanation.verdict.apart_ms == 4 * MINUTE
     assert "4 min apart from a more relevant memory that came, m1 (" in explanation.verdict.sentence
-    assert explanation.draw == Chance("It cannot be a flashback: it is 4 min apart from m1, which came.")
+    assert explanation.draw == Chance(
+        "It cannot be a flashback: it is 4 min apart from m1, which came."
+    )
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -128,7 +140,9 @@ STATES = st.lists(
     max_size=14,
 )
 SIZES = st.builds(
-    lambda top, following, back: replace(P, top_count=top, next_count=following, flashback_count=back),
+    lambda top, following, back: replace(
+        P, top_count=top, next_count=following, flashback_count=back
+    ),
     *(st.integers(0, 3),) * 3,
 )
 
@@ -145,7 +159,11 @@ def test_explanations_agree_with_the_search(
     recall = decision.recall
     explanations = [explain(decision, row) for row in range(len(memories))]
 
-    sentences = {item.memory.id: item.verdict.sentence for item in explanations if item.verdict.kind == "came"}
+    sentences = {
+        item.memory.id: item.verdict.sentence
+        for item in explanations
+        if item.verdict.kind == "came"
+    }
     places = parameters.top_count + parameters.next_count
     tiers = [(item, "top") for item in recall.top] + [(item, "next") for item in recall.next]
     expected = {}
@@ -153,16 +171,25 @@ def test_explanations_agree_with_the_search(
         expected[item.memory.id] = f"It came as {tier}, number {rank} of {places}."
     assert sentences == expected
     kinds = Counter(explanation.verdict.kind for explanation in explanations)
-    assert (kinds["too_recent"], kinds["same_moment"]) == (recall.held_back.recent, recall.held_back.adjacent)
+    assert (kinds["too_recent"], kinds["same_moment"]) == (
+        recall.held_back.recent,
+        recall.held_back.adjacent,
+    )
     for explanation in explanations:
         match explanation.verdict:
             case Verdict("outranked", _, by):
                 assert explanation.receipt.relevance >= parameters.threshold
                 assert len(by) == parameters.top_count + parameters.next_count
-                assert all(neighbour.receipt.relevance >= explanation.receipt.relevance for neighbour in by)
+                assert all(
+                    neighbour.receipt.relevance >= explanation.receipt.relevance for neighbour in by
+                )
             case Verdict("same_moment", _, (neighbour,), apart_ms):
                 assert neighbour in (*recall.top, *recall.next)
-                assert apart_ms == abs(neighbour.memory.time_ms - explanation.memory.time_ms) < parameters.spacing_ms
+                assert (
+                    apart_ms
+                    == abs(neighbour.memory.time_ms - explanation.memory.time_ms)
+                    < parameters.spacing_ms
+                )
                 assert neighbour.receipt.relevance >= explanation.receipt.relevance
             case Verdict("below_threshold"):
                 assert explanation.receipt.relevance < parameters.threshold
@@ -178,7 +205,9 @@ def test_explanations_agree_with_the_search(
 
 @pytest.mark.parametrize("rounds", [1_000, pytest.param(4_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("draws", [1, 2])
-def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: int, rounds: int) -> None:
+def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(
+    draws: int, rounds: int
+) -> None:
     parameters = replace(P, top_count=0, next_count=0, flashback_count=draws)
     pool = [
         memory("new", age=2 * DAY),
@@ -189,9 +218,14 @@ def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: in
     ]
     drawn: Counter[str] = Counter()
     for seed in range(rounds):
-        drawn.update(item.memory.id for item in decision_on(pool, seed=seed, parameters=parameters).recall.flashback)
+        drawn.update(
+            item.memory.id
+            for item in decision_on(pool, seed=seed, parameters=parameters).recall.flashback
+        )
     for candidate in pool:
         draw = explained(candidate.id, pool, parameters=parameters).draw
         assert draw is not None
         # Four standard deviations of a share of so many; the seeds are fixed, so this passes or fails for good.
-        assert draw.probability == pytest.approx(drawn[candidate.id] / rounds, abs=4 * (0.25 / rounds) ** 0.5)
+        assert draw.probability == pytest.approx(
+            drawn[candidate.id] / rounds, abs=4 * (0.25 / rounds) ** 0.5
+        )

@@ -13,21 +13,32 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.conversations.model import LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.filters import CommonWord, MemoryFilter, SortBy, filtered, overview, tags_of
+from memory_server.conversations.recall.filters import (
+    CommonWord,
+    MemoryFilter,
+    SortBy,
+    filtered,
+    overview,
+    tags_of,
+)
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from nlp.date_words import day_word
 
 P = RecallParameters()
 
-CAT = memory("cat", age=3 * DAY, words={"芝麻": 28.0}, score=12.0, text="user: 芝麻怕打雷 #猫 #家里")
+CAT = memory(
+    "cat", age=3 * DAY, words={"芝麻": 28.0}, score=12.0, text="user: 芝麻怕打雷 #猫 #家里"
+)
 TEA = memory("tea", age=9 * DAY, words={"龙井": 30.0}, score=-2.0, text="user: Dragon Well #tea")
 NEW = memory("new", age=0, text="user: 明天开会", extra={"tags": ["工作", 7, "#Tea"]})
 RULE = LongTermMemory("芝麻的药", "每天一粒 #猫", "true", NOW - 5 * DAY)
 ALL: Sequence[ShortTermMemory | LongTermMemory] = (CAT, TEA, NEW, RULE)
 
 
-def names_matching(memory_filter: MemoryFilter, sort_by: SortBy = "timestamp", *, descending: bool = True) -> list[str]:
+def names_matching(
+    memory_filter: MemoryFilter, sort_by: SortBy = "timestamp", *, descending: bool = True
+) -> list[str]:
     about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by, "descending": descending}
     hits, count = filtered([("chat", ALL)], memory_filter, **about)  # type: ignore[arg-type]
     assert count == len(hits)
@@ -126,9 +137,20 @@ def test_an_overview_counts() -> None:
     ]
     words = [(("猫", 3.0),), (("猫", 4.0), ("狗", 7.5)), (), (("狗", 1.0),)]
     summary = overview(memories, words, now_ms=NOW, zone=ZoneInfo("Asia/Shanghai"), top=1)
-    assert (summary.total, summary.average_score, summary.never_recalled, summary.pinned) == (4, 11.0, 1, 1)
+    assert (summary.total, summary.average_score, summary.never_recalled, summary.pinned) == (
+        4,
+        11.0,
+        1,
+        1,
+    )
     assert summary.scores == {"negative": 1, "low": 1, "medium": 1, "high": 1}
-    assert summary.ages == {"last_hour": 2, "last_day": 1, "last_week": 0, "last_month": 0, "older": 1}
+    assert summary.ages == {
+        "last_hour": 2,
+        "last_day": 1,
+        "last_week": 0,
+        "last_month": 0,
+        "older": 1,
+    }
     assert summary.words == (CommonWord("狗", 8.5, 2),)
     assert summary.tags == {"猫": 2}
     # NOW is 08:00 in Shanghai.
@@ -149,4 +171,9 @@ def test_words_that_say_little_do_not_tell_what_a_conversation_is_about(little: 
 
 def test_an_overview_of_nothing() -> None:
     summary = overview([], [], now_ms=NOW, zone=None, top=5)
-    assert (summary.total, summary.average_score, summary.words, sum(summary.hours)) == (0, None, (), 0)
+    assert (summary.total, summary.average_score, summary.words, sum(summary.hours)) == (
+        0,
+        None,
+        (),
+        0,
+    )

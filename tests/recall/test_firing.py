@@ -50,7 +50,9 @@ def recursive(**rules: Any) -> FiringRules:
 def shelved(entry: Entry) -> Shelved:
     book = BookEntry(entry.book, entry.book) if entry.book else None
     text = entry.text or entry.name
-    return Shelved("chat", LongTermMemory(entry.name, text, "true", NOW, rules=entry.rules, book=book))
+    return Shelved(
+        "chat", LongTermMemory(entry.name, text, "true", NOW, rules=entry.rules, book=book)
+    )
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,22 @@ def searched(
     memories = [shelved(entry) for entry in entries]
     ruled = [index for index, entry in enumerate(entries) if entry.rules != FiringRules()]
     rules = index_of_rules(memories, ruled, ())
-    rounds = FiringRounds(memories, rules, moment, text_of and (lambda index: text_of(memories[index])))
+    rounds = FiringRounds(
+        memories, rules, moment, text_of and (lambda index: text_of(memories[index]))
+    )
 
     def fired(indexes: Sequence[int], text: str) -> list[int]:
-        return [index for index in indexes if not entries[index].key or entries[index].key in text.split()]
+        return [
+            index
+            for index in indexes
+            if not entries[index].key or entries[index].key in text.split()
+        ]
 
     def settle(candidates: Sequence[int]) -> None:
         scored = rounds.keys_to_score(candidates)
-        rounds.settle(candidates, {index: (scores or {}).get(entries[index].name, 0) for index in scored})
+        rounds.settle(
+            candidates, {index: (scores or {}).get(entries[index].name, 0) for index in scored}
+        )
 
     settle(rounds.first(fired(range(len(entries)), message)))
     count = 0
@@ -102,7 +112,9 @@ def moment(seed: str = "seed", **more: Any) -> ChatMoment:
 
 
 def sticky_state(*names: str) -> ChatState:
-    return ChatState(1, NOW, {firing_key(name, "chat"): Firing(1, NOW, sticky=Effect(1, 9)) for name in names})
+    return ChatState(
+        1, NOW, {firing_key(name, "chat"): Firing(1, NOW, sticky=Effect(1, 9)) for name in names}
+    )
 
 
 # --- order --------------------------------------------------------------------------------------------------
@@ -121,7 +133,10 @@ def test_the_highest_order_comes_first_and_equal_ones_as_they_stand_in_the_book(
 def test_what_is_sticky_comes_before_all_orders_and_needs_no_key() -> None:
     rules = FiringRules(order=1, sticky=5)
     entries = [Entry("high", rules=FiringRules(order=200)), Entry("stays", "key", rules=rules)]
-    assert searched(entries, "", moment(messages=3, state=sticky_state("stays"))).activated == ["stays", "high"]
+    assert searched(entries, "", moment(messages=3, state=sticky_state("stays"))).activated == [
+        "stays",
+        "high",
+    ]
     assert searched(entries, "", moment(messages=3)).activated == ["high"]
 
 
@@ -144,7 +159,9 @@ def test_the_draw_is_the_same_for_one_message_and_follows_the_weights_over_many(
     ]
     assert len({tuple(searched(entries, "", moment("same")).activated) for _ in range(20)}) == 1
     rounds = 2_000
-    drawn = Counter(searched(entries, "", moment(str(number))).activated[0] for number in range(rounds))
+    drawn = Counter(
+        searched(entries, "", moment(str(number))).activated[0] for number in range(rounds)
+    )
     assert set(drawn) == {"a", "b"}
     assert abs(drawn["a"] - rounds * 3 / 4) < 5 * 20, "the standard deviation is 19"
 
@@ -155,7 +172,9 @@ def test_with_override_the_highest_order_of_those_with_it_wins() -> None:
         Entry("low", rules=group(overrides=True, order=1.0)),
         Entry("high", rules=group(overrides=True, order=2.0)),
     ]
-    assert {tuple(searched(entries, "", moment(str(number))).activated) for number in range(50)} == {("high",)}
+    assert {
+        tuple(searched(entries, "", moment(str(number))).activated) for number in range(50)
+    } == {("high",)}
 
 
 def test_by_scoring_those_with_fewer_keys_lose_before_the_draw() -> None:
@@ -163,7 +182,10 @@ def test_by_scoring_those_with_fewer_keys_lose_before_the_draw() -> None:
         Entry("two", rules=group(is_scored=True, scored_keys=ScoredKeys(("'a'",)))),
         Entry("one", rules=group(is_scored=True, scored_keys=ScoredKeys(("'a'",)))),
     ]
-    won = {tuple(searched(entries, "", moment(str(n)), {"two": 2, "one": 1}).activated) for n in range(50)}
+    won = {
+        tuple(searched(entries, "", moment(str(n)), {"two": 2, "one": 1}).activated)
+        for n in range(50)
+    }
     assert won == {("two",)}
 
 
@@ -172,7 +194,9 @@ def test_one_that_is_not_scored_stays_in_the_draw_with_fewer_keys() -> None:
         Entry("two", rules=group(is_scored=True, scored_keys=ScoredKeys(("'a'",)))),
         Entry("one", rules=group(scored_keys=ScoredKeys(("'a'",)))),
     ]
-    won = {searched(entries, "", moment(str(n)), {"two": 2, "one": 1}).activated[0] for n in range(50)}
+    won = {
+        searched(entries, "", moment(str(n)), {"two": 2, "one": 1}).activated[0] for n in range(50)
+    }
     assert won == {"two", "one"}
 
 
@@ -187,7 +211,11 @@ def test_the_sticky_one_of_a_group_wins_without_a_draw() -> None:
 
 def test_an_entry_of_several_groups_must_win_each() -> None:
     both = FiringRules(group=GroupRules(("g", "h")))
-    entries = [Entry("both", rules=both), Entry("g", rules=group("g", overrides=True)), Entry("h", rules=group("h"))]
+    entries = [
+        Entry("both", rules=both),
+        Entry("g", rules=group("g", overrides=True)),
+        Entry("h", rules=group("h")),
+    ]
     answer = searched(entries, "")
     assert answer.activated == ["g", "h"]
     assert answer.held_back == {"both": "group"}
@@ -221,7 +249,9 @@ def test_the_group_is_decided_before_chance() -> None:
         ("NOT_ALL", {"a", "x"}, 1),
     ],
 )
-def test_secondary_keys_count_where_their_logic_wants_them(logic: str, there: set[str], score: int) -> None:
+def test_secondary_keys_count_where_their_logic_wants_them(
+    logic: str, there: set[str], score: int
+) -> None:
     secondary = () if logic.startswith("NOT") else ("x", "y")
     assert score_of(ScoredKeys(("a", "b"), secondary, logic), there) == score
 
@@ -242,14 +272,19 @@ def test_chance_is_drawn_once_for_a_message() -> None:
 def test_chance_is_as_often_as_it_says() -> None:
     entries = [Entry("a", rules=FiringRules(probability=30))]
     rounds = 2_000
-    count = sum(len(searched(entries, "", moment(str(number))).activated) for number in range(rounds))
+    count = sum(
+        len(searched(entries, "", moment(str(number))).activated) for number in range(rounds)
+    )
     assert abs(count - rounds * 0.3) < 5 * 21
 
 
 @pytest.mark.parametrize(("probability", "count"), [(0.0, 0), (100.0, 100)])
 def test_no_chance_never_comes_and_all_chance_always(probability: float, count: int) -> None:
     entries = [Entry("a", rules=FiringRules(probability=probability, order=2))]
-    assert sum(len(searched(entries, "", moment(str(number))).activated) for number in range(100)) == count
+    assert (
+        sum(len(searched(entries, "", moment(str(number))).activated) for number in range(100))
+        == count
+    )
 
 
 def test_what_is_sticky_is_not_drawn_again() -> None:
@@ -297,9 +332,13 @@ def test_a_memory_for_a_character_comes_only_there(
         (FiringRules(once=True), Firing(1, NOW), "once"),
     ],
 )
-def test_what_the_state_of_the_chat_holds_back_says_why(rules: FiringRules, firing: Firing | None, reason: str) -> None:
+def test_what_the_state_of_the_chat_holds_back_says_why(
+    rules: FiringRules, firing: Firing | None, reason: str
+) -> None:
     firings = {} if firing is None else {firing_key("a", "chat"): firing}
-    answer = searched([Entry("a", rules=rules)], "", moment(messages=3, state=ChatState(2, NOW, firings)))
+    answer = searched(
+        [Entry("a", rules=rules)], "", moment(messages=3, state=ChatState(2, NOW, firings))
+    )
     assert (answer.activated, answer.held_back) == ([], {"a": reason})
 
 
@@ -334,7 +373,9 @@ def test_there_are_five_rounds_at_most() -> None:
         (recursive(), recursive(level=1), ["first", "second"]),
     ],
 )
-def test_each_entry_says_how_it_takes_part(first: FiringRules, second: FiringRules, activated: list[str]) -> None:
+def test_each_entry_says_how_it_takes_part(
+    first: FiringRules, second: FiringRules, activated: list[str]
+) -> None:
     entries = [Entry("first", "said", "key", first), Entry("second", "key", "", second)]
     assert searched(entries, "said").activated == activated
 
@@ -356,7 +397,10 @@ def test_an_entry_that_waits_for_recursion_does_not_come_by_what_was_said() -> N
 
 
 def test_in_a_round_of_recursion_what_was_said_counts_for_it() -> None:
-    entries = [Entry("any", "said", "nothing", recursive()), Entry("waits", "said", "", recursive(level=1))]
+    entries = [
+        Entry("any", "said", "nothing", recursive()),
+        Entry("waits", "said", "", recursive(level=1)),
+    ]
     assert searched(entries, "said").activated == ["any", "waits"]
 
 
@@ -382,7 +426,9 @@ def test_a_level_opens_though_nothing_of_the_one_before_can_come() -> None:
 
 def test_what_is_sticky_does_not_wait_for_recursion() -> None:
     entries = [Entry("stays", "key", "", replace(recursive(level=3), sticky=5))]
-    assert searched(entries, "", moment(messages=3, state=sticky_state("stays"))).activated == ["stays"]
+    assert searched(entries, "", moment(messages=3, state=sticky_state("stays"))).activated == [
+        "stays"
+    ]
 
 
 def test_what_a_later_round_holds_back_is_named() -> None:
@@ -396,7 +442,10 @@ def test_what_a_later_round_holds_back_is_named() -> None:
 
 
 def test_the_text_that_is_searched_is_the_one_that_comes() -> None:
-    entries = [Entry("first", "said", "{{char}}", recursive()), Entry("Mika", "Mika", "", recursive())]
+    entries = [
+        Entry("first", "said", "{{char}}", recursive()),
+        Entry("Mika", "Mika", "", recursive()),
+    ]
 
     def named(memory: Shelved) -> str:
         return memory.memory.prompt.replace("{{char}}", "Mika")
@@ -417,14 +466,18 @@ async def test_all_keys_of_a_scored_group_are_asked_at_once() -> None:
         shelved(Entry(f"entry {number}", rules=group(is_scored=True, scored_keys=scored)))
         for number, scored in enumerate(keys)
     ]
-    rounds = FiringRounds(entries, index_of_rules(entries, range(len(entries)), ()), ChatMoment(1, NOW, "seed"))
+    rounds = FiringRounds(
+        entries, index_of_rules(entries, range(len(entries)), ()), ChatMoment(1, NOW, "seed")
+    )
     asked: list[Sequence[str]] = []
 
     class Keys:
         async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Sequence[int]:
             raise AssertionError((indexes, text_of_book))
 
-        async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> Sequence[str]:
+        async def true_conditions(
+            self, conditions: Sequence[str], text_of_book: str
+        ) -> Sequence[str]:
             asked.append(conditions)
             return [condition for condition in conditions if "'c'" not in condition]
 

@@ -43,7 +43,9 @@ def chosen_ids(decision: Decision) -> list[str]:
 def memories_by_day(count: int, worded: int = 0) -> list[ShortTermMemory]:
     """Memories of different days; the first `worded` hold the word that is sought, the earlier ones more of it."""
     return [
-        memory(f"m{n:02}", age=(n + 1) * DAY, words={"披萨": 40.0 - n} if n < worded else {"火车": 9.0})
+        memory(
+            f"m{n:02}", age=(n + 1) * DAY, words={"披萨": 40.0 - n} if n < worded else {"火车": 9.0}
+        )
         for n in range(count)
     ]
 
@@ -52,9 +54,17 @@ def test_what_is_first_in_both_is_first_and_a_rank_by_words_counts_more() -> Non
     memories = memories_by_day(20, worded=3)
     assert chosen_ids(decided(memories, {})) == ["m00", "m01", "m02"]
     assert chosen_ids(decided(memories, {"m02": 0.9, "m10": 0.8})) == ["m02", "m00", "m01"]
-    assert chosen_ids(decided(memories, {"m02": 0.9, "m10": 0.8, "m00": 0.1})) == ["m00", "m02", "m01"]
+    assert chosen_ids(decided(memories, {"m02": 0.9, "m10": 0.8, "m00": 0.1})) == [
+        "m00",
+        "m02",
+        "m01",
+    ]
     assert chosen_ids(decided(memories, {"m10": 0.9, "m11": 0.8})) == ["m00", "m01", "m02"]
-    assert chosen_ids(decided(memories_by_day(20, worded=1), {"m10": 0.9, "m11": 0.8})) == ["m00", "m10", "m11"]
+    assert chosen_ids(decided(memories_by_day(20, worded=1), {"m10": 0.9, "m11": 0.8})) == [
+        "m00",
+        "m10",
+        "m11",
+    ]
 
 
 def test_a_memory_without_a_vector_is_found_by_its_words() -> None:
@@ -73,7 +83,9 @@ def test_what_nobody_asked_for_comes_by_meaning_alone_only_where_it_stands_out()
     talk = {f"m{n:02}": 0.2 + 0.01 * (n % 7) for n in range(40)}
     assert chosen_ids(decided(memories_by_day(40), talk, UNASKED)) == []
     assert chosen_ids(decided(memories_by_day(40), talk | {"m09": 0.5}, UNASKED)) == ["m09"]
-    assert len(chosen_ids(decided(memories_by_day(40), talk, ASKED))) == 3, "who asks gets the nearest"
+    assert len(chosen_ids(decided(memories_by_day(40), talk, ASKED))) == 3, (
+        "who asks gets the nearest"
+    )
 
 
 def test_a_memory_that_was_not_near_enough_was_outranked_where_somebody_asked() -> None:
@@ -107,7 +119,9 @@ def test_the_needed_cosine_does_not_depend_on_what_a_model_calls_near() -> None:
     assert needed_cosine(narrow, 1.0) == pytest.approx(0.8 + 0.1 * needed)
     assert needed == pytest.approx(0.2 + (sqrt(2 * 3.912023) + 1) * sqrt(0.005))
     assert needed_cosine(cosines, -inf) == -inf
-    assert needed_cosine([0.9], 1.0) == needed_cosine([0.9] * 9, 1.0) == inf, "nothing to compare with"
+    assert needed_cosine([0.9], 1.0) == needed_cosine([0.9] * 9, 1.0) == inf, (
+        "nothing to compare with"
+    )
 
 
 def test_a_fused_score_is_a_sum_of_reciprocal_ranks() -> None:
@@ -116,7 +130,9 @@ def test_a_fused_score_is_a_sum_of_reciprocal_ranks() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 60), st.sampled_from([0.0, 5.0, 40.0])), min_size=1, max_size=30),
+    st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from([0.0, 5.0, 40.0])), min_size=1, max_size=30
+    ),
     st.dictionaries(st.integers(0, 29), st.sampled_from([-0.2, 0.1, 0.3, 0.31, 0.9]), max_size=30),
     st.sampled_from([ASKED, UNASKED]),
 )

@@ -16,7 +16,14 @@ from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
 from trigger_table import TableRunner
 
-from memory_server.conversations.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
+from memory_server.conversations.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Forgotten,
+    Reinforced,
+    apply,
+)
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall import gram_index, selection
 from memory_server.conversations.recall.columns import Columns, Searched
@@ -34,7 +41,11 @@ from nlp import QueryWeights
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]
-STEPS = st.lists(st.tuples(st.sampled_from(["add", "reinforce", "forget"]), st.integers(0, 9), st.integers(0, 2**31)))
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "reinforce", "forget"]), st.integers(0, 9), st.integers(0, 2**31)
+    )
+)
 
 
 def points_of(index: Index, query: RecallQuery) -> Floats:
@@ -54,7 +65,9 @@ def some_memory(number: int, rng: Random) -> ShortTermMemory:
         words = {word: rng.uniform(0.8, 80) for word in sampled_words}
         age = rng.randrange(400 * DAY)
         score = rng.uniform(0, 100)
-    return memory(f"m{number}", age=age, words=words, score=score, chat=rng.choice(["chat", "other"]))
+    return memory(
+        f"m{number}", age=age, words=words, score=score, chat=rng.choice(["chat", "other"])
+    )
 
 
 def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
@@ -67,7 +80,11 @@ def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
     return Forgotten(stored, "deleted")
 
 
-@given(STEPS, st.integers(0, 99), st.sampled_from([P, replace(P, same_moment=2, must_share=True, rarity=True)]))
+@given(
+    STEPS,
+    st.integers(0, 99),
+    st.sampled_from([P, replace(P, same_moment=2, must_share=True, rarity=True)]),
+)
 def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     steps: list[tuple[str, int, int]], seed: int, parameters: RecallParameters
 ) -> None:
@@ -85,7 +102,9 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.full)])
-def test_many_memories_have_the_relevance_of_the_plain_formula_within_a_trillionth(count: int) -> None:
+def test_many_memories_have_the_relevance_of_the_plain_formula_within_a_trillionth(
+    count: int,
+) -> None:
     rng = Random(5)
     vocabulary = [f"词{n}" for n in range(3_000)]
     memories = []
@@ -96,7 +115,11 @@ def test_many_memories_have_the_relevance_of_the_plain_formula_within_a_trillion
     query = query_of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
     index = Index(memories)
     ages = np.maximum(NOW - index.times, 0)
-    ours = points_of(index, query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
+    ours = (
+        points_of(index, query)
+        - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms))
+        + index.scores
+    )
     judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=KeywordOptions())
     plain = {m.id: receipt.relevance for m, receipt in zip(memories, judged, strict=True)}
     assert np.max(np.abs(ours - [plain[name] for name in index.ids])) <= 1e-12 * 200
@@ -111,7 +134,9 @@ def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
     twice = replace(memory("a"), words=("猫", "猫"), weights=(3.0, 4.0))
     query = query_of({"猫": 1.0})
     assert points_of(Index([twice]), query).tolist() == [9.0]
-    [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=KeywordOptions())
+    [receipt] = receipts(
+        [twice], query, now_ms=twice.time_ms, parameters=P, wording=KeywordOptions()
+    )
     assert receipt.match == 9.0
 
 
@@ -138,7 +163,9 @@ def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
 
 
 def searching() -> ShortTermSearch:
-    return ShortTermSearch("chat", Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0)))
+    return ShortTermSearch(
+        "chat", Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
+    )
 
 
 @pytest.mark.anyio
@@ -150,7 +177,10 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
     waiting = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
-    apply(state, [Added(memory("late", words={"猫": 2.0})), Forgotten(state.short_term["m0"], "deleted")])
+    apply(
+        state,
+        [Added(memory("late", words={"猫": 2.0})), Forgotten(state.short_term["m0"], "deleted")],
+    )
     await asyncio.gather(building, waiting)
     index = index_of(state)
     assert state.follower is index
@@ -182,21 +212,32 @@ async def test_few_long_memories_are_indexed_in_a_thread_too() -> None:
 ANY_WORDS = st.text("猫狗ねこのa\U00020000\ud83d", min_size=1, max_size=3)
 
 
-@given(st.lists(st.tuples(st.text("猫狗ねこの a\U00020000", max_size=8), st.lists(ANY_WORDS, max_size=4)), max_size=6))
-def test_an_index_of_many_at_once_is_that_of_one_after_the_other(facts: list[tuple[str, list[str]]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.text("猫狗ねこの a\U00020000", max_size=8), st.lists(ANY_WORDS, max_size=4)),
+        max_size=6,
+    )
+)
+def test_an_index_of_many_at_once_is_that_of_one_after_the_other(
+    facts: list[tuple[str, list[str]]],
+) -> None:
     options = KeywordOptions(emphasis=QueryWeights(pairs=1.0))
     memories = []
     for number, (text, words) in enumerate(facts):
         bare = memory(f"m{number}", age=(len(facts) - number) * MINUTE)
         weights = tuple(float(position + 1) for position in range(len(words)))
-        memories.append(replace(bare, messages=(Message("user", text),), words=tuple(words), weights=weights))
+        memories.append(
+            replace(bare, messages=(Message("user", text),), words=tuple(words), weights=weights)
+        )
     at_once = Index(memories, options)
     in_turn = Index((), options)
     for stored in memories:
         in_turn.follow(Added(stored))
     terms = sorted({word for stored in memories for word in stored.words})
     grams = ["猫", "猫狗", "狗猫", "ねこ", "猫の", "の猫"]
-    for rows, expected in zip(at_once.occurrences(terms, grams), in_turn.occurrences(terms, grams), strict=True):
+    for rows, expected in zip(
+        at_once.occurrences(terms, grams), in_turn.occurrences(terms, grams), strict=True
+    ):
         assert rows.tolist() == expected.tolist()
     assert all(word in at_once.vocabulary for word in terms)
 
@@ -237,7 +278,9 @@ def rows_of(parts: Iterable[tuple[Any, Any]]) -> list[int]:
 
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=5))
-def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(rounds: list[list[int]]) -> None:
+def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(
+    rounds: list[list[int]],
+) -> None:
     index = Index()
     memories: list[ShortTermMemory] = []
     for ages in rounds:

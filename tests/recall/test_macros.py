@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.conversations.recall.macros import MacroContext, filled, formatted, unfilled, unfilled_keys
+from memory_server.conversations.recall.macros import (
+    MacroContext,
+    filled,
+    formatted,
+    unfilled,
+    unfilled_keys,
+)
 
 FRIDAY = datetime(2026, 6, 5, 9, 3, 7, tzinfo=UTC)
 CONTEXT = MacroContext(FRIDAY, {"user": "Ann", "char": "Mika"}, "message", "chat")
@@ -47,7 +53,10 @@ CONTEXT = MacroContext(FRIDAY, {"user": "Ann", "char": "Mika"}, "message", "chat
         ("{{random}}{{random::}}{{random: }}", "{{random}}{{random::}}{{random: }}"),
         ("{{random::{{user}}::{{user}}}}", "Ann"),
         ("{{roll:1}} {{roll:1d1}} {{roll 3d1+4}} {{roll:d1-1}}", "1 1 7 0"),
-        ("{{roll:0d6}} {{roll:d0}} {{roll:x}} {{roll:101d6}}", "{{roll:0d6}} {{roll:d0}} {{roll:x}} {{roll:101d6}}"),
+        (
+            "{{roll:0d6}} {{roll:d0}} {{roll:x}} {{roll:101d6}}",
+            "{{roll:0d6}} {{roll:d0}} {{roll:x}} {{roll:101d6}}",
+        ),
     ],
 )
 def test_what_is_known_is_filled_and_the_rest_stays(text: str, expected: str) -> None:
@@ -100,21 +109,29 @@ def test_days_have_their_ordinals(day: int, ordinal: str) -> None:
 def test_random_and_dice_are_drawn_once_for_a_message_and_pick_once_for_a_chat() -> None:
     text = "{{random::a::b::c::d}} {{roll:d1000}} {{pick::a::b::c::d::e::f}}"
     assert filled(text, CONTEXT) == filled(text, CONTEXT)
-    of_messages = [filled(text, replace(CONTEXT, message_seed=str(number))).split() for number in range(200)]
+    of_messages = [
+        filled(text, replace(CONTEXT, message_seed=str(number))).split() for number in range(200)
+    ]
     assert len({row[0] for row in of_messages}) == 4
     assert len({row[1] for row in of_messages}) > 100
     assert len({row[2] for row in of_messages}) == 1
-    of_chats = {filled(text, replace(CONTEXT, chat_seed=str(number))).split()[2] for number in range(200)}
+    of_chats = {
+        filled(text, replace(CONTEXT, chat_seed=str(number))).split()[2] for number in range(200)
+    }
     assert of_chats == set("abcdef")
 
 
 def test_the_same_macro_in_two_places_draws_twice() -> None:
     text = "{{pick::a::b}}{{pick::a::b}}"
-    assert len({filled(text, replace(CONTEXT, chat_seed=str(number))) for number in range(100)}) == 4
+    assert (
+        len({filled(text, replace(CONTEXT, chat_seed=str(number))) for number in range(100)}) == 4
+    )
 
 
 def test_dice_are_even() -> None:
-    rolled = Counter(filled("{{roll:d6}}", replace(CONTEXT, message_seed=str(number))) for number in range(6_000))
+    rolled = Counter(
+        filled("{{roll:d6}}", replace(CONTEXT, message_seed=str(number))) for number in range(6_000)
+    )
     assert set(rolled) == set("123456")
     assert all(abs(count - 1_000) < 5 * 29 for count in rolled.values())
 

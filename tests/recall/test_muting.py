@@ -10,7 +10,12 @@ from sample_memories import DAY, NOW, memory, query_of
 
 from memory_server import App, Message, Settings
 from memory_server.conversations.changes import Commit, Muted, apply, taking_back
-from memory_server.conversations.model import MOST_MUTED, ConversationState, ShortTermMemory, muting_places
+from memory_server.conversations.model import (
+    MOST_MUTED,
+    ConversationState,
+    ShortTermMemory,
+    muting_places,
+)
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
@@ -32,7 +37,9 @@ def decided(memories: list[ShortTermMemory], places: frozenset[str]) -> Decision
     state = ConversationState("chat", short_term={item.id: item for item in memories})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P, "places": places}
     query = query_of({"芒果": 10.0})
-    decision = decide([Searched(state.short_term, index_of(state))], query, rng=random.Random(1), **about)  # type: ignore[arg-type]
+    decision = decide(
+        [Searched(state.short_term, index_of(state))], query, rng=random.Random(1), **about
+    )  # type: ignore[arg-type]
     assert decision.recall == selection.select(memories, query, rng=random.Random(1), **about)  # type: ignore[arg-type]
     return decision
 
@@ -51,8 +58,13 @@ def decided(memories: list[ShortTermMemory], places: frozenset[str]) -> Decision
         (("conversation:other", "folder:/shop"), "/shop", False),
     ],
 )
-def test_it_does_not_come_where_it_is_muted(muted: tuple[str, ...], folder: str | None, comes: bool) -> None:
-    memories = [memory("a", age=DAY, words={"芒果": 20.0}, muted=muted), memory("b", age=2 * DAY, words={"芒果": 9.0})]
+def test_it_does_not_come_where_it_is_muted(
+    muted: tuple[str, ...], folder: str | None, comes: bool
+) -> None:
+    memories = [
+        memory("a", age=DAY, words={"芒果": 20.0}, muted=muted),
+        memory("b", age=2 * DAY, words={"芒果": 9.0}),
+    ]
     decision = decided(memories, muting_places("chat", folder))
     assert ("a" in {item.memory.id for item in decision.recall.top}) is comes
     assert decision.recall.held_back.muted == (not comes)
@@ -79,7 +91,9 @@ def test_an_index_follows_what_is_muted() -> None:
     assert decided(list(state.short_term.values()), muting_places("chat", None)).recall.top == ()
     apply(state, [Muted("a", ("everywhere",), ())])
     assert state.follower is index
-    assert len(decided(list(state.short_term.values()), muting_places("chat", None)).recall.top) == 1
+    assert (
+        len(decided(list(state.short_term.values()), muting_places("chat", None)).recall.top) == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,10 +127,14 @@ def test_a_new_session_is_not_shown_what_is_muted() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(tmp_path: Path) -> None:
+async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(
+    tmp_path: Path,
+) -> None:
     async with App(Settings(data_dir=tmp_path / "data", short_term={"flashback_count": 0})) as app:
         chat = app.conversation()
-        stored = await chat.short_term.add([Message("user", "我对芒果过敏", time_ms=app.clock() - DAY)])
+        stored = await chat.short_term.add(
+            [Message("user", "我对芒果过敏", time_ms=app.clock() - DAY)]
+        )
         name = stored.memory.id
         messages = {"messages": [{"role": "user", "content": "芒果能吃吗？"}]}
 
@@ -139,7 +157,9 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(t
         again = await call(one_memory.mute_memory, app.call, {"id": name, "where": "nowhere"})
         assert again.structured["muted"] == []
         assert await recalled_ids() == [name]
-        undone = await call(archive.undo_change, app.call, {"changeId": again.structured["changeId"]})
+        undone = await call(
+            archive.undo_change, app.call, {"changeId": again.structured["changeId"]}
+        )
         assert undone.structured["changes"][0]["what"] == "muted"
         assert await recalled_ids() == []
     async with App(Settings(data_dir=tmp_path / "data")) as reopened:

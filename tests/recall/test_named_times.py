@@ -18,7 +18,9 @@ from nlp import Enrichment, QueryWeights
 ZONE = timezone(timedelta(hours=8))
 WORDING = KeywordOptions(
     enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
+    emphasis=QueryWeights(
+        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+    ),
     zone=ZONE,
 )
 NOW_MS = int(datetime(2026, 11, 27, 20, 0, tzinfo=ZONE).timestamp() * 1000)
@@ -39,7 +41,9 @@ SAID = {
 def memory(day: str, text: str) -> ShortTermMemory:
     time_ms = int(datetime.fromisoformat(f"{day}T19:00").replace(tzinfo=ZONE).timestamp() * 1000)
     messages = (Message("user", text), Message("assistant", "嗯。"))
-    return WORDING.of_text(ShortTermMemory(day, time_ms, context_text(messages), (), (), 0.0, "chat", messages))
+    return WORDING.of_text(
+        ShortTermMemory(day, time_ms, context_text(messages), (), (), 0.0, "chat", messages)
+    )
 
 
 def days_of(question: str) -> list[str]:
@@ -47,7 +51,9 @@ def days_of(question: str) -> list[str]:
     memories = [memory(day, text) for day, text in SAID.items()]
     query = WORDING.of_query([Message("user", question)], NOW_MS)
     searched = [searched_memories(memories, WORDING)]
-    decision = decide(searched, query, conversation_id="other", now_ms=NOW_MS, rng=Random(1), parameters=USUAL)
+    decision = decide(
+        searched, query, conversation_id="other", now_ms=NOW_MS, rng=Random(1), parameters=USUAL
+    )
     return [item.memory.id for item in (*decision.recall.top, *decision.recall.next)]
 
 
@@ -78,13 +84,16 @@ def test_what_was_said_then_comes(question: str, day: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["what did we do at Halloween?", "儿童节我们做了什么？", "what did I say five weeks ago?"]
+    "question",
+    ["what did we do at Halloween?", "儿童节我们做了什么？", "what did I say five weeks ago?"],
 )
 def test_a_time_of_which_nothing_was_said_does_not_bring_another(question: str) -> None:
     assert not {"2026-09-25", "2026-02-17", "2025-12-25", "2026-11-25"} & set(days_of(question)[:3])
 
 
-@pytest.mark.parametrize("text", ["The boiler is broken", "咖啡机怎么清洗", "What is wrong with the boiler?", "Tom?"])
+@pytest.mark.parametrize(
+    "text", ["The boiler is broken", "咖啡机怎么清洗", "What is wrong with the boiler?", "Tom?"]
+)
 def test_a_text_without_a_time_names_none(text: str) -> None:
     query = WORDING.of_query([Message("user", text)], NOW_MS)
     assert (query.spans, query.names_time, query.days) == ((), False, frozenset())

@@ -28,7 +28,9 @@ ZONE = timezone(timedelta(hours=8))
 """Where it is 08:00 on 21 June, a Sunday, at `NOW`."""
 WORDING = KeywordOptions(
     enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
+    emphasis=QueryWeights(
+        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+    ),
     zone=ZONE,
 )
 UNASKED = replace(USUAL, flashback_count=0, question_count=2)
@@ -41,17 +43,25 @@ def memory_of(
 ) -> ShortTermMemory:
     """A memory of a user's text and a companion's answer."""
     messages = (Message("user", text), Message("assistant", "嗯。"))
-    bare = ShortTermMemory(memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages, pinned=pinned)
+    bare = ShortTermMemory(
+        memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages, pinned=pinned
+    )
     return WORDING.of_text(bare)
 
 
-def decided(memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters) -> Decision:
+def decided(
+    memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters
+) -> Decision:
     query = WORDING.of_query([Message("user", text)], NOW)
     searched = [searched_memories(memories, WORDING)]
-    return decide(searched, query, conversation_id="other", now_ms=NOW, rng=Random(1), parameters=parameters)
+    return decide(
+        searched, query, conversation_id="other", now_ms=NOW, rng=Random(1), parameters=parameters
+    )
 
 
-def recall_of(memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters = UNASKED) -> Recall:
+def recall_of(
+    memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters = UNASKED
+) -> Recall:
     """What comes by a message, after seeing that the plain form decides the same."""
     query = WORDING.of_query([Message("user", text)], NOW)
     indexed = decided(memories, text, parameters).recall
@@ -108,16 +118,30 @@ def test_a_word_that_says_when_brings_no_memory_alone(
 
 
 @pytest.mark.parametrize("parameters", [UNASKED, HOOK], ids=["recall_turn", "hook"])
-@pytest.mark.parametrize("message", ["What does petrol cost now?", "What is trending today?", "When is Easter?"])
-def test_a_word_that_only_asks_brings_no_memory_alone(message: str, parameters: RecallParameters) -> None:
+@pytest.mark.parametrize(
+    "message", ["What does petrol cost now?", "What is trending today?", "When is Easter?"]
+)
+def test_a_word_that_only_asks_brings_no_memory_alone(
+    message: str, parameters: RecallParameters
+) -> None:
     stored = [memory_of("what", "What a relief!"), memory_of("when", "I laughed when it fell")]
     assert ids(recall_of(stored, message, parameters)) == []
 
 
 def test_a_word_that_says_when_decides_between_memories_that_share_something_else() -> None:
-    memories = [memory_of("old", "牙医说要拔牙", age=40 * DAY), memory_of("new", "牙医说要补牙", age=DAY)]
+    memories = [
+        memory_of("old", "牙医说要拔牙", age=40 * DAY),
+        memory_of("new", "牙医说要补牙", age=DAY),
+    ]
     assert ids(recall_of(memories, "昨天牙医说了什么治疗方案？"))[0] == "new"
-    assert ids(recall_of([*memories, memory_of("other", "买了菜", age=DAY)], "昨天牙医说了什么治疗方案？"))[0] == "new"
+    assert (
+        ids(
+            recall_of(
+                [*memories, memory_of("other", "买了菜", age=DAY)], "昨天牙医说了什么治疗方案？"
+            )
+        )[0]
+        == "new"
+    )
 
 
 def test_a_named_time_still_counts_in_a_question() -> None:
@@ -139,7 +163,9 @@ def test_a_named_time_still_counts_in_a_question() -> None:
         ),
     ],
 )
-def test_the_explanation_says_so_in_one_sentence(stored: str, message: str, english: str, chinese: str) -> None:
+def test_the_explanation_says_so_in_one_sentence(
+    stored: str, message: str, english: str, chinese: str
+) -> None:
     decision = decided([memory_of("day", stored, age=9 * DAY)], message, UNASKED)
     verdict = explain(decision, 0).verdict
     assert verdict.kind == "below_threshold"
@@ -164,14 +190,18 @@ LIFE = [
 
 @pytest.mark.parametrize("parameters", [UNASKED, HOOK, ASKED], ids=["recall_turn", "hook", "asked"])
 @pytest.mark.parametrize("question", ["你都记得我什么", "what do you know about me?"])
-def test_everything_brings_what_is_pinned_used_and_new_of_the_user(question: str, parameters: RecallParameters) -> None:
+def test_everything_brings_what_is_pinned_used_and_new_of_the_user(
+    question: str, parameters: RecallParameters
+) -> None:
     recall = recall_of(LIFE, question, parameters)
     assert ids(recall) == ["allergy", "cat", "paint", "again", "dinner"]
     assert not any(item.weak for item in (*recall.top, *recall.next))
     assert list(recall.gains(parameters)) == [], "an overview would bring the same again and again"
 
 
-@pytest.mark.parametrize("question", ["我上周说了什么", "what did I say last week?", "上周我们聊了些什么"])
+@pytest.mark.parametrize(
+    "question", ["我上周说了什么", "what did I say last week?", "上周我们聊了些什么"]
+)
 def test_a_time_brings_what_was_said_in_it(question: str) -> None:
     assert set(ids(recall_of(LIFE, question))) == {"breakfast", "again", "dinner"}
 
@@ -190,7 +220,8 @@ def test_the_name_brings_what_tells_it_and_nothing_else(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "message", ["晚安", "哈哈", "帮我写个快排序", "How are you?", "Tell me a joke", "What time is it now?"]
+    "message",
+    ["晚安", "哈哈", "帮我写个快排序", "How are you?", "Tell me a joke", "What time is it now?"],
 )
 def test_small_talk_brings_no_overview(message: str) -> None:
     assert recall_of(LIFE[:3], message).query.overview is None
@@ -200,7 +231,9 @@ def test_small_talk_brings_no_overview(message: str) -> None:
 @pytest.mark.parametrize("question", ["你都记得我什么", "我上周说了什么", "what is my name?"])
 def test_a_threshold_that_nothing_reaches_silences_overviews_too(question: str) -> None:
     assert ids(recall_of(LIFE, question, replace(UNASKED, least_match=10_000.0))) == []
-    assert all(item.weak for item in recall_of(LIFE, question, replace(ASKED, least_match=10_000.0)).top)
+    assert all(
+        item.weak for item in recall_of(LIFE, question, replace(ASKED, least_match=10_000.0)).top
+    )
 
 
 def test_one_of_each_hour_comes_before_a_second_one() -> None:
@@ -248,7 +281,12 @@ MESSAGES = [
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(SAID), st.integers(0, 400), st.sampled_from([0.0, 4.0, 9.0]), st.booleans()),
+        st.tuples(
+            st.sampled_from(SAID),
+            st.integers(0, 400),
+            st.sampled_from([0.0, 4.0, 9.0]),
+            st.booleans(),
+        ),
         max_size=12,
     ),
     st.sampled_from(MESSAGES),

@@ -16,7 +16,11 @@ def cut(text: str, longest: int = 120) -> list[str]:
 
 
 def shown(
-    *texts: str, words: dict[str, float], room: int = 300, measure: Measure = CHARS, spaced: bool = True
+    *texts: str,
+    words: dict[str, float],
+    room: int = 300,
+    measure: Measure = CHARS,
+    spaced: bool = True,
 ) -> list[str]:
     def match(_: int, text: str) -> dict[str, float]:
         return {word: weight for word, weight in words.items() if word in text}
@@ -30,17 +34,29 @@ def shown(
 @pytest.mark.parametrize(
     ("text", "chunks"),
     [
-        ("It rained all day. We stayed in! Why not?", ["It rained all day.", "We stayed in!", "Why not?"]),
-        ("今天下了一整天的雨。我们没出门！为什么不呢？", ["今天下了一整天的雨。", "我们没出门！为什么不呢？"]),
+        (
+            "It rained all day. We stayed in! Why not?",
+            ["It rained all day.", "We stayed in!", "Why not?"],
+        ),
+        (
+            "今天下了一整天的雨。我们没出门！为什么不呢？",
+            ["今天下了一整天的雨。", "我们没出门！为什么不呢？"],
+        ),
         ("外は一日中雨だった。出かけなかったよ…", ["外は一日中雨だった。", "出かけなかったよ…"]),
         ("他说：“我今天不去公园了。”然后就走了", ["他说：“我今天不去公园了。”", "然后就走了"]),
-        ("真的吗我不相信你?你看这里有一只猫!太好了", ["真的吗我不相信你?", "你看这里有一只猫!", "太好了"]),
+        (
+            "真的吗我不相信你?你看这里有一只猫!太好了",
+            ["真的吗我不相信你?", "你看这里有一只猫!", "太好了"],
+        ),
         ("他们走得很慢很慢.我们在后面等", ["他们走得很慢很慢.", "我们在后面等"]),
         ("Use Python 3.11 and call freeze.py twice", ["Use Python 3.11 and call freeze.py twice"]),
         ("Test whether a!=b or open x?y=1 instead", ["Test whether a!=b or open x?y=1 instead"]),
         ("1. Install it. Then go on\n2. Start it", ["1. Install it.", "Then go on", "2. Start it"]),
         ("- one thing\n- another thing", ["- one thing", "- another thing"]),
-        ('(He was there already.) "So was I." Fine then', ["(He was there already.)", '"So was I."', "Fine then"]),
+        (
+            '(He was there already.) "So was I." Fine then',
+            ["(He was there already.)", '"So was I."', "Fine then"],
+        ),
         ("Wait....... what is it", ["Wait.......", "what is it"]),
         ("one\u2028two\rthree\n\n \nfour", ["one", "two", "three", "four"]),
         ("", []),
@@ -52,11 +68,18 @@ def test_a_text_is_cut_where_sentences_and_lines_end(text: str, chunks: list[str
 
 
 def test_a_long_sentence_is_cut_after_a_pause() -> None:
-    text = "We took the long road by the river, " + "and then we walked and walked " * 3 + "until the evening came"
+    text = (
+        "We took the long road by the river, "
+        + "and then we walked and walked " * 3
+        + "until the evening came"
+    )
     parts = cut(text, 60)
     assert "".join(text.split()) == "".join("".join(parts).split())
     assert parts[0] == "We took the long road by the river, and then we walked and"
-    assert cut("很长的一句话没有停下来，" * 3 + "完", 30)[0] == "很长的一句话没有停下来，很长的一句话没有停下来，"
+    assert (
+        cut("很长的一句话没有停下来，" * 3 + "完", 30)[0]
+        == "很长的一句话没有停下来，很长的一句话没有停下来，"
+    )
 
 
 def test_where_nothing_pauses_a_cut_falls_between_characters() -> None:
@@ -86,7 +109,9 @@ TEXTS = st.text("ab 字。.!?…\n\t`~-1,，'\u200d👍🏽", max_size=400)
 
 
 @given(TEXTS, st.integers(24, 120))
-def test_the_pieces_are_the_whole_text_in_order_and_none_is_too_long(text: str, longest: int) -> None:
+def test_the_pieces_are_the_whole_text_in_order_and_none_is_too_long(
+    text: str, longest: int
+) -> None:
     chunks = list(chunks_of(text, longest))
     assert all(0 < chunk.end - chunk.start <= longest for chunk in chunks)
     ends = [0, *(chunk.end for chunk in chunks)]
@@ -129,7 +154,15 @@ def test_the_heavier_of_two_words_decides() -> None:
 
 
 def test_the_same_words_once_more_are_worth_no_room() -> None:
-    text = " ".join(["The cat is on the roof.", *FILLER[:100], "The cat is there.", *FILLER[100:], "The dog barks."])
+    text = " ".join(
+        [
+            "The cat is on the roof.",
+            *FILLER[:100],
+            "The cat is there.",
+            *FILLER[100:],
+            "The dog barks.",
+        ]
+    )
     [line] = shown(text, words={"cat": 1.0, "dog": 0.5}, room=80)
     assert line.startswith("The cat is on the roof. ")
     assert line.endswith("The dog barks.")
@@ -161,7 +194,9 @@ def test_the_question_comes_with_its_answer() -> None:
 
 
 def test_the_answer_comes_with_the_question_that_matches() -> None:
-    asked, answer = shown("Which drive?", " ".join(["The red one.", *FILLER]), words={"drive": 1.0}, room=120)
+    asked, answer = shown(
+        "Which drive?", " ".join(["The red one.", *FILLER]), words={"drive": 1.0}, room=120
+    )
     assert (asked, answer[:12]) == ("Which drive?", "The red one.")
 
 
@@ -187,8 +222,14 @@ def test_so_little_room_that_not_even_a_sentence_fits_cuts_it() -> None:
     assert len(line) <= 30
 
 
-@given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=3), st.integers(60, 400), st.sampled_from([BYTES, CHARS]))
-def test_never_more_is_shown_than_there_is_room_for(texts: list[str], room: int, measure: Measure) -> None:
+@given(
+    st.lists(TEXTS.filter(str.strip), min_size=1, max_size=3),
+    st.integers(60, 400),
+    st.sampled_from([BYTES, CHARS]),
+)
+def test_never_more_is_shown_than_there_is_room_for(
+    texts: list[str], room: int, measure: Measure
+) -> None:
     for words in ({"a": 1.0, "字": 2.0}, {}):
         lines = shown(*texts, words=words, room=room, measure=measure)
         assert sum(10 + measure.length(line) for line in lines if line) <= room
@@ -212,7 +253,14 @@ def looked_at(text: str) -> list[int]:
 
 @pytest.mark.parametrize(
     "text",
-    [" ".join(FILLER), "a" * 20_000, "weather. " * 2_000, "." * 20_000 + "a", "!" * 20_000 + "a", "`" * 20_000],
+    [
+        " ".join(FILLER),
+        "a" * 20_000,
+        "weather. " * 2_000,
+        "." * 20_000 + "a",
+        "!" * 20_000 + "a",
+        "`" * 20_000,
+    ],
     ids=lambda text: text[:12],
 )
 def test_twice_the_text_is_twice_the_work(text: str) -> None:

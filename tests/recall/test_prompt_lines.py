@@ -28,10 +28,14 @@ SHANGHAI = ZoneInfo("Asia/Shanghai")
 
 
 def recalled(
-    *top: ShortTermMemory, flashback: tuple[ShortTermMemory, ...] = (), query: dict[str, float] | None = None
+    *top: ShortTermMemory,
+    flashback: tuple[ShortTermMemory, ...] = (),
+    query: dict[str, float] | None = None,
 ) -> Recall:
     searched = len(top) + len(flashback)
-    return Recall(tier_of(top), (), tier_of(flashback), HeldBack(0, 0), searched, query_of(query or {}))
+    return Recall(
+        tier_of(top), (), tier_of(flashback), HeldBack(0, 0), searched, query_of(query or {})
+    )
 
 
 def tier_of(memories: tuple[ShortTermMemory, ...]) -> tuple[Recalled, ...]:
@@ -42,7 +46,9 @@ def memory_of(*messages: Message, age: int = 3 * DAY) -> ShortTermMemory:
     return memory("-".join(m.content for m in messages) or "m", age=age, messages=messages)
 
 
-def prompt_lines(recall: Recall | None, memories: Sequence[ShortTermMemory] = (), **options: Any) -> str:
+def prompt_lines(
+    recall: Recall | None, memories: Sequence[ShortTermMemory] = (), **options: Any
+) -> str:
     """The text of the lines."""
     return fitted_lines(recall, memories, **options).text
 
@@ -106,7 +112,10 @@ def test_each_message_is_a_line_with_its_speaker() -> None:
 
 @pytest.mark.parametrize(
     ("content", "line"),
-    [("我怕打雷", "用户（3 天前，早上）：我怕打雷"), ("I fear thunder", "User (3 days ago, morning): I fear thunder")],
+    [
+        ("我怕打雷", "用户（3 天前，早上）：我怕打雷"),
+        ("I fear thunder", "User (3 days ago, morning): I fear thunder"),
+    ],
 )
 def test_the_language_is_that_of_the_memories_unless_said(content: str, line: str) -> None:
     stored = memory("m", age=3 * DAY, text=f"user: {content}", messages=(Message("user", content),))
@@ -125,7 +134,10 @@ def test_what_matched_comes_before_flashbacks() -> None:
 
 @pytest.mark.parametrize(
     ("content", "line"),
-    [("打雷", "用户（3 天前，早上，偶然想起）：打雷"), ("thunder", "User (3 days ago, morning, by chance): thunder")],
+    [
+        ("打雷", "用户（3 天前，早上，偶然想起）：打雷"),
+        ("thunder", "User (3 days ago, morning, by chance): thunder"),
+    ],
 )
 def test_what_came_by_chance_says_so(content: str, line: str) -> None:
     stored = memory("m", age=3 * DAY, text=f"user: {content}", messages=(Message("user", content),))
@@ -138,14 +150,30 @@ def test_what_came_by_chance_says_so(content: str, line: str) -> None:
         ("/home/u/shop", "/home/u/shop", "User (3 days ago, morning): thunder"),
         ("/home/u/shop", None, "User (3 days ago, morning): thunder"),
         (None, "/home/u/shop", "User (3 days ago, morning): thunder"),
-        ("/home/u/shop", "/home/u/other", "User (3 days ago, morning, in shop, by chance): thunder"),
-        ("/u/acme/shop", "/u/globex/shop", "User (3 days ago, morning, in acme/shop, by chance): thunder"),
+        (
+            "/home/u/shop",
+            "/home/u/other",
+            "User (3 days ago, morning, in shop, by chance): thunder",
+        ),
+        (
+            "/u/acme/shop",
+            "/u/globex/shop",
+            "User (3 days ago, morning, in acme/shop, by chance): thunder",
+        ),
         ("/shop", "/u/shop/", "User (3 days ago, morning, in /shop, by chance): thunder"),
         ("C:\\Work\\a (b): c\\", "C:\\", "User (3 days ago, morning, in a b c): thunder"),
     ],
 )
-def test_what_was_said_in_another_folder_says_so(folder: str | None, here: str | None, line: str) -> None:
-    stored = memory("m", age=3 * DAY, text="user: thunder", messages=(Message("user", "thunder"),), folder=folder)
+def test_what_was_said_in_another_folder_says_so(
+    folder: str | None, here: str | None, line: str
+) -> None:
+    stored = memory(
+        "m",
+        age=3 * DAY,
+        text="user: thunder",
+        messages=(Message("user", "thunder"),),
+        folder=folder,
+    )
     is_flashback = "chance" in line
     recall = recalled(flashback=(stored,)) if is_flashback else recalled(stored)
     shown = prompt_lines(recall, now_ms=NOW, zone=SHANGHAI, here=here)
@@ -160,7 +188,8 @@ def test_nothing_is_nothing() -> None:
 
 def test_a_memory_without_messages_is_one_line() -> None:
     assert (
-        render(memory(age=3 * DAY, text="小明: 我爱披萨\n小满: 真好")) == "（3 天前，早上）小明: 我爱披萨 / 小满: 真好"
+        render(memory(age=3 * DAY, text="小明: 我爱披萨\n小满: 真好"))
+        == "（3 天前，早上）小明: 我爱披萨 / 小满: 真好"
     )
 
 
@@ -187,12 +216,19 @@ def test_no_content_passes_for_a_line_of_somebody_else() -> None:
         ("user", "Systema", "Systema"),
     ],
 )
-def test_no_name_passes_for_another_role_or_for_more_than_a_name(role: Role, name: str, speaker: str) -> None:
-    assert render(memory_of(Message(role, "x", None, name)), language="en") == f"{speaker} (3 days ago, morning): x"
+def test_no_name_passes_for_another_role_or_for_more_than_a_name(
+    role: Role, name: str, speaker: str
+) -> None:
+    assert (
+        render(memory_of(Message(role, "x", None, name)), language="en")
+        == f"{speaker} (3 days ago, morning): x"
+    )
 
 
 def test_a_tag_is_spoilt_within_the_bytes_that_are_allowed() -> None:
-    text = render(memory_of(Message("user", "<b>猫</b> " * 90, name="<i>")), max_bytes=600, language="en")
+    text = render(
+        memory_of(Message("user", "<b>猫</b> " * 90, name="<i>")), max_bytes=600, language="en"
+    )
     assert text.startswith("‹i> (3 days ago, morning): ‹b>猫‹/b> ")
     assert len(text.encode()) <= 600
     assert marked(text) == f"{HEAD}{text}{FOOT}"
@@ -200,7 +236,9 @@ def test_a_tag_is_spoilt_within_the_bytes_that_are_allowed() -> None:
 
 def test_the_same_line_comes_once() -> None:
     birthday = Message("user", "下周三是我生日", None, "小明")
-    assert render(memory_of(birthday), memory_of(birthday, Message("assistant", "好"))).splitlines() == [
+    assert render(
+        memory_of(birthday), memory_of(birthday, Message("assistant", "好"))
+    ).splitlines() == [
         "小明（3 天前，早上）：下周三是我生日",
         "助手（3 天前，早上）：好",
     ]
@@ -225,7 +263,9 @@ def test_in_little_room_a_memory_has_enough_to_say_something_or_nothing() -> Non
 def test_memories_that_no_search_brought_share_all_of_the_room() -> None:
     long = memory_of(Message("user", "长" * 5_000))
     short = memory_of(Message("user", "芝麻怕打雷"))
-    first, second = prompt_lines(None, memories=[long, short], now_ms=NOW, zone=SHANGHAI, max_bytes=900).splitlines()
+    first, second = prompt_lines(
+        None, memories=[long, short], now_ms=NOW, zone=SHANGHAI, max_bytes=900
+    ).splitlines()
     assert second.endswith("：芝麻怕打雷")
     assert first.endswith("长…")
     assert 890 <= len(f"{first}\n{second}".encode()) <= 900
@@ -253,20 +293,35 @@ def in_the_middle(fact: str, filler: str, chars: int) -> str:
 @pytest.mark.parametrize(
     ("fact", "filler", "query"),
     [
-        ("The backup drive is under the staircase. ", "We talked of the weather and of dinner. ", "staircase"),
+        (
+            "The backup drive is under the staircase. ",
+            "We talked of the weather and of dinner. ",
+            "staircase",
+        ),
         ("备份硬盘放在楼梯下面。", "今天天气真不错，我们出去走了走。", "楼梯"),
         ("バックアップは階段の下にある。", "今日はとても良い天気でした。", "バックアップ"),
         ("Резервный диск под лестницей. ", "Мы говорили о погоде и об ужине. ", "лестницей"),
-        ("The backup drive is under the ＳＴＡＩＲＣＡＳＥ. ", "We talked of the weather and of dinner. ", "staircase"),
+        (
+            "The backup drive is under the ＳＴＡＩＲＣＡＳＥ. ",
+            "We talked of the weather and of dinner. ",
+            "staircase",
+        ),
         ("We moved house on 17 June. ", "We talked of the weather and of dinner. ", "6月17日"),
         ("We moved house yesterday. ", "We talked of the weather and of dinner. ", "6月17日"),
     ],
 )
-def test_the_sentence_of_a_long_message_that_matches_comes(fact: str, filler: str, query: str) -> None:
+def test_the_sentence_of_a_long_message_that_matches_comes(
+    fact: str, filler: str, query: str
+) -> None:
     # Three days before NOW it was the 18th of June.
-    stored = memory_of(Message("user", "嗯？"), Message("assistant", in_the_middle(fact, filler, 12_000)))
+    stored = memory_of(
+        Message("user", "嗯？"), Message("assistant", in_the_middle(fact, filler, 12_000))
+    )
     text = render(
-        stored, query={query: 9.0}, max_chars=1_100, wording=KeywordOptions(enrichment=EVERYTHING, zone=SHANGHAI)
+        stored,
+        query={query: 9.0},
+        max_chars=1_100,
+        wording=KeywordOptions(enrichment=EVERYTHING, zone=SHANGHAI),
     )
     assert fact.strip() in text
     assert text.splitlines()[0].endswith("嗯？")
@@ -279,12 +334,18 @@ def test_a_name_that_is_never_cut_is_found_in_the_conversation_that_has_it() -> 
     content = in_the_middle("龙胆阿芙来过。", "今天天气真不错，我们出去走了走。", 3_000)
     stored = memory("m", messages=(Message("user", content),), chat="小明")
     for names, is_found in (({"小*": ("龙胆阿芙",)}, True), ({"阿*": ("龙胆阿芙",)}, False)):
-        text = render(stored, query={"龙胆阿芙": 9.0}, wording=KeywordOptions(enrichment=EVERYTHING, names_of=names))
+        text = render(
+            stored,
+            query={"龙胆阿芙": 9.0},
+            wording=KeywordOptions(enrichment=EVERYTHING, names_of=names),
+        )
         assert ("龙胆阿芙来过" in text) == is_found
 
 
 def test_a_memory_without_messages_has_its_passage_too() -> None:
-    stored = memory(text=in_the_middle("备份硬盘放在楼梯下面。\n", "今天天气真不错，我们出去走了走。\n", 3_000))
+    stored = memory(
+        text=in_the_middle("备份硬盘放在楼梯下面。\n", "今天天气真不错，我们出去走了走。\n", 3_000)
+    )
     assert "备份硬盘放在楼梯下面。" in render(stored, query={"楼梯": 9.0}, max_chars=600)
 
 
@@ -311,15 +372,22 @@ def test_it_never_takes_more_bytes_than_allowed(
         assert len(text.encode() if "max_bytes" in room else text) <= max_bytes
         everything = render(*short, max_bytes=10**6, language=language)
         assert len(text.splitlines()) <= len(everything.splitlines())
-    whole = prompt_lines(None, memories=short, now_ms=NOW, zone=SHANGHAI, max_bytes=10**6, language=language)
-    part = prompt_lines(None, memories=short, now_ms=NOW, zone=SHANGHAI, max_bytes=max_bytes, language=language)
+    whole = prompt_lines(
+        None, memories=short, now_ms=NOW, zone=SHANGHAI, max_bytes=10**6, language=language
+    )
+    part = prompt_lines(
+        None, memories=short, now_ms=NOW, zone=SHANGHAI, max_bytes=max_bytes, language=language
+    )
     assert len(part.encode()) <= max_bytes
     if len(whole.encode()) <= max_bytes:
         assert part == whole
 
 
 def test_no_line_comes_twice_to_one_reader() -> None:
-    stored = memory("a", messages=(Message("user", "My dentist is Dr. Halloran."), Message("assistant", "Noted.")))
+    stored = memory(
+        "a",
+        messages=(Message("user", "My dentist is Dr. Halloran."), Message("assistant", "Noted.")),
+    )
     shown_lines: set[str] = set()
     first = prompt_lines(recalled(stored), now_ms=NOW, zone=SHANGHAI, given=shown_lines)
     assert "Halloran" in first
@@ -359,6 +427,8 @@ def test_a_memory_whose_lines_the_reader_has_is_not_without_room() -> None:
     memory = memory_of(Message("user", "My dentist is Dr. Halloran."))
     shown_lines: set[str] = set()
     prompt_lines(recalled(memory), now_ms=NOW, zone=SHANGHAI, given=shown_lines)
-    again = fitted_lines(recalled(memory), now_ms=NOW, zone=SHANGHAI, given=shown_lines, max_chars=0)
+    again = fitted_lines(
+        recalled(memory), now_ms=NOW, zone=SHANGHAI, given=shown_lines, max_chars=0
+    )
     assert again.text == ""
     assert again.without_room == frozenset()

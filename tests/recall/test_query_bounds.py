@@ -34,7 +34,11 @@ def test_many_messages_and_names_take_no_longer_than_few() -> None:
 
     def seconds(count: int, names: int) -> float:
         began = time.process_time()
-        wording.of_query([Message("user", text[:90_000])] * count, NOW_MS, names=[f"name{n}" for n in range(names)])
+        wording.of_query(
+            [Message("user", text[:90_000])] * count,
+            NOW_MS,
+            names=[f"name{n}" for n in range(names)],
+        )
         return time.process_time() - began
 
     seconds(1, 1)

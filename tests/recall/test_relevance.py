@@ -20,13 +20,24 @@ P = RecallParameters()
 
 def judged(stored: ShortTermMemory, query: dict[str, float], now_ms: int) -> Receipt:
     """The receipt of a memory that is all there is."""
-    [receipt] = receipts([stored], query_of(query), now_ms=now_ms, parameters=P, wording=KeywordOptions())
+    [receipt] = receipts(
+        [stored], query_of(query), now_ms=now_ms, parameters=P, wording=KeywordOptions()
+    )
     return receipt
 
 
 @pytest.mark.parametrize(
     ("days", "lost"),
-    [(0, 0.0), (1, 2.38), (2.35, 5.01), (4, 7.49), (7, 10.53), (14, 13.67), (30, 14.92), (3650, 15.0)],
+    [
+        (0, 0.0),
+        (1, 2.38),
+        (2.35, 5.01),
+        (4, 7.49),
+        (7, 10.53),
+        (14, 13.67),
+        (30, 14.92),
+        (3650, 15.0),
+    ],
 )
 def test_decay_is_that_of_the_node_original(days: float, lost: float) -> None:
     # The known table gives one decimal; these are 15·(1 − e^(−days·0.1728)) to two.
@@ -58,7 +69,9 @@ def test_relevance_is_match_minus_decay_plus_score(
 
 
 @given(KEYWORDS, KEYWORDS, st.integers(0, 400 * DAY), st.integers(1, 400 * DAY))
-def test_relevance_falls_with_age(words: dict[str, float], query: dict[str, float], age: int, later: int) -> None:
+def test_relevance_falls_with_age(
+    words: dict[str, float], query: dict[str, float], age: int, later: int
+) -> None:
     stored = memory(age=age, words=words)
     now = judged(stored, query, NOW).relevance
     then = judged(stored, query, NOW + later).relevance
@@ -98,7 +111,13 @@ def test_the_line_shows_the_heaviest_words_first_and_counts_the_rest() -> None:
 
 @pytest.mark.parametrize(
     ("age", "text"),
-    [(0, "0 min"), (59 * MINUTE, "59 min"), (60 * MINUTE, "1 h"), (47 * HOUR, "47 h"), (48 * HOUR, "2 days")],
+    [
+        (0, "0 min"),
+        (59 * MINUTE, "59 min"),
+        (60 * MINUTE, "1 h"),
+        (47 * HOUR, "47 h"),
+        (48 * HOUR, "2 days"),
+    ],
 )
 def test_ages_read_well(age: int, text: str) -> None:
     assert age_text(age) == text

@@ -18,7 +18,10 @@ TURN = [Message("user", "我喜欢吃披萨", THEN), Message("assistant", "记�
 
 def turn_later(minutes: float, *changes: tuple[int, dict[str, object]]) -> list[Message]:
     """The turn, said later, with other fields in some of its messages."""
-    messages = [replace(message, time_ms=round((message.time_ms or 0) + minutes * MINUTE)) for message in TURN]
+    messages = [
+        replace(message, time_ms=round((message.time_ms or 0) + minutes * MINUTE))
+        for message in TURN
+    ]
     for position, fields in changes:
         messages[position] = replace(messages[position], **fields)  # type: ignore[arg-type]
     return messages
@@ -60,7 +63,9 @@ async def test_two_people_may_say_the_same(tmp_path: Path) -> None:
         chat = memory.conversation().short_term
         await chat.add([Message("user", "早", THEN, name="小明")])
         assert (await chat.add([Message("user", "早", THEN, name="小红")])).total == 2
-        assert (await memory.conversation("other").short_term.add([Message("user", "早", THEN)])).total == 1
+        assert (
+            await memory.conversation("other").short_term.add([Message("user", "早", THEN)])
+        ).total == 1
 
 
 async def test_what_was_deleted_can_be_said_again(tmp_path: Path) -> None:
@@ -84,5 +89,12 @@ async def test_a_model_is_told_that_it_was_stored_before(tmp_path: Path) -> None
         tool = TOOLS["add_short_term_memory"]
         first = await call(tool, memory.call, arguments)
         again = await call(tool, memory.call, arguments)
-        assert again.text == f"Stored before, as {first.structured['id']}; 1 memory in this conversation."
-        assert again.structured == {"success": True, "id": first.structured["id"], "totalMemories": 1}
+        assert (
+            again.text
+            == f"Stored before, as {first.structured['id']}; 1 memory in this conversation."
+        )
+        assert again.structured == {
+            "success": True,
+            "id": first.structured["id"],
+            "totalMemories": 1,
+        }

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from sample_memories import DAY, NOW, memory
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.parameters import NODE_RETENTION, Parameters, RetentionParameters
+from memory_server.conversations.recall.parameters import (
+    NODE_RETENTION,
+    Parameters,
+    RetentionParameters,
+)
 from memory_server.conversations.recall.relevance import age_of
 from memory_server.conversations.recall.retention import plan_cleanup, worth
 
@@ -45,7 +49,9 @@ def ids_forgotten_of(memories: list[ShortTermMemory], parameters: Parameters) ->
         (-DAY, -5.01, "faded"),
     ],
 )
-def test_where_there_are_too_many_old_and_faded_memories_go(age: float, score: float, reason: str | None) -> None:
+def test_where_there_are_too_many_old_and_faded_memories_go(
+    age: float, score: float, reason: str | None
+) -> None:
     dropped = plan_cleanup([memory(age=round(age), score=score)], NOW, STRICT).forgotten
     assert [forgotten.reason for forgotten in dropped] == ([] if reason is None else [reason])
 
@@ -54,18 +60,24 @@ def test_where_there_are_too_many_old_and_faded_memories_go(age: float, score: f
 def test_up_to_20_000_memories_nothing_is_forgotten_however_old(count: int, forgotten: int) -> None:
     memories = [memory(f"{n:05}", age=400 * DAY + n) for n in range(count)]
     # Of equal decay (it is saturated) the oldest go first.
-    assert ids_forgotten_of(memories, Parameters()) == [f"{n:05}" for n in range(count - 1, count - 1 - forgotten, -1)]
+    assert ids_forgotten_of(memories, Parameters()) == [
+        f"{n:05}" for n in range(count - 1, count - 1 - forgotten, -1)
+    ]
 
 
 @pytest.mark.parametrize(("count", "forgotten"), [(0, 0), (512, 0), (513, 1), (600, 88)])
 def test_the_node_original_keeps_512(count: int, forgotten: int) -> None:
     memories = [memory(f"{n:04}", age=300 * DAY + n) for n in range(count)]
-    assert ids_forgotten_of(memories, NODE) == [f"{n:04}" for n in range(count - 1, count - 1 - forgotten, -1)]
+    assert ids_forgotten_of(memories, NODE) == [
+        f"{n:04}" for n in range(count - 1, count - 1 - forgotten, -1)
+    ]
 
 
 @pytest.mark.parametrize("young", [0, 28, 511, 600])
 @pytest.mark.parametrize("score", [0, 100])
-def test_the_node_original_keeps_nothing_longer_than_a_year_however_few_there_are(young: int, score: int) -> None:
+def test_the_node_original_keeps_nothing_longer_than_a_year_however_few_there_are(
+    young: int, score: int
+) -> None:
     """Its document says "Age > 1 year? Delete"; only "Relevance < -5?" has "unless top 512"."""
     old = [memory(f"old{n}", age=(370 + n) * DAY, score=score) for n in range(5)]
     pinned = memory("pinned", age=900 * DAY, pinned=True)
@@ -123,14 +135,19 @@ def test_one_run_forgets_no_more_than_it_may_and_says_what_is_due_later() -> Non
     assert (first.forgotten, first.due) == (whole.forgotten[:4], 3)
 
 
-MEMORIES = st.lists(st.tuples(st.integers(-2, 500), st.integers(-10, 20), st.booleans()), max_size=20).map(
+MEMORIES = st.lists(
+    st.tuples(st.integers(-2, 500), st.integers(-10, 20), st.booleans()), max_size=20
+).map(
     lambda facts: [
-        memory(f"m{n}", age=age * DAY, score=score, pinned=pinned) for n, (age, score, pinned) in enumerate(facts)
+        memory(f"m{n}", age=age * DAY, score=score, pinned=pinned)
+        for n, (age, score, pinned) in enumerate(facts)
     ]
 )
 
 
-@given(MEMORIES, st.integers(0, 15), st.sampled_from([STRICT, NODE]), st.randoms(use_true_random=False))
+@given(
+    MEMORIES, st.integers(0, 15), st.sampled_from([STRICT, NODE]), st.randoms(use_true_random=False)
+)
 def test_retention_keeps_its_promises(
     memories: list[ShortTermMemory], count: int, rule: Parameters, shuffler: Random
 ) -> None:
@@ -140,7 +157,11 @@ def test_retention_keeps_its_promises(
     assert len(set(names)) == len(names)
     assert not any(m.pinned for m in memories if m.id in names)
     remaining = [m for m in memories if m.id not in names]
-    lasting = [m for m in memories if not rule.retention.age_counts_alone or m.pinned or NOW - m.time_ms <= 365 * DAY]
+    lasting = [
+        m
+        for m in memories
+        if not rule.retention.age_counts_alone or m.pinned or NOW - m.time_ms <= 365 * DAY
+    ]
     assert len(remaining) >= min(count, len(lasting))
     # Those that go are the first of all that could.
     assert names == all_failing[: len(names)]

@@ -17,11 +17,15 @@ from sandbox.firing.room import fitting as fitting_with
 from sandbox.firing.rules import FiringRules
 
 
-def fitting(texts: Sequence[LoreText[Shelved]], room: Room, shown_keys: Collection[str] = ()) -> Fitting[Shelved]:
+def fitting(
+    texts: Sequence[LoreText[Shelved]], room: Room, shown_keys: Collection[str] = ()
+) -> Fitting[Shelved]:
     return fitting_with(texts, room, first_sentences, shown_keys)
 
 
-def text(name: str, chars: int | str, *, order: float = 100.0, ignores: bool = False) -> LoreText[Shelved]:
+def text(
+    name: str, chars: int | str, *, order: float = 100.0, ignores: bool = False
+) -> LoreText[Shelved]:
     """A text that takes `chars` characters with its name and the end of its line; or with this body."""
     body = chars if isinstance(chars, str) else name[0] * (chars - len(name) - 4)
     rules = FiringRules(order=order, ignores_budget=ignores)
@@ -49,7 +53,9 @@ def left_out(fitted: Fitting[Shelved]) -> dict[str, str]:
         (0, 0, 1_200),
     ],
 )
-def test_short_term_memories_keep_their_part(max_chars: int, long_term: int, short_term: int) -> None:
+def test_short_term_memories_keep_their_part(
+    max_chars: int, long_term: int, short_term: int
+) -> None:
     room = Room.of(max_chars)
     assert (room.total, room.long_term, room.short_term) == (max_chars, long_term, short_term)
     assert room.long_term + room.ignoring_budget == max_chars
@@ -71,7 +77,12 @@ def test_a_text_is_one_line_behind_its_name() -> None:
 
 
 def test_the_highest_order_stands_last_and_equal_ones_the_other_way_round() -> None:
-    texts = [text("high", 20, order=9), text("b", 20, order=5), text("c", 20, order=5), text("low", 20, order=1)]
+    texts = [
+        text("high", 20, order=9),
+        text("b", 20, order=5),
+        text("c", 20, order=5),
+        text("low", 20, order=1),
+    ]
     assert names(fitting(texts, Room.of(7_200))) == ["low", "c", "b", "high"]
 
 
@@ -89,7 +100,12 @@ def test_what_fits_to_the_character_comes_whole() -> None:
 
 
 def test_what_ignores_the_budget_comes_after_the_end_too() -> None:
-    texts = [text("a", 60), text("b", 60), text("kept", 30, ignores=True), text("too much", 90, ignores=True)]
+    texts = [
+        text("a", 60),
+        text("b", 60),
+        text("kept", 30, ignores=True),
+        text("too much", 90, ignores=True),
+    ]
     fitted = fitting(texts, Room(200, 100, 100, 100))
     assert names(fitted) == ["kept", "a"]
     assert left_out(fitted) == {"b": "room", "too much": "room"}
@@ -106,7 +122,11 @@ def test_only_a_first_text_that_exceeds_the_room_is_cut_and_says_so() -> None:
     assert note == f"{len(sentences) - len(beginning)} more characters)"
     assert fitted.chars <= 300
     assert left_out(fitted) == {"b": "room"}
-    chinese = lore_text(Shelved("chat", LongTermMemory("甲", "x", "true", NOW)), "这是一句话。" * 100, is_chinese=True)
+    chinese = lore_text(
+        Shelved("chat", LongTermMemory("甲", "x", "true", NOW)),
+        "这是一句话。" * 100,
+        is_chinese=True,
+    )
     (cut,) = fitting([chinese], Room(400, 300, 0, 100)).texts
     assert cut.body.endswith("个字符没有放下）")
     assert cut.chars <= 300
@@ -168,7 +188,9 @@ def test_in_no_book_more_room_gives_less(count: int) -> None:
             bodies = [item.body for item in fitted.texts]
             assert len(bodies) == len(set(bodies)), "no text stands twice"
             named = [*names(fitted), *left_out(fitted)]
-            assert sorted(named) == sorted(item.entry.memory.name for item in book), "nothing is left out unnamed"
+            assert sorted(named) == sorted(item.entry.memory.name for item in book), (
+                "nothing is left out unnamed"
+            )
             orders = [item.entry.memory.rules.order for item in fitted.texts]
             assert orders == sorted(orders), "the highest order stands last"
             cut += sum(item.is_cut for item in fitted.texts)

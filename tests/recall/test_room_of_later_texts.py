@@ -32,10 +32,16 @@ def test_the_first_text_is_cut_where_it_does_not_fit() -> None:
 def test_a_later_text_is_not_cut() -> None:
     result = fitted(text_of("ghost", "A ghost tends the lamp."), text_of("wall", LONG))
     assert [(text.entry.memory.name, text.is_cut) for text in result.texts] == [("ghost", False)]
-    assert [(missing.entry.memory.name, missing.reason) for missing in result.left_out] == [("wall", "room")]
+    assert [(missing.entry.memory.name, missing.reason) for missing in result.left_out] == [
+        ("wall", "room")
+    ]
 
 
 def test_a_text_that_stands_there_already_is_left_out_as_the_same() -> None:
-    result = fitted(text_of("ghost", "A ghost tends the lamp."), text_of("spirit", "A ghost tends the lamp."))
+    result = fitted(
+        text_of("ghost", "A ghost tends the lamp."), text_of("spirit", "A ghost tends the lamp.")
+    )
     assert [text.entry.memory.name for text in result.texts] == ["ghost"]
-    assert [(missing.entry.memory.name, missing.reason) for missing in result.left_out] == [("spirit", "same_text")]
+    assert [(missing.entry.memory.name, missing.reason) for missing in result.left_out] == [
+        ("spirit", "same_text")
+    ]

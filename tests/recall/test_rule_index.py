@@ -51,14 +51,18 @@ def test_the_index_has_each_memory_by_what_is_asked_of_it() -> None:
 
 def test_a_trigger_that_asks_when_it_last_fired_counts_messages() -> None:
     conversation = state()
-    conversation.long_term["m0"] = replace(conversation.long_term["m0"], trigger="context.last_fired === null")
+    conversation.long_term["m0"] = replace(
+        conversation.long_term["m0"], trigger="context.last_fired === null"
+    )
     assert 0 in [counted.index for counted in shelf_of(conversation).rules.counting.values()]
 
 
 def test_what_the_state_of_a_chat_means_is_the_same_as_for_each_memory_by_itself() -> None:
     shelf = shelf_of(state())
     firing = Firing(6, 0, None, Effect(6, 9), Effect(6, 20))
-    firings = {firing_key(f"m{number}", "here"): firing for number in (0, 1, 2, 4)} | {"another": firing}
+    firings = {firing_key(f"m{number}", "here"): firing for number in (0, 1, 2, 4)} | {
+        "another": firing
+    }
     for messages in (6, 7, 9, 30, 60):
         moment = ChatMoment(messages, 0, "seed", ChatState(6, 0, firings))
         rounds = FiringRounds(shelf.memories, shelf.rules, moment)
@@ -69,17 +73,35 @@ def test_what_the_state_of_a_chat_means_is_the_same_as_for_each_memory_by_itself
         held_back = {index for index, timing in timings.items() if timing.holds_back}
         assert rounds.sticky == {index for index, timing in timings.items() if timing.is_sticky}
         assert rounds.barred() == held_back | {5}, messages
-        assert set(rounds.first([*range(len(RULES))])) == set(range(len(RULES))) - held_back - {5, 8}
+        assert set(rounds.first([*range(len(RULES))])) == set(range(len(RULES))) - held_back - {
+            5,
+            8,
+        }
 
 
 def test_joined_shelves_have_the_memories_and_rules_of_all() -> None:
     here = shelf_of(state())
     there = shelf_of(state("there"))
     joined = JoinedShelves().of([here, there])
-    assert [shelved.conversation_id for shelved in joined.memories] == ["here"] * len(RULES) + ["there"] * len(RULES)
-    assert joined.rules == index_of_rules(joined.memories, joined.with_rules, joined.with_last_fired)
-    assert [counted.index for counted in joined.rules.counting.values()] == [1, 2, 3, 4, 10, 11, 12, 13]
-    assert {book: list(indexes) for book, indexes in joined.rules.recursive.items()} == {"book": [8, 17]}
+    assert [shelved.conversation_id for shelved in joined.memories] == ["here"] * len(RULES) + [
+        "there"
+    ] * len(RULES)
+    assert joined.rules == index_of_rules(
+        joined.memories, joined.with_rules, joined.with_last_fired
+    )
+    assert [counted.index for counted in joined.rules.counting.values()] == [
+        1,
+        2,
+        3,
+        4,
+        10,
+        11,
+        12,
+        13,
+    ]
+    assert {book: list(indexes) for book, indexes in joined.rules.recursive.items()} == {
+        "book": [8, 17]
+    }
 
 
 def test_shelves_are_joined_again_only_when_one_has_changed() -> None:
@@ -88,10 +110,14 @@ def test_shelves_are_joined_again_only_when_one_has_changed() -> None:
     shelves = JoinedShelves()
     first = shelves.of([shelf_of(conversation), shelf_of(shared)])
     assert shelves.of([shelf_of(conversation), shelf_of(shared)]) is first
-    assert shelves.of([shelf_of(conversation), shelf_of(ConversationState("empty"))]) is shelf_of(conversation)
+    assert shelves.of([shelf_of(conversation), shelf_of(ConversationState("empty"))]) is shelf_of(
+        conversation
+    )
     shared.long_term["new"] = memory(99, PLAIN)
     shared.shelf = None
-    assert len(shelves.of([shelf_of(conversation), shelf_of(shared)]).memories) == 2 * len(RULES) + 1
+    assert (
+        len(shelves.of([shelf_of(conversation), shelf_of(shared)]).memories) == 2 * len(RULES) + 1
+    )
     assert not shelves.of([shelf_of(ConversationState("empty"))]).memories
 
 

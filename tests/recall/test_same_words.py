@@ -23,7 +23,10 @@ NUMBERS = "我的电话号码是 0660 111 222", "我的电话号码是 0699 333 
 
 
 def words(*shared: str) -> list[MatchedWord]:
-    return [MatchedWord(word, 10.0, 10.0, 1.0, telling=True, last=True, when=False, asks=False) for word in shared]
+    return [
+        MatchedWord(word, 10.0, 10.0, 1.0, telling=True, last=True, when=False, asks=False)
+        for word in shared
+    ]
 
 
 def standing(time_ms: int, match: float, score: float, relevance: float | None = None) -> Standing:
@@ -40,14 +43,32 @@ def standing(time_ms: int, match: float, score: float, relevance: float | None =
         ([standing(1, 40, 15), standing(2, 40, 0)], ["phone", "number"], {}),
         ([standing(1, 40, 0), standing(2, 40, 15)], ["phone", "phone"], {}),
         ([standing(1, 40, 0), standing(2, 38, 0)], ["phone", "phone"], {}),
-        ([standing(1, 40, 9), standing(2, 40, 0), standing(3, 40, 0)], ["a", "a", "a"], {1: Lent(9, 0), 2: Lent(9, 0)}),
+        (
+            [standing(1, 40, 9), standing(2, 40, 0), standing(3, 40, 0)],
+            ["a", "a", "a"],
+            {1: Lent(9, 0), 2: Lent(9, 0)},
+        ),
     ],
-    ids=["newer", "recalled less", "a little less", "shares less", "other words", "ahead", "never recalled", "three"],
+    ids=[
+        "newer",
+        "recalled less",
+        "a little less",
+        "shares less",
+        "other words",
+        "ahead",
+        "never recalled",
+        "three",
+    ],
 )
 def test_the_newer_of_two_texts_with_the_same_words_is_lent_points(
     standings: list[Standing], shared: list[str], lent: dict[int, Lent]
 ) -> None:
-    assert lent_points(standings, lambda number: telling_words(words(shared[number]), [shared[number], "0660"])) == lent
+    assert (
+        lent_points(
+            standings, lambda number: telling_words(words(shared[number]), [shared[number], "0660"])
+        )
+        == lent
+    )
 
 
 def test_a_text_that_says_other_things_too_gets_none() -> None:
@@ -87,7 +108,9 @@ async def test_the_newer_fact_comes_first(
 async def test_the_explanation_names_the_older_one(tmp_path: Path, elsewhere: None) -> None:
     async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
         await _texts_after_many_questions(app, PHONES, "What is my phone number?")
-        older, newer = sorted(await app.conversation().short_term.memories(), key=lambda memory: memory.time_ms)
+        older, newer = sorted(
+            await app.conversation().short_term.memories(), key=lambda memory: memory.time_ms
+        )
         asked = [Message("user", "What is my phone number?")]
         explanation = await explain_recall.function(app.call, asked, memory_id=newer.id)
     assert f"shares the same words as {older.id}" in str(explanation)

@@ -28,12 +28,18 @@ P = RecallParameters()
 WORD = query_of({"披萨": 10.0})
 
 
-def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Recall:
+def search(
+    memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
+) -> Recall:
     return recall_of(memories, WORD, seed=seed, parameters=parameters)
 
 
 def recall_of(
-    memories: Sequence[ShortTermMemory], query: RecallQuery, *, seed: int, parameters: RecallParameters = P
+    memories: Sequence[ShortTermMemory],
+    query: RecallQuery,
+    *,
+    seed: int,
+    parameters: RecallParameters = P,
 ) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
@@ -49,7 +55,9 @@ def ids(recall: Recall) -> tuple[list[str], list[str], list[str]]:
     return top, following, flashback
 
 
-def relevant(memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: object) -> ShortTermMemory:
+def relevant(
+    memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: object
+) -> ShortTermMemory:
     return memory(memory_id, age=age, words={"披萨": weight}, **rest)  # type: ignore[arg-type]
 
 
@@ -88,7 +96,9 @@ def test_a_relevance_of_exactly_five_is_enough(score: float, comes: bool) -> Non
         (-DAY, "other", True),
     ],
 )
-def test_what_is_younger_than_20_minutes_in_this_conversation_is_held_back(age: int, chat: str, comes: bool) -> None:
+def test_what_is_younger_than_20_minutes_in_this_conversation_is_held_back(
+    age: int, chat: str, comes: bool
+) -> None:
     recall = search([relevant("a", age=age, chat=chat)])
     assert bool(recall.top) is comes
     assert recall.flashback == ()
@@ -98,7 +108,12 @@ def test_what_is_younger_than_20_minutes_in_this_conversation_is_held_back(age: 
 
 @pytest.mark.parametrize(
     ("apart", "second"),
-    [(10 * MINUTE, True), (10 * MINUTE - 1, False), (-10 * MINUTE, True), (-10 * MINUTE + 1, False)],
+    [
+        (10 * MINUTE, True),
+        (10 * MINUTE - 1, False),
+        (-10 * MINUTE, True),
+        (-10 * MINUTE + 1, False),
+    ],
 )
 def test_two_recalled_memories_are_ten_minutes_apart(apart: int, second: bool) -> None:
     recall = search([relevant("a", 30, age=DAY), relevant("b", 20, age=DAY + apart)])
@@ -107,7 +122,9 @@ def test_two_recalled_memories_are_ten_minutes_apart(apart: int, second: bool) -
 
 
 def test_held_back_counts_each_rule() -> None:
-    recent = [relevant(f"r{n}", age=n * MINUTE) for n in range(3)] + [memory("irrelevant", age=MINUTE)]
+    recent = [relevant(f"r{n}", age=n * MINUTE) for n in range(3)] + [
+        memory("irrelevant", age=MINUTE)
+    ]
     around = [relevant(f"a{n}", 20.0 - n, age=DAY + n * MINUTE) for n in range(4)]
     recall = search([*recent, *around])
     assert (recall.held_back.recent, recall.held_back.adjacent, recall.searched) == (4, 3, 8)
@@ -120,10 +137,14 @@ def test_what_comes_after_the_last_place_is_taken_is_not_held_back() -> None:
     assert search([*places, late]).held_back.adjacent == 0
 
 
-@pytest.mark.parametrize(("top", "following", "back"), [(0, 0, 0), (0, 1, 0), (1, 0, 3), (5, 5, 5), (100, 100, 100)])
+@pytest.mark.parametrize(
+    ("top", "following", "back"), [(0, 0, 0), (0, 1, 0), (1, 0, 3), (5, 5, 5), (100, 100, 100)]
+)
 def test_the_sizes_of_the_tiers_are_parameters(top: int, following: int, back: int) -> None:
     parameters = replace(P, top_count=top, next_count=following, flashback_count=back)
-    recall = search([relevant(f"m{n:02}", age=(n + 1) * DAY) for n in range(12)], parameters=parameters)
+    recall = search(
+        [relevant(f"m{n:02}", age=(n + 1) * DAY) for n in range(12)], parameters=parameters
+    )
     given_top, given_next, given_back = ids(recall)
     assert len(given_top) == min(top, 12)
     assert len(given_next) == min(following, 12 - len(given_top))
@@ -139,7 +160,10 @@ def test_nothing_gives_nothing() -> None:
 
 def test_equal_relevance_is_broken_by_time_then_id() -> None:
     # Future times have no decay: equal relevance at different times.
-    memories = [relevant(name, age=-age, chat="other") for name, age in [("a", DAY), ("b", 3 * DAY), ("c", 2 * DAY)]]
+    memories = [
+        relevant(name, age=-age, chat="other")
+        for name, age in [("a", DAY), ("b", 3 * DAY), ("c", 2 * DAY)]
+    ]
     assert ids(search(memories))[:2] == (["b", "c"], ["a"])
     same_moment = [relevant("z"), relevant("y"), relevant("x")]
     assert ids(search(same_moment))[:2] == (["x"], [])
@@ -149,7 +173,12 @@ def test_equal_relevance_is_broken_by_time_then_id() -> None:
 def test_the_order_of_the_store_changes_nothing(shuffler: Random, seed: int, count: int) -> None:
     # Few distinct times and weights, so that there are ties.
     memories = [
-        relevant(f"m{n}", float(n % 3 * 10), age=(n % 4 + 1) * DAY + n % 5 * 7 * MINUTE, score=float(n % 2))
+        relevant(
+            f"m{n}",
+            float(n % 3 * 10),
+            age=(n % 4 + 1) * DAY + n % 5 * 7 * MINUTE,
+            score=float(n % 2),
+        )
         for n in range(count)
     ]
     shuffled = list(memories)
@@ -165,7 +194,9 @@ def reinforced(recall: Recall) -> tuple[Reinforced, ...]:
 
 
 def test_top_gains_five_next_two_flashbacks_nothing() -> None:
-    recall = search([relevant(f"m{n}", 50.0 - n, age=(n + 1) * DAY, score=float(n)) for n in range(6)])
+    recall = search(
+        [relevant(f"m{n}", 50.0 - n, age=(n + 1) * DAY, score=float(n)) for n in range(6)]
+    )
     assert recall.flashback
     assert [(c.id, c.before, c.after) for c in reinforced(recall)] == [
         ("m0", 0, 5),
@@ -174,7 +205,9 @@ def test_top_gains_five_next_two_flashbacks_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(("before", "after"), [(94.0, 99.0), (95.0, 100.0), (97.5, 100.0), (-3.0, 2.0)])
+@pytest.mark.parametrize(
+    ("before", "after"), [(94.0, 99.0), (95.0, 100.0), (97.5, 100.0), (-3.0, 2.0)]
+)
 def test_a_score_stops_at_a_hundred(before: float, after: float) -> None:
     [change] = reinforced(search([relevant("a", score=before)]))
     assert change.after == after
@@ -206,7 +239,9 @@ def test_a_score_that_cannot_rise_is_no_change(score: float) -> None:
     ],
 )
 def test_flashback_weights(age: int, score: float, weight: float) -> None:
-    assert flashback_weight(memory(age=age, score=score), NOW, P) == pytest.approx(weight, abs=1e-12)
+    assert flashback_weight(memory(age=age, score=score), NOW, P) == pytest.approx(
+        weight, abs=1e-12
+    )
 
 
 def test_flashbacks_keep_the_time_rules_too() -> None:
@@ -256,7 +291,9 @@ def test_flashbacks_are_drawn_by_weight_without_replacement(rounds: int) -> None
 # --- the naive reference -----------------------------------------------------------------------------------
 
 
-def naive(memories: Sequence[ShortTermMemory], query: dict[str, float]) -> tuple[list[str], list[str]]:
+def naive(
+    memories: Sequence[ShortTermMemory], query: dict[str, float]
+) -> tuple[list[str], list[str]]:
     """Top and next as docs/explanation/recall.md says it, with no thought of speed; and what may come as flashback."""
 
     def worth(m: ShortTermMemory) -> float:
@@ -265,7 +302,9 @@ def naive(memories: Sequence[ShortTermMemory], query: dict[str, float]) -> tuple
         match = sum(query[w] + weights[w] for w in shared)
         return match - 15 * (1 - math.exp(-max(0, NOW - m.time_ms) * 2e-9)) + m.score
 
-    eligible = [m for m in memories if m.conversation_id != "chat" or max(0, NOW - m.time_ms) >= 20 * MINUTE]
+    eligible = [
+        m for m in memories if m.conversation_id != "chat" or max(0, NOW - m.time_ms) >= 20 * MINUTE
+    ]
     chosen: list[ShortTermMemory] = []
 
     def can_still_come(m: ShortTermMemory) -> bool:
@@ -284,7 +323,9 @@ def naive(memories: Sequence[ShortTermMemory], query: dict[str, float]) -> tuple
 MEMORIES = st.lists(
     st.tuples(
         st.integers(-3, 40).map(lambda n: n * 5 * MINUTE),
-        st.dictionaries(st.sampled_from(["披萨", "生日", "猫"]), st.integers(0, 6).map(float), max_size=3),
+        st.dictionaries(
+            st.sampled_from(["披萨", "生日", "猫"]), st.integers(0, 6).map(float), max_size=3
+        ),
         st.sampled_from([-2.0, 0.0, 2.0, 5.0, 100.0]),
         st.sampled_from(["chat", "other"]),
     ),
@@ -293,7 +334,9 @@ MEMORIES = st.lists(
 
 
 @given(
-    MEMORIES, st.dictionaries(st.sampled_from(["披萨", "生日", "狗"]), st.integers(0, 4).map(float)), st.integers(0, 99)
+    MEMORIES,
+    st.dictionaries(st.sampled_from(["披萨", "生日", "狗"]), st.integers(0, 4).map(float)),
+    st.integers(0, 99),
 )
 def test_select_is_the_naive_reading_of_the_design(
     facts: list[tuple[int, dict[str, float], float, str]], query: dict[str, float], seed: int
@@ -316,13 +359,23 @@ def test_select_is_the_naive_reading_of_the_design(
 # --- several conversations at once -------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.integers(0, 2)), max_size=30), st.integers(0, 99))
-def test_several_conversations_are_searched_as_if_they_were_one(parts: list[tuple[int, int, int]], seed: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.integers(0, 2)), max_size=30),
+    st.integers(0, 99),
+)
+def test_several_conversations_are_searched_as_if_they_were_one(
+    parts: list[tuple[int, int, int]], seed: int
+) -> None:
     by_conversation: dict[str, list[ShortTermMemory]] = {"chat": [], "b": [], "c": []}
     for number, (steps, weight, where) in enumerate(parts):
         name = list(by_conversation)[where]
-        by_conversation[name].append(relevant(f"m{number}", weight * 10.0, age=steps * 7 * MINUTE, chat=name))
-    searched = [searched_memories(memories, conversation_id=name) for name, memories in by_conversation.items()]
+        by_conversation[name].append(
+            relevant(f"m{number}", weight * 10.0, age=steps * 7 * MINUTE, chat=name)
+        )
+    searched = [
+        searched_memories(memories, conversation_id=name)
+        for name, memories in by_conversation.items()
+    ]
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
     recall = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
     everything = list(itertools.chain.from_iterable(by_conversation.values()))
@@ -337,7 +390,9 @@ def test_two_conversations_may_hold_the_same_id() -> None:
     first = relevant("same", 30.0, chat="b")
     second = relevant("same", 20.0, age=3 * DAY, chat="c")
     searched = [searched_memories([m], conversation_id=m.conversation_id) for m in (first, second)]
-    recall = decide(searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P).recall
+    recall = decide(
+        searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P
+    ).recall
     assert [(item.kept_in, item.memory) for item in recall.top] == [("b", first), ("c", second)]
 
 
@@ -355,9 +410,13 @@ def test_the_three_most_relevant_that_did_not_come_say_what_they_lacked() -> Non
     young = relevant("young", 99.0, age=MINUTE, chat="chat")
     nothing = memory("nothing", age=6 * DAY, words={"电影": 99.0})
     only = replace(P, flashback_count=0, same_moment=1)
-    recall = search([*taken, late, beside, young, nothing, relevant("last", 9.0, age=9 * DAY)], parameters=only)
+    recall = search(
+        [*taken, late, beside, young, nothing, relevant("last", 9.0, age=9 * DAY)], parameters=only
+    )
     assert ids(recall)[:2] == (["came0", "came1"], ["came2"])
-    assert list(lacked(recall)) == ["beside", "late", "last"], "neither what is held back nor what shares nothing"
+    assert list(lacked(recall)) == ["beside", "late", "last"], (
+        "neither what is held back nor what shares nothing"
+    )
     assert lacked(recall)["beside"] == ("same_moment", 0.0)
     assert lacked(recall)["late"] == ("place", 0.0)
 

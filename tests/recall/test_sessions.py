@@ -32,7 +32,9 @@ PIZZA = [Message("user", "我喜欢吃披萨")]
 ASK = [Message("user", "晚上吃披萨吗？")]
 
 
-def memory_of(age: int, session: str | None, chat: str = "chat", name: str = "a") -> ShortTermMemory:
+def memory_of(
+    age: int, session: str | None, chat: str = "chat", name: str = "a"
+) -> ShortTermMemory:
     return memory(name, age=age, words={"披萨": 20.0}, chat=chat, session=session)
 
 
@@ -83,7 +85,10 @@ def test_what_is_held_back_depends_on_who_said_it_and_who_asks(
     age: int, told_in: str | None, asking: Session | None, chat: str, exclusion: str | None
 ) -> None:
     stored = memory_of(age, told_in, chat)
-    assert exclusion_of(stored, conversation_id="chat", session=asking, now_ms=NOW, parameters=P) == exclusion
+    assert (
+        exclusion_of(stored, conversation_id="chat", session=asking, now_ms=NOW, parameters=P)
+        == exclusion
+    )
     recall = recall_for([stored], asking)
     assert bool(recall.top) is (exclusion is None)
     counts = (recall.held_back.recent, recall.held_back.in_context)
@@ -97,19 +102,25 @@ def test_where_sessions_do_not_count_the_minutes_alone_do() -> None:
 
 
 SESSIONS = st.sampled_from([None, "one", "two"])
-FACTS = st.lists(st.tuples(st.integers(-2, 30), SESSIONS, st.sampled_from(["chat", "other"])), max_size=15)
+FACTS = st.lists(
+    st.tuples(st.integers(-2, 30), SESSIONS, st.sampled_from(["chat", "other"])), max_size=15
+)
 
 
 @given(FACTS, SESSIONS, st.none() | st.integers(0, 30), st.integers(0, 3))
 def test_columns_hold_back_what_the_rule_holds_back_one_by_one(
     facts: list[tuple[int, str | None, str]], asking: str | None, since: int | None, skipped: int
 ) -> None:
-    memories = [memory_of(steps * 7 * MINUTE, told_in, chat, f"m{n}") for n, (steps, told_in, chat) in enumerate(facts)]
+    memories = [
+        memory_of(steps * 7 * MINUTE, told_in, chat, f"m{n}")
+        for n, (steps, told_in, chat) in enumerate(facts)
+    ]
     since_ms = None if since is None else NOW - since * 7 * MINUTE
     session = None if asking is None else Session(asking, since_ms)
     recall = recall_for(memories[skipped:], session)
     exclusions = [
-        exclusion_of(m, conversation_id="chat", session=session, now_ms=NOW, parameters=P) for m in memories[skipped:]
+        exclusion_of(m, conversation_id="chat", session=session, now_ms=NOW, parameters=P)
+        for m in memories[skipped:]
     ]
     assert recall.held_back.recent == exclusions.count("too_young")
     assert recall.held_back.in_context == exclusions.count("in_context")
@@ -119,7 +130,12 @@ def test_an_index_that_followed_counts_no_memory_that_is_gone() -> None:
     state = ConversationState("chat")
     index = index_of(state)
     apply(
-        state, [Added(memory_of(0, "one")), Added(memory_of(0, "one", name="b")), Added(memory_of(0, "two", name="b"))]
+        state,
+        [
+            Added(memory_of(0, "one")),
+            Added(memory_of(0, "one", name="b")),
+            Added(memory_of(0, "two", name="b")),
+        ],
     )
     searched = [Searched(state.short_term, index)]
     recall = decide(
@@ -187,7 +203,9 @@ async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
     apps: list[App] = []
 
     def opened(session: Session | None, **settings: object) -> App:
-        apps.append(App(Settings.model_validate({"data_dir": tmp_path, **settings}), session=session))
+        apps.append(
+            App(Settings.model_validate({"data_dir": tmp_path, **settings}), session=session)
+        )
         return apps[-1]
 
     yield opened
@@ -198,7 +216,9 @@ async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_app_says_and_asks_in_its_session_unless_a_call_names_another(opened: Opened) -> None:
+async def test_an_app_says_and_asks_in_its_session_unless_a_call_names_another(
+    opened: Opened,
+) -> None:
     app = await opened(Session("one")).__aenter__()
     chat = app.conversation().short_term
     stored = (await chat.add(PIZZA)).memory
@@ -208,7 +228,9 @@ async def test_an_app_says_and_asks_in_its_session_unless_a_call_names_another(o
         recall = (await chat.search(ASK, session=Session("two"), reinforce=reinforce)).recall
         assert [item.memory.id for item in recall.top] == [stored.id]
     assert (await chat.search(ASK, session=Session("one", 0))).recall.held_back.in_context == 1
-    answer = await app.conversation().insight.explain(ASK, memory_id=stored.id, session=Session("one", 0))
+    answer = await app.conversation().insight.explain(
+        ASK, memory_id=stored.id, session=Session("one", 0)
+    )
     assert answer.explanation is not None
     assert answer.explanation.verdict.kind == "in_context"
 

@@ -35,7 +35,9 @@ from nlp import Enrichment, QueryWeights
 
 WORDING = KeywordOptions(
     enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3),
+    emphasis=QueryWeights(
+        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+    ),
     zone=UTC,
 )
 ALL = replace(USUAL, least_match=0.0, flashback_count=0)
@@ -46,11 +48,15 @@ def memory_of(memory_id: str, *texts: str, age: int = DAY, score: float = 0.0) -
     """A memory of a user's first text and a companion's others."""
     roles = ["user", *["assistant"] * (len(texts) - 1)]
     messages = tuple(Message(role, text) for role, text in zip(roles, texts, strict=True))  # type: ignore[arg-type]
-    bare = ShortTermMemory(memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages)
+    bare = ShortTermMemory(
+        memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages
+    )
     return WORDING.of_text(bare)
 
 
-def recall_of(memories: Sequence[ShortTermMemory], *texts: str, parameters: RecallParameters = USUAL) -> Recall:
+def recall_of(
+    memories: Sequence[ShortTermMemory], *texts: str, parameters: RecallParameters = USUAL
+) -> Recall:
     """What comes by these messages of the user, after seeing that the plain form decides the same."""
     query = WORDING.of_query([Message("user", text) for text in texts], NOW)
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
@@ -69,7 +75,9 @@ def assert_same(indexed: Recall, plain: Recall) -> None:
         for our_item, their_item in zip(ours, theirs, strict=True):
             assert matched_words(our_item) == matched_words(their_item)
             assert our_item.weak == their_item.weak
-            assert our_item.receipt.relevance == pytest.approx(their_item.receipt.relevance, rel=1e-9, abs=1e-9)
+            assert our_item.receipt.relevance == pytest.approx(
+                their_item.receipt.relevance, rel=1e-9, abs=1e-9
+            )
     assert indexed.held_back == plain.held_back
     assert answer_ids(indexed) == answer_ids(plain)
 
@@ -114,7 +122,9 @@ TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃�
     ),
 )
 def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
-    facts: list[tuple[list[str], int, float, bool]], question: list[str], parameters: RecallParameters
+    facts: list[tuple[list[str], int, float, bool]],
+    question: list[str],
+    parameters: RecallParameters,
 ) -> None:
     state = ConversationState("chat")
     index = index_of(state, WORDING)
@@ -130,23 +140,34 @@ def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
     indexed = decide([Searched(memories, index)], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
     plain = selection.select(memories.values(), query, rng=Random(3), wording=WORDING, **about)  # type: ignore[arg-type]
     assert_same(indexed, plain)
-    fresh = decide([Searched(memories, Index(memories.values(), WORDING))], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
+    fresh = decide(
+        [Searched(memories, Index(memories.values(), WORDING))], query, rng=Random(3), **about
+    ).recall  # type: ignore[arg-type]
     assert_same(indexed, fresh)
 
 
-def test_several_conversations_are_searched_as_the_plain_form_would_each_with_its_own_episodes() -> None:
-    ours = [memory_of("a", "我的狗叫阿黄", age=DAY), memory_of("b", "今天下雨", age=DAY - 5 * MINUTE)]
+def test_several_conversations_are_searched_as_the_plain_form_would_each_with_its_own_episodes() -> (
+    None
+):
+    ours = [
+        memory_of("a", "我的狗叫阿黄", age=DAY),
+        memory_of("b", "今天下雨", age=DAY - 5 * MINUTE),
+    ]
     theirs = [memory_of("c", "阿黄病了", age=DAY - 2 * MINUTE)]
     parts = [
         searched_memories(ours, WORDING, conversation_id="x"),
         searched_memories(theirs, WORDING, conversation_id="y"),
     ]
     query = WORDING.of_query([Message("user", "阿黄几岁？")], NOW)
-    recall = decide(parts, query, conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL).recall
+    recall = decide(
+        parts, query, conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL
+    ).recall
     assert {(item.memory.id, item.kept_in) for item in recall.top} == {("a", "x"), ("c", "y")}
     [alone] = receipts([theirs[0]], query, now_ms=NOW, parameters=ALL, wording=WORDING)
     of_c = next(item.receipt for item in recall.top if item.memory.id == "c")
-    assert (of_c.around, alone.around) == (0.0, 0.0), "memories of another conversation are not around it"
+    assert (of_c.around, alone.around) == (0.0, 0.0), (
+        "memories of another conversation are not around it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,13 +183,18 @@ def test_several_conversations_are_searched_as_the_plain_form_would_each_with_it
     ],
 )
 def test_endings_and_names_that_no_dictionary_has_are_found(memory: str, question: str) -> None:
-    assert ids(recall_of([memory_of("a", memory), memory_of("b", "别的事情", age=9 * DAY)], question)) == ["a"]
+    assert ids(
+        recall_of([memory_of("a", memory), memory_of("b", "别的事情", age=9 * DAY)], question)
+    ) == ["a"]
 
 
 def test_a_word_said_once_in_two_thousand_words_is_found() -> None:
     filler = " ".join(f"word{number % 700} thing{number}" for number in range(1_000))
     text = f"{filler[:4000]} The backup drive is under the staircase. {filler[4000:]}"
-    memories = [memory_of("a", "Where did we put things?", text), memory_of("b", "I like tea", age=2 * DAY)]
+    memories = [
+        memory_of("a", "Where did we put things?", text),
+        memory_of("b", "I like tea", age=2 * DAY),
+    ]
     assert ids(recall_of(memories, "Which drive is under the staircase?")) == ["a"]
 
 
@@ -182,14 +208,27 @@ def test_a_sentence_said_once_in_eight_thousand_characters_is_found() -> None:
 def test_other_talk_before_the_question_does_not_drown_it() -> None:
     memories = [
         memory_of("right", "Acme's customers export is two gigabytes", age=3 * DAY),
-        *(memory_of(f"m{n}", f"the weather was lovely on the beach number{n}", age=(n + 4) * DAY) for n in range(3)),
+        *(
+            memory_of(f"m{n}", f"the weather was lovely on the beach number{n}", age=(n + 4) * DAY)
+            for n in range(3)
+        ),
     ]
-    talk = "What lovely weather on the beach", "Yes, the beach was lovely", "The weather stays lovely"
-    assert ids(recall_of(memories, *talk, "How big is the customers export for Acme?"))[0] == "right"
+    talk = (
+        "What lovely weather on the beach",
+        "Yes, the beach was lovely",
+        "The weather stays lovely",
+    )
+    assert (
+        ids(recall_of(memories, *talk, "How big is the customers export for Acme?"))[0] == "right"
+    )
 
 
-def test_a_word_that_many_memories_hold_counts_less_and_one_that_a_single_one_holds_counts_whole() -> None:
-    memories = [memory_of(f"m{n}", f"port database number{n}", age=(n + 1) * DAY) for n in range(150)]
+def test_a_word_that_many_memories_hold_counts_less_and_one_that_a_single_one_holds_counts_whole() -> (
+    None
+):
+    memories = [
+        memory_of(f"m{n}", f"port database number{n}", age=(n + 1) * DAY) for n in range(150)
+    ]
     memories.append(memory_of("a", "port staging", age=200 * DAY))
     [of_a] = [item for item in recall_of(memories, "port staging").top if item.memory.id == "a"]
     factors = {word.word: word.factor for word in of_a.receipt.matched}
@@ -203,13 +242,19 @@ def test_what_all_of_a_few_memories_are_about_is_still_found() -> None:
 
 
 def test_a_memory_gains_from_what_was_said_around_it_but_not_from_another_hour() -> None:
-    near = [memory_of("a", "the boat is called Heron", age=DAY), memory_of("b", "Heron leaks", age=DAY - 10 * MINUTE)]
+    near = [
+        memory_of("a", "the boat is called Heron", age=DAY),
+        memory_of("b", "Heron leaks", age=DAY - 10 * MINUTE),
+    ]
     far = memory_of("c", "Heron is slow", age=3 * DAY)
     receipts_by_id = {
-        item.memory.id: item.receipt for item in recall_of([*near, far], "Heron boat", parameters=ALL).top
+        item.memory.id: item.receipt
+        for item in recall_of([*near, far], "Heron boat", parameters=ALL).top
     }
     assert receipts_by_id["a"].around > 0.0
-    assert [item.receipt.around for item in recall_of([far], "Heron boat", parameters=ALL).top] == [0.0]
+    assert [item.receipt.around for item in recall_of([far], "Heron boat", parameters=ALL).top] == [
+        0.0
+    ]
     assert "from what was said around it" in receipts_by_id["a"].line()
 
 
@@ -232,14 +277,17 @@ def test_a_score_counts_no_more_than_its_ceiling() -> None:
 
 
 def test_three_of_the_same_ten_minutes_may_come_and_no_fourth() -> None:
-    memories = [memory_of(f"m{n}", f"Heron leaks number{n}", age=DAY + n * MINUTE) for n in range(4)]
+    memories = [
+        memory_of(f"m{n}", f"Heron leaks number{n}", age=DAY + n * MINUTE) for n in range(4)
+    ]
     recall = recall_of(memories, "Why does the Heron leak?")
     assert len(ids(recall)) == 3
     assert recall.held_back.adjacent == 1
 
 
 @pytest.mark.parametrize(
-    "talk", ["Good morning!", "haha thanks", "今天天气真好", "哈哈哈", "What do you think?", "早上好呀"]
+    "talk",
+    ["Good morning!", "haha thanks", "今天天气真好", "哈哈哈", "What do you think?", "早上好呀"],
 )
 def test_small_talk_brings_nothing(talk: str) -> None:
     memories = [
@@ -251,7 +299,8 @@ def test_small_talk_brings_nothing(talk: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "grows_beyond"), [(False, (0, 12, 300, 3_000, 100_000)), (True, (0, 12, 300, 300, 300))]
+    ("question", "grows_beyond"),
+    [(False, (0, 12, 300, 3_000, 100_000)), (True, (0, 12, 300, 300, 300))],
 )
 def test_the_bound_grows_with_the_number_of_memories_after_a_question_up_to_300(
     question: bool, grows_beyond: tuple[int, ...]
@@ -281,11 +330,22 @@ async def test_the_names_of_who_takes_part_and_of_who_speaks_are_never_cut(tmp_p
 def test_a_name_is_found_whole_and_by_its_parts() -> None:
     stored = WORDING.of_text(
         ShortTermMemory(
-            "m", NOW, "", (), (), 0.0, "chat", (Message("user", "Mary Ann moved to Lisbon", name="Mary Ann"),)
+            "m",
+            NOW,
+            "",
+            (),
+            (),
+            0.0,
+            "chat",
+            (Message("user", "Mary Ann moved to Lisbon", name="Mary Ann"),),
         )
     )
     assert {"mary ann", "mari", "ann", "lisbon"} <= set(stored.words)
-    cut = WORDING.of_text(ShortTermMemory("m", NOW, "", (), (), 0.0, "chat", (Message("user", "周末爬山", name="周"),)))
+    cut = WORDING.of_text(
+        ShortTermMemory(
+            "m", NOW, "", (), (), 0.0, "chat", (Message("user", "周末爬山", name="周"),)
+        )
+    )
     assert "周末" in cut.words
 
 
@@ -305,7 +365,9 @@ def test_a_question_gives_five_matches_and_nothing_by_chance() -> None:
 
 
 def test_who_asked_for_memories_gets_the_best_there_is_and_what_is_weak_gains_nothing() -> None:
-    memories = [memory_of("weak", "the weather was fine and the boat went well and slowly", age=DAY)]
+    memories = [
+        memory_of("weak", "the weather was fine and the boat went well and slowly", age=DAY)
+    ]
     memories += [memory_of(f"m{n}", f"other talk number{n}", age=(n + 2) * DAY) for n in range(400)]
     talk = "We had some cold weather, and nobody came to see the garden or the new bridge"
     high = replace(USUAL, least_match=60.0)
@@ -321,12 +383,19 @@ def test_after_a_statement_a_memory_that_comes_brings_those_that_are_nearly_as_r
         memory_of("near", "We sailed to Quinceport", age=3 * DAY),
     ]
     memories += [
-        memory_of("little", "A long story about nothing, told slowly by a quiet man in a green coat", age=5 * DAY)
+        memory_of(
+            "little",
+            "A long story about nothing, told slowly by a quiet man in a green coat",
+            age=5 * DAY,
+        )
     ]
     memories += [memory_of(f"m{n}", f"other talk number{n}", age=(n + 6) * DAY) for n in range(300)]
     talk = ("It was quiet.", "Quinceport was warm.", "The Heron was there too")
     recall = recall_of(memories, *talk)
-    assert [(item.memory.id, item.weak) for item in (*recall.top, *recall.next)] == [("best", False), ("near", True)]
+    assert [(item.memory.id, item.weak) for item in (*recall.top, *recall.next)] == [
+        ("best", False),
+        ("near", True),
+    ]
     assert ids(recall_of(memories, *talk, parameters=replace(USUAL, with_best=0.0))) == ["best"]
     assert "little" in ids(recall_of(memories, *talk, parameters=replace(USUAL, with_best=0.01)))
     assert ids(recall_of(memories, talk[1], "I see.")) == []  # none comes that could bring others
@@ -335,7 +404,9 @@ def test_after_a_statement_a_memory_that_comes_brings_those_that_are_nearly_as_r
 
 def test_a_rare_character_that_is_a_word_of_a_question_counts_as_a_word() -> None:
     memories = [memory_of("right", "捡到一只橘猫，很乖", age=DAY)]
-    memories += [memory_of(f"m{n}", f"今天开会，讨论了第{n}个方案", age=(n + 2) * DAY) for n in range(400)]
+    memories += [
+        memory_of(f"m{n}", f"今天开会，讨论了第{n}个方案", age=(n + 2) * DAY) for n in range(400)
+    ]
     assert ids(recall_of(memories, "我家猫几岁？"))[:1] == ["right"]
     assert ids(recall_of(memories, "我家猫几岁？", parameters=replace(USUAL, few_holders=0))) == []
 
@@ -346,18 +417,29 @@ def test_memories_of_the_named_time_come_first_among_those_with_the_same_words()
 
 
 def test_a_word_that_no_memory_has_stands_for_one_that_is_spelt_alike() -> None:
-    memories = [memory_of("a", "The websocket was closed", age=DAY), memory_of("b", "I like tea", age=2 * DAY)]
+    memories = [
+        memory_of("a", "The websocket was closed", age=DAY),
+        memory_of("b", "I like tea", age=2 * DAY),
+    ]
     recall = recall_of(memories, "Which webscoket was it?")
     assert ids(recall) == ["a"]
-    assert [word.factor for word in recall.top[0].receipt.matched if word.word == "websocket"] == [USUAL.typo_factor]
+    assert [word.factor for word in recall.top[0].receipt.matched if word.word == "websocket"] == [
+        USUAL.typo_factor
+    ]
 
 
 @pytest.mark.parametrize("question", ["webscoket websocket", "websocket webscoket"])
 def test_a_word_that_is_also_spelt_right_counts_in_full(question: str) -> None:
     recall = recall_of(
-        [memory_of("a", "The websocket was closed", age=DAY), memory_of("b", "I like tea", age=2 * DAY)], question
+        [
+            memory_of("a", "The websocket was closed", age=DAY),
+            memory_of("b", "I like tea", age=2 * DAY),
+        ],
+        question,
     )
-    assert [word.factor for word in recall.top[0].receipt.matched if word.word == "websocket"] == [1.0]
+    assert [word.factor for word in recall.top[0].receipt.matched if word.word == "websocket"] == [
+        1.0
+    ]
 
 
 def test_a_memory_that_ends_with_a_question_brings_what_was_said_next() -> None:

@@ -36,7 +36,10 @@ def test_a_rule_of_another_version_is_counted_by_its_name() -> None:
 
 @pytest.mark.parametrize("words", WORDS)
 def test_each_near_miss_says_something_else(words: dict[str, float]) -> None:
-    near = [{"id": lacked, "tier": "near", "lacked": lacked, "points": 0.7, "words": words} for lacked in LACKED]
+    near = [
+        {"id": lacked, "tier": "near", "lacked": lacked, "points": 0.7, "words": words}
+        for lacked in LACKED
+    ]
     items = recorded_recall({"near": near}).near
     sentences = [why.near_miss_text(item, zh=False) for item in items]
     assert len(sentences) == len(set(sentences)) == len(LACKED)

@@ -24,7 +24,9 @@ def memory(count: int, index: int, notes: str, verdicts: bytes = b"") -> memoryv
 
 def test_what_was_written_is_read() -> None:
     note = {"i": 1, "k": "thrown", "m": "生日\u2028🎂"}
-    shot = board.read(memory(3, 2, json.dumps(note, ensure_ascii=False) + "\n", bytes([2, 3, 0])), 3)
+    shot = board.read(
+        memory(3, 2, json.dumps(note, ensure_ascii=False) + "\n", bytes([2, 3, 0])), 3
+    )
     assert (shot.index, shot.verdicts, shot.notes) == (2, bytes([2, 3, 0]), (note,))
 
 
@@ -37,7 +39,9 @@ def test_what_was_read_is_not_read_again() -> None:
     first = '{"i":0,"k":"thrown"}\n'
     second = '{"i":2,"k":"thrown"}\n'
     before = board.read(memory(4, 1, first, bytes([3, 0, 0, 0])), 4)
-    after = board.read(memory(4, 3, first + second, bytes([3, 1, 3, 0])), 4, before.index, before.noted)
+    after = board.read(
+        memory(4, 3, first + second, bytes([3, 1, 3, 0])), 4, before.index, before.noted
+    )
     assert (after.first, after.index, after.verdicts) == (1, 3, bytes([1, 3, 0]))
     assert after.notes == ({"i": 2, "k": "thrown"},)
     assert len(after.ends_ms) == 3

@@ -18,7 +18,13 @@ import nlp.lunar_calendar
 from nlp.lunar_calendar import LunarDate, lunar_date_of, months_of
 from sandbox import Failed, Fired, Quiet, SandboxLimits, Verdict
 
-ZONES = ("Pacific/Kiritimati", "Asia/Shanghai", "Europe/Berlin", "America/New_York", "Pacific/Pago_Pago")
+ZONES = (
+    "Pacific/Kiritimati",
+    "Asia/Shanghai",
+    "Europe/Berlin",
+    "America/New_York",
+    "Pacific/Pago_Pago",
+)
 CONTEXT: dict[str, Any] = {"messages": [], "conversation_id": "ann", "participants": {}}
 
 
@@ -29,7 +35,11 @@ class Zones:
         self.drivers: dict[str, Driver] = {}
 
     def verdicts(
-        self, triggers: Sequence[str], moment: datetime, zone: str, context: dict[str, Any] = CONTEXT
+        self,
+        triggers: Sequence[str],
+        moment: datetime,
+        zone: str,
+        context: dict[str, Any] = CONTEXT,
     ) -> tuple[Verdict, ...]:
         if zone not in self.drivers:
             self.drivers[zone] = Driver(SandboxLimits(), timezone=zone, workers=1, spare=False)
@@ -119,7 +129,11 @@ def test_a_day_of_23_hours_counts_as_one(zones: Zones, moment: str, zone: str, d
 
 def test_a_zone_that_left_out_a_day_does_not_move_the_others(zones: Zones) -> None:
     # Samoa had no 30 December 2011.
-    assert zones.fired("days_until(12, 31) === 2 && on_day(12, 31, {before: 2})", "2011-12-29T12:00", "Pacific/Apia")
+    assert zones.fired(
+        "days_until(12, 31) === 2 && on_day(12, 31, {before: 2})",
+        "2011-12-29T12:00",
+        "Pacific/Apia",
+    )
 
 
 def lunar_verdicts(zones: Zones, first_year: int, last_year: int) -> Verdict:
@@ -149,8 +163,12 @@ def test_both_programs_have_the_same_chinese_calendar(zones: Zones, first: int) 
 
 def test_both_tables_of_the_chinese_calendar_are_the_same() -> None:
     realm = Path(__file__).parents[2] / "sandbox" / "worker" / "realm" / "calendar.js"
-    table = realm.read_text(encoding="utf-8").partition("const LUNAR_YEARS = (")[2].partition(")")[0]
-    assert "".join(table.replace("'", "").replace("+", "").split()) == "".join(nlp.lunar_calendar._YEARS.split())
+    table = (
+        realm.read_text(encoding="utf-8").partition("const LUNAR_YEARS = (")[2].partition(")")[0]
+    )
+    assert "".join(table.replace("'", "").replace("+", "").split()) == "".join(
+        nlp.lunar_calendar._YEARS.split()
+    )
 
 
 def falls_on(day: date, month: int, number: int, leap: str) -> bool:
@@ -168,7 +186,9 @@ def falls_on_lunar(day: date, month: int, number: int, *, leap: bool) -> bool:
     assert lunar is not None
     months = _months_of(lunar.year)
     has_leap = any(candidate.number == month and candidate.is_leap for candidate in months)
-    (own,) = (month for month in months if (month.number, month.is_leap) == (lunar.month, lunar.is_leap))
+    (own,) = (
+        month for month in months if (month.number, month.is_leap) == (lunar.month, lunar.is_leap)
+    )
     is_day = lunar.day == number or (number == 30 and own.days == 29 and lunar.day == 29)
     return lunar.month == month and lunar.is_leap == (leap and has_leap) and is_day
 
@@ -197,7 +217,9 @@ class Case:
 
     def comes_on(self, today: date) -> bool:
         """Whether the day, or one of the days around it, is today."""
-        days = [today + timedelta(days=distance) for distance in range(-self.after, self.before + 1)]
+        days = [
+            today + timedelta(days=distance) for distance in range(-self.after, self.before + 1)
+        ]
         if self.calendar == "sun":
             return any(falls_on(day, self.month, self.number, self.leap) for day in days)
         return any(falls_on_lunar(day, self.month, self.number, leap=self.leap) for day in days)
@@ -236,7 +258,9 @@ def test_days_come_as_a_second_computation_says(zones: Zones, zone: str) -> None
 def test_days_until_are_those_of_the_calendar(zones: Zones, zone: str) -> None:
     dice = random.Random(f"until {zone}")
     moments = [
-        datetime.combine(date(2000, 1, 1) + timedelta(days=dice.randrange(30_000)), time(23, 59), ZoneInfo(zone))
+        datetime.combine(
+            date(2000, 1, 1) + timedelta(days=dice.randrange(30_000)), time(23, 59), ZoneInfo(zone)
+        )
         for _ in range(15)
     ]
     for moment in moments:
@@ -262,21 +286,38 @@ def test_days_until_are_those_of_the_calendar(zones: Zones, zone: str) -> None:
         ("on_day('5', 1)", "not a value of the type string"),
         ("on_day(5)", "not a value of the type undefined"),
         ("on_day(5, 1.5)", "not 1.5"),
-        ("on_day(5, 1, {befor: 7})", "there is no option befor; the options are before, after, leap"),
+        (
+            "on_day(5, 1, {befor: 7})",
+            "there is no option befor; the options are before, after, leap",
+        ),
         ("on_day(5, 1, {before: -1})", "before must be a whole number from 0 to 366, not -1"),
         ("on_day(5, 1, {leap: 'skip'})", "leap must be 'before', 'after' or 'never'"),
         ("on_day(5, 1, 7)", "the third argument must be an object with the options"),
-        ("days_until(2, 30)", "days_until: the day of month 2 must be a whole number from 1 to 29, not 30"),
+        (
+            "days_until(2, 30)",
+            "days_until: the day of month 2 must be a whole number from 1 to 29, not 30",
+        ),
         ("days_until(5, 1, {before: 2})", "there is no option before; the options are leap"),
-        ("on_lunar_day(8, 31)", "on_lunar_day: the day must be a whole number from 1 to 30, not 31"),
-        ("on_lunar_day(8, 15, {leap: 'before'})", "leap must be true, for a day of a leap month, or false"),
+        (
+            "on_lunar_day(8, 31)",
+            "on_lunar_day: the day must be a whole number from 1 to 30, not 31",
+        ),
+        (
+            "on_lunar_day(8, 15, {leap: 'before'})",
+            "leap must be true, for a day of a leap month, or false",
+        ),
         ("lunar('2026-01-01')", "lunar: give a Date, such as new Date()"),
         ("lunar(new Date('x'))", "lunar: the date is not valid"),
-        ("lunar(new Date(1899, 0, 1)).day", "lunar: the Chinese calendar is known from 31 January 1900"),
+        (
+            "lunar(new Date(1899, 0, 1)).day",
+            "lunar: the Chinese calendar is known from 31 January 1900",
+        ),
         ("new on_day(5, 1)", "on_day is not a constructor"),
     ],
 )
-def test_a_call_that_cannot_be_meant_fails_and_says_why(driver: Driver, trigger: str, message: str) -> None:
+def test_a_call_that_cannot_be_meant_fails_and_says_why(
+    driver: Driver, trigger: str, message: str
+) -> None:
     now = datetime(2026, 7, 17, tzinfo=UTC)
     (verdict,) = driver.run(driver.sandbox.evaluate([trigger], CONTEXT, now=now, seed=1))
     assert isinstance(verdict, Failed)

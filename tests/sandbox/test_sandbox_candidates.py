@@ -41,7 +41,9 @@ def test_only_what_could_be_true_or_fail_is_left() -> None:
     assert among(chat_of("明天生日")) == [0, 4, 5]
     assert among(chat_of("BIRTHDAY, rainy")) == [0, 2, 4, 5]
     assert among(chat_of("你好", conversation_id="other")) == [4, 5, 6]
-    assert among(chat_of("你好"), NOW.replace(month=1, day=31)) == [3, 4, 5], "a time zone may be a day ahead"
+    assert among(chat_of("你好"), NOW.replace(month=1, day=31)) == [3, 4, 5], (
+        "a time zone may be a day ahead"
+    )
 
 
 def test_a_word_out_of_reach_does_not_count() -> None:
@@ -101,7 +103,9 @@ def test_what_is_not_a_text_runs_with_all_others() -> None:
 
 def test_more_triggers_than_are_kept_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox.host.candidates.MOST_READ", 5)
-    assert among(chat_of("你好")) == [0, 1, 2, 3, 4, 5], "the first five were forgotten, and the sixth may fail"
+    assert among(chat_of("你好")) == [0, 1, 2, 3, 4, 5], (
+        "the first five were forgotten, and the sixth may fail"
+    )
 
 
 def test_a_long_text_is_not_looked_through_for_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +115,9 @@ def test_a_long_text_is_not_looked_through_for_every_word(monkeypatch: pytest.Mo
     assert among(chat_of("abc, abc5"), sources=sources) == list(range(99))
 
 
-async def judged(sandbox: TriggerSandbox, context: dict[str, Any], sources: list[str]) -> dict[int, Verdict]:
+async def judged(
+    sandbox: TriggerSandbox, context: dict[str, Any], sources: list[str]
+) -> dict[int, Verdict]:
     return dict(await sandbox.judge(sources, context, now=NOW, seed=1))
 
 
@@ -129,8 +135,13 @@ def test_a_trigger_runs_once_before_it_is_left_out() -> None:
             second = await judged(sandbox, chat_of("你好"), SOURCES)
             assert sorted(second) == [4, 5]
             assert isinstance(second[5], Failed)
-            third = await judged(sandbox, chat_of("生日", "Birthday", conversation_id="other"), SOURCES)
-            assert [index for index, verdict in third.items() if isinstance(verdict, Fired)] == [0, 6]
+            third = await judged(
+                sandbox, chat_of("生日", "Birthday", conversation_id="other"), SOURCES
+            )
+            assert [index for index, verdict in third.items() if isinstance(verdict, Fired)] == [
+                0,
+                6,
+            ]
             verdicts = await sandbox.evaluate(SOURCES, chat_of("你好"), now=NOW, seed=1)
             assert [type(verdict) for verdict in verdicts] == [Quiet] * 5 + [Failed, Quiet]
             report = await sandbox.run(SOURCES[0], chat_of("你好"), now=NOW, seed=1)
@@ -141,7 +152,11 @@ def test_a_trigger_runs_once_before_it_is_left_out() -> None:
 
 
 def test_what_failed_is_never_left_out() -> None:
-    broken = ["match_keys(context.messages, ['a']) > 0 &&", "match_keys(context, ['a'])", "match_keys(args, ['a', 7])"]
+    broken = [
+        "match_keys(context.messages, ['a']) > 0 &&",
+        "match_keys(context, ['a'])",
+        "match_keys(args, ['a', 7])",
+    ]
 
     async def searches() -> None:
         async with TriggerSandbox(workers=1) as sandbox:
@@ -168,7 +183,9 @@ def test_limits_by_number_and_by_length_hold_as_before() -> None:
                 await until_read(sandbox)
             assert sorted(ran) == [2]
             ran = await judged(sandbox, chat_of("x", participants={"a": "y" * 600}), sources[:2])
-            assert [getattr(verdict, "kind", "quiet") for verdict in ran.values()] == ["not_evaluated"] * 2
+            assert [getattr(verdict, "kind", "quiet") for verdict in ran.values()] == [
+                "not_evaluated"
+            ] * 2
 
     asyncio.run(searches())
 
@@ -176,7 +193,11 @@ def test_limits_by_number_and_by_length_hold_as_before() -> None:
 def test_a_date_is_left_out_only_far_from_it() -> None:
     day = datetime(2026, 3, 1, 12, tzinfo=UTC)
     source = ["new Date().getDate() === 1"]
-    near = [hours for hours in range(-100, 100) if among(chat_of("a"), day + timedelta(hours=hours), source)]
+    near = [
+        hours
+        for hours in range(-100, 100)
+        if among(chat_of("a"), day + timedelta(hours=hours), source)
+    ]
     assert near[0] <= -26
     assert near[-1] >= 26
     assert len(near) < 120
@@ -207,7 +228,11 @@ def test_verdicts_without_running_are_those_of_running_in_the_order_of_the_trigg
             await until_read(sandbox)
             decided = await judged(sandbox, chat_of("你好"), sources)
             fired = [index for index, verdict in ran.items() if isinstance(verdict, Fired)]
-            assert fired == [index for index, verdict in decided.items() if isinstance(verdict, Fired)] == [7, 8, 9]
+            assert (
+                fired
+                == [index for index, verdict in decided.items() if isinstance(verdict, Fired)]
+                == [7, 8, 9]
+            )
             assert list(decided) == [4, 5, 7, 8, 9]
 
     asyncio.run(searches())
@@ -219,7 +244,9 @@ def test_a_context_that_is_refused_is_refused_for_what_is_always_true_too() -> N
             await judged(sandbox, chat_of("x"), ["true"])
             await until_read(sandbox)
             ran = await judged(sandbox, chat_of("x", participants={"a": "y" * 600}), ["true"])
-            assert [getattr(verdict, "kind", "fired") for verdict in ran.values()] == ["not_evaluated"]
+            assert [getattr(verdict, "kind", "fired") for verdict in ran.values()] == [
+                "not_evaluated"
+            ]
 
     asyncio.run(searches())
 
@@ -235,7 +262,9 @@ def test_a_list_of_triggers_that_was_changed_is_looked_at_again() -> None:
     triggers.append("nope()")
     assert list(candidates.select(list(triggers), chat_of("你好"), NOW).running) == [5, 7]
     candidates.learn("nope()", prospect_of("nope()"))
-    assert list(candidates.select(list(triggers), chat_of("你好"), NOW).running) == [5, 7], "it may fail"
+    assert list(candidates.select(list(triggers), chat_of("你好"), NOW).running) == [5, 7], (
+        "it may fail"
+    )
 
 
 def test_a_trigger_that_stands_twice_is_decided_twice() -> None:
@@ -253,6 +282,9 @@ def test_few_lists_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     candidates.learn(SOURCES[0], prospect_of(SOURCES[0]))
     for last in "abc":
         candidates.select([*SOURCES[:3], f"'{last}' === 'a'"], chat_of("a"), NOW)
-    assert [listing.triggers[-1] for listing in candidates._listings.kept] == ["'b' === 'a'", "'c' === 'a'"]
+    assert [listing.triggers[-1] for listing in candidates._listings.kept] == [
+        "'b' === 'a'",
+        "'c' === 'a'",
+    ]
     candidates.select([*SOURCES, *SOURCES], chat_of("a"), NOW)
     assert len(candidates._listings.kept) == 1

@@ -53,9 +53,19 @@ def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
         ("  if (x", "syntax", "Unexpected end of input", "  if (x\n       ^"),
         ("今天 是", "syntax", "Unexpected identifier", "今天 是\n     ^"),
         ("1 > 2；", "syntax", "； is not part of JavaScript, write ; instead", "1 > 2；\n     ^"),
-        ("match_keys([1]，['a'])\n", "syntax", "write , instead", "match_keys([1]，['a'])\n             ^"),
+        (
+            "match_keys([1]，['a'])\n",
+            "syntax",
+            "write , instead",
+            "match_keys([1]，['a'])\n             ^",
+        ),
         ("f('a'，1)", "syntax", "write , instead", "f('a'，1)\n  ^"),
-        ("f(a.b，['a'])", "syntax", "， is not part of JavaScript, write , instead", "f(a.b，['a'])\n    ^"),
+        (
+            "f(a.b，['a'])",
+            "syntax",
+            "， is not part of JavaScript, write , instead",
+            "f(a.b，['a'])\n    ^",
+        ),
         ("Number（1）", "syntax", "write ( instead", "Number（1）\n      ^"),
         ("[‘生日’]", "syntax", "write ' instead", "[‘生日’]\n ^"),
         ("'❤️é' + nope", "reference", "nope is not", "'❤️é' + nope\n       ^"),
@@ -63,10 +73,17 @@ def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
         ("const a = []; for (;;) a.push({})", "out_of_memory", "32 MB", ""),
         ("'x'.repeat(2 ** 29 - 25).split('')", "killed", "died of SIG", ""),
         ("1;" * 60_000, "not_evaluated", "at most 100000", ""),
-        ("await 1\n\t中; 1 > 2 // c", "syntax", "must return its verdict", " 中; 1 > 2 // c\n     ^"),
+        (
+            "await 1\n\t中; 1 > 2 // c",
+            "syntax",
+            "must return its verdict",
+            " 中; 1 > 2 // c\n     ^",
+        ),
     ],
 )
-def test_a_bad_trigger_is_refused(driver: Driver, source: str, kind: str, message: str, caret: str) -> None:
+def test_a_bad_trigger_is_refused(
+    driver: Driver, source: str, kind: str, message: str, caret: str
+) -> None:
     problem = check(driver, source).errors[0]
     assert (problem.kind, problem.caret) == (kind, caret)
     assert message in problem.message
@@ -76,7 +93,9 @@ def test_what_depends_on_the_data_is_a_warning(driver: Driver) -> None:
     report = check(driver, "context.participants.user.name === 'Ann'")
     assert report.errors == ()
     assert [(p.kind, p.line, p.column) for p in report.warnings] == [("thrown", 1, 27)]
-    given_data = driver.run(driver.sandbox.check("context.participants.user.name === 'Ann'", CONTEXT, now=NOW, seed=1))
+    given_data = driver.run(
+        driver.sandbox.check("context.participants.user.name === 'Ann'", CONTEXT, now=NOW, seed=1)
+    )
     assert given_data == CheckReport((), ())
 
 
@@ -100,7 +119,10 @@ def names(source: str) -> list[str]:
         ("(a, b = a, ...c) => a + b + c + d", ["d"]),
         ("async x => await x", []),
         ("const f = function self() { return self }; self", ["self"]),
-        ("class A extends B { static s = A; #p = q; m(x) { return this.#p + x + super.m } } A", ["B", "q"]),
+        (
+            "class A extends B { static s = A; #p = q; m(x) { return this.#p + x + super.m } } A",
+            ["B", "q"],
+        ),
         ("const A = class Inner { m() { return Inner } }; Inner", ["Inner"]),
         ("({ a, b: c, d() { return e }, [f]: 1, get g() { return 1 } })", ["a", "c", "e", "f"]),
         ("x = 1; [y] = [1]; ({ z } = {})", ["x", "y", "z"]),
@@ -119,7 +141,10 @@ def names(source: str) -> list[str]:
         ("{ using x = y; x } x", ["y", "x"]),
         ("for (using x of [z]) x; x", ["z", "x"]),
         ("async () => { await using x = 1, y = x; x + y }", []),
-        ("const using = 3; using > nope", []),  # the parser does not know this, and V8 does: no evidence
+        (
+            "const using = 3; using > nope",
+            [],
+        ),  # the parser does not know this, and V8 does: no evidence
     ],
 )
 def test_scopes(source: str, unknown: list[str]) -> None:
@@ -147,9 +172,9 @@ def test_many_unknown_names_cost_no_time(driver: Driver) -> None:
 
     names = ";".join(f"a{number}" for number in range(14_000))
     report, longest = driver.run(scenario(names))
-    assert [problem.column for problem in report.errors] == [number * 3 + 1 for number in range(10)] + [
-        31 + number * 4 for number in range(10)
-    ]
+    assert [problem.column for problem in report.errors] == [
+        number * 3 + 1 for number in range(10)
+    ] + [31 + number * 4 for number in range(10)]
     assert longest < 0.5  # was 12 s
     declared = ";".join(f"var b{number}=1" for number in range(4_000))
     used = ";".join(f"a{number}" for number in range(4_000))
@@ -165,7 +190,10 @@ def test_a_name_written_with_escapes_is_that_name() -> None:
 
 def test_a_name_nearby_is_offered() -> None:
     (unknown_name,) = unknown_names(parse("const birthday = 1; brithday"), KNOWN)
-    assert (str(unknown_name.message), unknown_name.start) == ("brithday is not defined; did you mean birthday?", 20)
+    assert (str(unknown_name.message), unknown_name.start) == (
+        "brithday is not defined; did you mean birthday?",
+        20,
+    )
     (unknown_name,) = unknown_names(parse("matchkeys()"), KNOWN)
     assert str(unknown_name.message) == "matchkeys is not defined; did you mean match_keys?"
     (unknown_name,) = unknown_names(parse("qqqq"), KNOWN)

@@ -35,7 +35,16 @@ def talk(tmp_path: Path) -> str:
 def test_a_trigger_that_fires(capsys: pytest.CaptureFixture[str], talk: str) -> None:
     source = "console.log(match_keys(context.messages, ['生日'])); new Date().getHours() === 9"
     code, out, err = run(
-        capsys, "run", "-e", source, "--chat", talk, "--now", "2026-07-17T09:00", "--tz", "Asia/Shanghai"
+        capsys,
+        "run",
+        "-e",
+        source,
+        "--chat",
+        talk,
+        "--now",
+        "2026-07-17T09:00",
+        "--tz",
+        "Asia/Shanghai",
     )
     assert (code, err) == (0, "")
     assert re.match(r"console  1\nfired    \d+\.\d ms\n", out)
@@ -46,7 +55,9 @@ def test_a_trigger_that_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, out[:5]) == (1, "quiet")
 
 
-def test_a_trigger_that_fails_is_shown_with_a_caret(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_trigger_that_fails_is_shown_with_a_caret(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "trigger.js"
     path.write_text("1;\n'生日' && nope\n", encoding="utf-8")
     code, out, _ = run(capsys, "run", str(path))
@@ -60,7 +71,16 @@ def test_a_trigger_that_fails_is_shown_with_a_caret(capsys: pytest.CaptureFixtur
 
 def test_everything_of_the_context_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     source = "context.participants.user.name === 'Ann' && context.conversation_id === 'c' && args.messages.length === 0"
-    code, _, _ = run(capsys, "run", "-e", source, "--participants", '{"user":{"name":"Ann"}}', "--conversation", "c")
+    code, _, _ = run(
+        capsys,
+        "run",
+        "-e",
+        source,
+        "--participants",
+        '{"user":{"name":"Ann"}}',
+        "--conversation",
+        "c",
+    )
     assert code == 0
 
 
@@ -113,7 +133,9 @@ def test_doctor_shows_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("opening a file", "making a socket", "starting a program"):
         assert re.search(rf"^(blocked|OPEN   )  {name}  ", out, re.MULTILINE), name
     details = [re.sub(r"^\S+ +(?:\S+ )*\S+  +", "", line) for line in out.splitlines()[1:]]
-    columns = {line.index(detail) for line, detail in zip(out.splitlines()[1:], details, strict=True)}
+    columns = {
+        line.index(detail) for line, detail in zip(out.splitlines()[1:], details, strict=True)
+    }
     assert len(columns) == 1, "what each line says is below that of the others"
 
 
@@ -147,7 +169,9 @@ def test_a_terminal_that_cannot_show_a_character_is_no_failure() -> None:
 
 def test_a_moment_has_a_zone() -> None:
     assert moment("2026-07-17T09:00", "Asia/Shanghai").isoformat() == "2026-07-17T09:00:00+08:00"
-    assert moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat("2026-07-17T09:00:00+00:00")
+    assert moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat(
+        "2026-07-17T09:00:00+00:00"
+    )
     assert moment("2026-07-17T09:00", None).tzinfo is not None
     assert moment(None, "UTC").tzinfo is not None
 
@@ -159,7 +183,10 @@ def test_a_moment_has_a_zone() -> None:
         ("user: a", [("user", "a")]),
         ("\ufeffUser： a\nb\n\nassistant:c: d\n", [("user", "a\nb"), ("assistant", "c: d")]),
         ("system:\nuser: note: x", [("system", ""), ("user", "note: x")]),
-        ('{"role":"user","content":"a"}\n\n{"role":"system","content":"b"}\n', [("user", "a"), ("system", "b")]),
+        (
+            '{"role":"user","content":"a"}\n\n{"role":"system","content":"b"}\n',
+            [("user", "a"), ("system", "b")],
+        ),
     ],
 )
 def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:

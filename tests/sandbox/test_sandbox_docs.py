@@ -14,7 +14,10 @@ from attacks.driver import Driver, outcome
 from sandbox import FailureKind, SandboxLimits
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
-PAGE, CHINESE = ((REFERENCE / name).read_text(encoding="utf-8") for name in ("trigger-api.md", "trigger-api.zh-CN.md"))
+PAGE, CHINESE = (
+    (REFERENCE / name).read_text(encoding="utf-8")
+    for name in ("trigger-api.md", "trigger-api.zh-CN.md")
+)
 
 
 def _examples(page: str) -> list[tuple[str, dict[str, object]]]:
@@ -40,7 +43,9 @@ def test_an_example_of_the_reference_comes_out_as_it_says(
     zone = None
     if "getHours" in source:
         zone = "UTC"
-    (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=now, seed=1, timezone=zone))
+    (verdict,) = driver.run(
+        driver.sandbox.evaluate([source], context, now=now, seed=1, timezone=zone)
+    )
     assert outcome(verdict) == (mark["kind"] or mark[1]), verdict
 
 

@@ -73,7 +73,14 @@ PLACES = [
     ),
     *(
         f"Intl.{name}.prototype"
-        for name in ("DateTimeFormat", "NumberFormat", "Collator", "Segmenter", "Locale", "ListFormat")
+        for name in (
+            "DateTimeFormat",
+            "NumberFormat",
+            "Collator",
+            "Segmenter",
+            "Locale",
+            "ListFormat",
+        )
     ),
     *("Intl.PluralRules", "Intl.RelativeTimeFormat", "Intl.DisplayNames", "Intl.DurationFormat"),
     "Object.getPrototypeOf([][Symbol.iterator]())",
@@ -121,14 +128,19 @@ def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: D
         pairs.append(f"Object.hasOwn({expression}, 'leaked')")
     outcomes = [outcome(verdict) for verdict in driver.evaluate(*pairs)]
     expected = ["fired", "quiet"] * len(PLACES)
-    wrong = [pair for pair, word, right in zip(pairs, outcomes, expected, strict=True) if word != right]
+    wrong = [
+        pair for pair, word, right in zip(pairs, outcomes, expected, strict=True) if word != right
+    ]
     assert wrong == []
 
 
 @pytest.mark.parametrize(
     ("leak", "look"),
     [
-        ("/(se)(cret)/.exec('secret'); 1", "RegExp.$1 || RegExp.lastMatch || RegExp['$&'] || RegExp.rightContext"),
+        (
+            "/(se)(cret)/.exec('secret'); 1",
+            "RegExp.$1 || RegExp.lastMatch || RegExp['$&'] || RegExp.rightContext",
+        ),
         ("context.messages.pop(); 1", "context.messages.length !== 2"),
         ("context.messages[0].content = 'x'; 1", "context.messages[0].content === 'x'"),
         ("context.new = 1; 1", "context.new"),
@@ -142,7 +154,10 @@ def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: D
         ("eval('var leaked = 1'); 1", "typeof leaked !== 'undefined'"),
         ("try { new Function('leaked = 1')() } catch {} 1", "typeof leaked !== 'undefined'"),
         ("const t = (s) => s; globalThis.x; t`a`; 1", "typeof x !== 'undefined'"),
-        ("(async () => { await 0; try { globalThis.leaked = 1 } catch {} })(); 1", "typeof leaked !== 'undefined'"),
+        (
+            "(async () => { await 0; try { globalThis.leaked = 1 } catch {} })(); 1",
+            "typeof leaked !== 'undefined'",
+        ),
         (
             "(async () => { for (const i of [1, 2, 3]) { await i; context.messages.length = 0 } })(); 1",
             "context.messages.length !== 2",
@@ -156,8 +171,14 @@ def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: D
             "const r = /生日/g; match_keys(context.messages, [r]); r.lastIndex = 1; 1",
             "match_keys(context.messages, [/生日/g]) !== 1",
         ),
-        ("new Intl.DateTimeFormat('en').format.leaked = 1; 1", "new Intl.DateTimeFormat('en').format.leaked"),
-        ("Symbol.for('a').description; try { Symbol.for('a').leaked = 1 } catch {} 1", "Symbol.for('a').leaked"),
+        (
+            "new Intl.DateTimeFormat('en').format.leaked = 1; 1",
+            "new Intl.DateTimeFormat('en').format.leaked",
+        ),
+        (
+            "Symbol.for('a').description; try { Symbol.for('a').leaked = 1 } catch {} 1",
+            "Symbol.for('a').leaked",
+        ),
         (
             "try { Object.getOwnPropertyDescriptor(new Error(''), 'stack').get.leaked = context.messages } catch {} 1",
             "Object.getOwnPropertyDescriptor(new Error(''), 'stack').get.leaked !== undefined",
@@ -170,7 +191,10 @@ def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: D
     ],
 )
 def test_a_leak_is_not_seen(driver: Driver, leak: str, look: str) -> None:
-    assert [outcome(verdict) for verdict in driver.evaluate(leak, look, leak, look)] == ["fired", "quiet"] * 2
+    assert [outcome(verdict) for verdict in driver.evaluate(leak, look, leak, look)] == [
+        "fired",
+        "quiet",
+    ] * 2
     assert outcome(driver.evaluate(look)[0]) == "quiet", "nor in the next search"
 
 
@@ -186,20 +210,25 @@ LATER = "const n = await 1; return match_keys(context.messages, ['cake']) === 1"
             f"const g = {STACK}; g.p = Promise.withResolvers(); g.p.promise.then(() => {{ context.messages = [] }}); 1",
             f"{STACK}.p.resolve(1); 1",
         ),
-        (f"const g = {STACK}; g.p = Promise.withResolvers(); g.p.promise.then(() => {{ for (;;) ; }}); 1", "1"),
+        (
+            f"const g = {STACK}; g.p = Promise.withResolvers(); g.p.promise.then(() => {{ for (;;) ; }}); 1",
+            "1",
+        ),
     ],
 )
-def test_the_jobs_of_others_change_no_verdict_and_blame_nobody(driver: Driver, first: str, second: str) -> None:
-    outcomes = [outcome(verdict) for verdict in driver.evaluate(first, second, "1", LATER, LATER, "0")]
+def test_the_jobs_of_others_change_no_verdict_and_blame_nobody(
+    driver: Driver, first: str, second: str
+) -> None:
+    outcomes = [
+        outcome(verdict) for verdict in driver.evaluate(first, second, "1", LATER, LATER, "0")
+    ]
     assert outcomes[2:] == ["fired", "fired", "fired", "quiet"]
 
 
 @pytest.fixture
 def soft(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A sandbox whose realm has a hole: what is said of jobs must hold without the freezing too."""
-    open_hole = (
-        "import sandbox.worker.engine as e;r=e.realm_source();e.realm_source=lambda:r.replace('...errors(),','');"
-    )
+    open_hole = "import sandbox.worker.engine as e;r=e.realm_source();e.realm_source=lambda:r.replace('...errors(),','');"
     start = process._START.replace("from sandbox.worker", open_hole + "from sandbox.worker")
     monkeypatch.setattr(process, "_START", start)
     driver = Driver(SandboxLimits(), workers=1)
@@ -207,22 +236,40 @@ def soft(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     driver.close()
 
 
-@pytest.mark.parametrize("job", ["context.messages.length = 0", "for (;;) ;", "const a = []; for (;;) a.push({})"])
+@pytest.mark.parametrize(
+    "job", ["context.messages.length = 0", "for (;;) ;", "const a = []; for (;;) a.push({})"]
+)
 def test_jobs_that_are_left_unseen_change_nothing_and_blame_nobody(soft: Driver, job: str) -> None:
-    keep = (
-        f"const g = {STACK}; const w = Promise.withResolvers(); g.r = w.resolve; w.promise.then(() => {{ {job} }}); 1"
-    )
+    keep = f"const g = {STACK}; const w = Promise.withResolvers(); g.r = w.resolve; w.promise.then(() => {{ {job} }}); 1"
     give = f"const g = {STACK}; g.r(1); 1"
     verdicts = soft.evaluate(keep, give, LATER, keep, give, "0", LATER, keep, give)
     outcomes = [outcome(verdict) for verdict in verdicts]
-    assert outcomes == ["fired", "fired", "fired", "fired", "fired", "quiet", "fired", "fired", "fired"]
+    assert outcomes == [
+        "fired",
+        "fired",
+        "fired",
+        "fired",
+        "fired",
+        "quiet",
+        "fired",
+        "fired",
+        "fired",
+    ]
     assert [soft.sandbox.record_of(source).total for source in (keep, give, LATER, "0")] == [0] * 4
 
 
-def test_a_trigger_that_hides_that_it_waits_is_begun_alone_and_gives_the_same(driver: Driver) -> None:
+def test_a_trigger_that_hides_that_it_waits_is_begun_alone_and_gives_the_same(
+    driver: Driver,
+) -> None:
     hidden = "const k = 'th' + 'en', w = Math.random(); ({ [k](yes) { yes(w < 1 && context.messages.length === 2) } })"
     hidden_verdicts = driver.evaluate("1", hidden, "0", hidden, "1")
-    assert [outcome(verdict) for verdict in hidden_verdicts] == ["fired", "fired", "quiet", "fired", "fired"]
+    assert [outcome(verdict) for verdict in hidden_verdicts] == [
+        "fired",
+        "fired",
+        "quiet",
+        "fired",
+        "fired",
+    ]
 
 
 WALK = """
@@ -265,7 +312,9 @@ WALK = """
 
 def test_all_that_a_trigger_can_reach_is_frozen(driver: Driver) -> None:
     walk = f"{WALK}\n"
-    (verdict,) = driver.evaluate(walk + "if (soft.length) throw new Error(soft.join()); seen.size > 500")
+    (verdict,) = driver.evaluate(
+        walk + "if (soft.length) throw new Error(soft.join()); seen.size > 500"
+    )
     assert outcome(verdict) == "fired", verdict
 
 

@@ -94,7 +94,9 @@ MANY = [
 @pytest.mark.parametrize(("call", "count"), MANY)
 def test_many_messages(driver: Driver, call: str, count: int) -> None:
     (verdict,) = driver.evaluate(f"const m = context.messages; {call} === {count}", messages=TALK)
-    assert outcome(verdict) == "fired", driver.evaluate(f"const m = context.messages; throw {call}", messages=TALK)
+    assert outcome(verdict) == "fired", driver.evaluate(
+        f"const m = context.messages; throw {call}", messages=TALK
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,10 @@ def test_many_messages(driver: Driver, call: str, count: int) -> None:
     [
         ("match_keys(context.messages, 'cake')", "keys must be a list"),
         ("match_keys(context.messages, [7])", "a key must be a string or a RegExp, not number"),
-        ("match_keys_all(context.messages, [null])", "a key must be a string or a RegExp, not null"),
+        (
+            "match_keys_all(context.messages, [null])",
+            "a key must be a string or a RegExp, not null",
+        ),
         ("match_keys('cake', ['cake'])", "must be context.messages or context"),
     ],
 )

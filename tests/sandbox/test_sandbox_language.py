@@ -100,7 +100,9 @@ def test_is_quiet(driver: Driver, source: str) -> None:
         ("throw null", "thrown", None, None),
     ],
 )
-def test_an_error_says_where(driver: Driver, source: str, kind: str, line: int | None, column: int | None) -> None:
+def test_an_error_says_where(
+    driver: Driver, source: str, kind: str, line: int | None, column: int | None
+) -> None:
     (verdict,) = driver.evaluate(source)
     assert isinstance(verdict, Failed)
     assert (verdict.kind, verdict.line, verdict.column) == (kind, line, column), verdict
@@ -113,11 +115,12 @@ def test_positions_survive_an_interruption_in_the_same_search(driver: Driver) ->
 
 
 def test_the_clock_follows_the_call(driver: Driver) -> None:
-    for moment in (datetime(1970, 1, 1, tzinfo=UTC), datetime(2100, 2, 28, 23, 59, 59, 250_000, tzinfo=UTC)):
+    for moment in (
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(2100, 2, 28, 23, 59, 59, 250_000, tzinfo=UTC),
+    ):
         ms = round(moment.timestamp() * 1000)
-        source = (
-            f"Date.now() === {ms} && +new Date() === {ms} && new Date().toISOString() === new Date({ms}).toISOString()"
-        )
+        source = f"Date.now() === {ms} && +new Date() === {ms} && new Date().toISOString() === new Date({ms}).toISOString()"
         verdicts = driver.run(driver.sandbox.evaluate([source], CONTEXT, now=moment, seed=1))
         assert outcome(verdicts[0]) == "fired"
 
@@ -146,7 +149,12 @@ def test_numbers_are_spread_evenly(driver: Driver) -> None:
 
 @pytest.mark.parametrize(
     ("zone", "hour", "minute"),
-    [("Asia/Shanghai", 17, 30), ("America/New_York", 5, 30), ("UTC", 9, 30), ("Asia/Kolkata", 15, 0)],
+    [
+        ("Asia/Shanghai", 17, 30),
+        ("America/New_York", 5, 30),
+        ("UTC", 9, 30),
+        ("Asia/Kolkata", 15, 0),
+    ],
 )
 def test_the_time_zone_holds_by_every_road(zone: str, hour: int, minute: int) -> None:
     there = Driver(SandboxLimits(), timezone=zone, workers=1)
@@ -204,5 +212,7 @@ def test_messages_hold_nothing_that_moves_a_terminal(driver: Driver) -> None:
 
 def test_large_contexts_work_and_stay_fresh(driver: Driver) -> None:
     messages = [{"role": "user", "content": f"{index} {'生日' * 500}"} for index in range(300)]
-    verdicts = driver.evaluate(*["context.messages.pop(); context.messages.length === 299"] * 8, messages=messages)
+    verdicts = driver.evaluate(
+        *["context.messages.pop(); context.messages.length === 299"] * 8, messages=messages
+    )
     assert [outcome(verdict) for verdict in verdicts] == ["fired"] * 8

@@ -53,7 +53,10 @@ FOUND = [
     ("", ["never-true"]),
     ("// later", ["never-true"]),
     (f"const hit = {K} > 0", ["never-true"]),
-    ("const n = 5\n[1, 2].some((n) => n < 2)", ["never-true"]),  # without `;` both lines are one declaration
+    (
+        "const n = 5\n[1, 2].some((n) => n < 2)",
+        ["never-true"],
+    ),  # without `;` both lines are one declaration
     # dates
     ("new Date() < new Date('2020-01-01')", ["date-never-comes"]),
     ("new Date('2020-01-01') > Date.now()", ["date-never-comes"]),
@@ -71,14 +74,23 @@ FOUND = [
     ("new Date().getMonth() === 12 && new Date().getDate() === 31", ["date-never-comes"]),
     ("new Date().getMonth() === 1 && new Date().getDate() === 31", ["date-never-comes"]),
     # days until a date, and since one
-    ("const day = new Date(2027, 6, 17)\nMath.round((day - new Date()) / 864e5) >= 0", ["day-rounding"]),
+    (
+        "const day = new Date(2027, 6, 17)\nMath.round((day - new Date()) / 864e5) >= 0",
+        ["day-rounding"],
+    ),
     ("Math.round((new Date('2027-07-17') - Date.now()) / 86400000) === 1", ["day-rounding"]),
     (
         "const n = new Date(); const d = new Date(n.getFullYear(), 6, 17)\nMath.floor((d - n) / 864e5) < 3",
         ["day-rounding"],
     ),
-    ("const DAY = 24 * 60 * 60 * 1000\nMath.round((Date.now() - new Date(2026, 6, 1)) / DAY) > 3", ["day-rounding"]),
-    ("const left = (new Date(2027, 6, 17).getTime() - Date.now()) / 864e5\nMath.round(left) < 3", ["day-rounding"]),
+    (
+        "const DAY = 24 * 60 * 60 * 1000\nMath.round((Date.now() - new Date(2026, 6, 1)) / DAY) > 3",
+        ["day-rounding"],
+    ),
+    (
+        "const left = (new Date(2027, 6, 17).getTime() - Date.now()) / 864e5\nMath.round(left) < 3",
+        ["day-rounding"],
+    ),
     ("Math.ceil((new Date(2027, 6, 17) - new Date()) / 864e5) >= 0", []),
     ("Math.floor((new Date() - new Date(2026, 6, 1)) / 864e5) > 3", []),
     ("Math.round((new Date('2027-07-17T20:00') - new Date()) / 864e5) > 3", []),
@@ -97,8 +109,14 @@ FOUND = [
     ("Math.round((new Date(2027, 6, 17) - new Date(2026, 6, 1)) / 864e5) > 3", []),
     ("Math.floor((Date.now() - Date.parse('2026-07-17T10:00')) / 864e5) % 7 === 0", []),
     # a date without a time is midnight in UTC
-    ("const born = new Date('2001-05-01'); new Date().getDate() === born.getDate()", ["date-without-time"]),
-    ("const text = '2001-05-01'; new Date(text).toDateString() === new Date().toDateString()", ["date-without-time"]),
+    (
+        "const born = new Date('2001-05-01'); new Date().getDate() === born.getDate()",
+        ["date-without-time"],
+    ),
+    (
+        "const text = '2001-05-01'; new Date(text).toDateString() === new Date().toDateString()",
+        ["date-without-time"],
+    ),
     ("new Date('2001-05-01').getMonth() === new Date().getMonth()", ["date-without-time"]),
     (
         "const b = new Date('2001-05-01'), n = new Date(); b.getMonth() === n.getMonth() && b.getDate() > n.getDate()",
@@ -113,13 +131,19 @@ FOUND = [
     ("new Date('2001-05-01').toLocaleDateString('en', { timeZone: 'UTC' }) === '5/1/2001'", []),
     # 29 February
     ("const d = new Date(); d.getMonth() === 1 && d.getDate() === 29", ["leap-day"]),
-    ("const d = new Date(); d.getMonth() + 1 === 2 && d.getDate() === 29 && d.getHours() > 8", ["leap-day"]),
+    (
+        "const d = new Date(); d.getMonth() + 1 === 2 && d.getDate() === 29 && d.getHours() > 8",
+        ["leap-day"],
+    ),
     (f"const d = new Date(); (d.getMonth() === 1 && d.getDate() === 29) || {K}", ["leap-day"]),
     (
         "const b = new Date(2000, 1, 29), n = new Date(); n.getMonth() === b.getMonth() && n.getDate() === b.getDate()",
         ["leap-day"],
     ),
-    ("const born = new Date('2000-02-29T00:00'); new Date().getDate() === born.getDate()", ["leap-day"]),
+    (
+        "const born = new Date('2000-02-29T00:00'); new Date().getDate() === born.getDate()",
+        ["leap-day"],
+    ),
     ("new Date().toISOString().slice(5, 10) === '02-29'", ["leap-day"]),
     ("on_day(2, 29)", []),
     ("const d = new Date(); d.getMonth() === 1 && (d.getDate() === 28 || d.getDate() === 29)", []),
@@ -127,20 +151,44 @@ FOUND = [
         "const d = new Date(); (d.getMonth() === 1 && d.getDate() === 29) || (d.getMonth() === 2 && d.getDate() === 1)",
         [],
     ),
-    ("const d = new Date(); d.getFullYear() === 2028 && d.getMonth() === 1 && d.getDate() === 29", []),
-    ("const d = new Date(); d.getFullYear() % 4 === 0 && d.getMonth() === 1 && d.getDate() === 29", []),
+    (
+        "const d = new Date(); d.getFullYear() === 2028 && d.getMonth() === 1 && d.getDate() === 29",
+        [],
+    ),
+    (
+        "const d = new Date(); d.getFullYear() % 4 === 0 && d.getMonth() === 1 && d.getDate() === 29",
+        [],
+    ),
     ("const d = new Date(); d.getMonth() === 4 && d.getDate() === 29", []),
     # a time that may be missing
     ("Date.now() - context.messages.at(-2).timestamp > 36e5", ["timestamp-missing"]),
-    ("const last = context.messages.at(-2).timestamp\nDate.now() - last > 36e5", ["timestamp-missing"]),
+    (
+        "const last = context.messages.at(-2).timestamp\nDate.now() - last > 36e5",
+        ["timestamp-missing"],
+    ),
     ("context.messages.some((m) => Date.now() - m.timestamp > 36e5)", ["timestamp-missing"]),
-    ("const last = context.messages.at(-1); (new Date() - new Date(last.timestamp)) / 36e5 > 5", ["timestamp-missing"]),
+    (
+        "const last = context.messages.at(-1); (new Date() - new Date(last.timestamp)) / 36e5 > 5",
+        ["timestamp-missing"],
+    ),
     ("context.messages.some((m) => m.timestamp && Date.now() - m.timestamp > 36e5)", []),
-    ("context.messages.some((m) => m.timestamp !== undefined && Date.now() - m.timestamp > 36e5)", []),
-    ("context.messages.filter((m) => m.timestamp).some((m) => Date.now() - m.timestamp > 36e5)", []),
-    ("const last = context.messages.at(-2).timestamp\nlast !== undefined && Date.now() - last > 36e5", []),
+    (
+        "context.messages.some((m) => m.timestamp !== undefined && Date.now() - m.timestamp > 36e5)",
+        [],
+    ),
+    (
+        "context.messages.filter((m) => m.timestamp).some((m) => Date.now() - m.timestamp > 36e5)",
+        [],
+    ),
+    (
+        "const last = context.messages.at(-2).timestamp\nlast !== undefined && Date.now() - last > 36e5",
+        [],
+    ),
     ("const last = context.messages.at(-2).timestamp ?? Date.now()\nDate.now() - last > 36e5", []),
-    ("const gap = Date.now() - context.messages.at(-2).timestamp\nNumber.isFinite(gap) && gap > 36e5", []),
+    (
+        "const gap = Date.now() - context.messages.at(-2).timestamp\nNumber.isFinite(gap) && gap > 36e5",
+        [],
+    ),
     ("context.messages.at(-1).timestamp > Date.now() - 36e5", []),
     ("context.messages.toSorted((a, b) => a.timestamp - b.timestamp).length > 2", []),
     # the helpers
@@ -164,18 +212,27 @@ FOUND = [
     ("context.messages.at(-1)?.timestamp === undefined", []),
     ("Number.isNaN(context.messages.length - 1)", []),
     # roles
-    ("context.messages.some((m) => m.role === 'human' && m.content.includes('a'))", ["unknown-role"]),
+    (
+        "context.messages.some((m) => m.role === 'human' && m.content.includes('a'))",
+        ["unknown-role"],
+    ),
     ("context.messages.filter(m => m.role == 'ai').length", ["unknown-role"]),
     ("args.messages[0].role !== 'bot'", ["unknown-role"]),
     ("const last = context.messages.at(-1); last?.role === 'User'", ["unknown-role"]),
-    ("for (const m of context.messages.slice(-3)) if (m.role === 'char') return true\nreturn false", ["unknown-role"]),
+    (
+        "for (const m of context.messages.slice(-3)) if (m.role === 'char') return true\nreturn false",
+        ["unknown-role"],
+    ),
     # fields
     ("match_keys(context.message, ['a']) > 0", ["unknown-field"]),
     (f"{K} && context.participant.user", ["unknown-field"]),
     ("match_keys(args.chat_log, ['a']) > 0", ["unknown-field"]),
     ("context.user?.name === 'Ann'", ["unknown-field"]),
     ("const last = context.messages.at(-1)\nlast.text.includes('a')", ["unknown-field"]),
-    ("for (const m of context.messages) if (m.contents === 'a') return true\nreturn false", ["unknown-field"]),
+    (
+        "for (const m of context.messages) if (m.contents === 'a') return true\nreturn false",
+        ["unknown-field"],
+    ),
     ("context.messages[0].time_stamp > 0", ["unknown-field"]),
     # keys
     ("match_keys(context.messages, '生日,生辰') > 0", ["keys-not-a-list"]),
@@ -196,7 +253,10 @@ FOUND = [
     ("const m = new Date().getMonth() + 1; m === 13", ["date-never-comes"]),
     ("const m = new Date().getMonth() + 1; m === 12", []),
     ("const m = new Date().getMonth() + 1; m === 0", ["date-never-comes"]),
-    ("const n = new Date(); const m = n.getMonth() + 1; m === 4 && n.getDate() === 31", ["date-never-comes"]),
+    (
+        "const n = new Date(); const m = n.getMonth() + 1; m === 4 && n.getDate() === 31",
+        ["date-never-comes"],
+    ),
     ("const n = new Date(); n.getMonth() === 1 && n.getDate() >= 30", ["date-never-comes"]),
     ("const n = new Date(); n.getMonth() === 1 && n.getDate() >= 29", []),
     ("const n = new Date(); n.getMonth() === 11 && n.getDate() === 31", []),
@@ -348,8 +408,40 @@ PIECES = st.sampled_from(
             "true",
             "false",
         ),
-        *("&&", "||", "??", "!", "===", "!==", "<", ">=", "=", "=>", "?", ":", "(", ")", "[", "]", "{", "}", ",", ";"),
-        *("const a =", "let b =", "return", "if (a)", "for (const a of b)", "some((m) =>", "\n", " ", "//", "\ud800"),
+        *(
+            "&&",
+            "||",
+            "??",
+            "!",
+            "===",
+            "!==",
+            "<",
+            ">=",
+            "=",
+            "=>",
+            "?",
+            ":",
+            "(",
+            ")",
+            "[",
+            "]",
+            "{",
+            "}",
+            ",",
+            ";",
+        ),
+        *(
+            "const a =",
+            "let b =",
+            "return",
+            "if (a)",
+            "for (const a of b)",
+            "some((m) =>",
+            "\n",
+            " ",
+            "//",
+            "\ud800",
+        ),
     ]
 )
 

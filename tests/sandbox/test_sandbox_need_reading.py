@@ -82,7 +82,9 @@ def test_a_need_of_another_form_is_refused(answer: object) -> None:
         prospects({"needs": [answer]}, 1)
 
 
-@pytest.mark.parametrize("body", [{}, {"needs": []}, {"needs": [None, None]}, {"needs": {"0": None}}], ids=repr)
+@pytest.mark.parametrize(
+    "body", [{}, {"needs": []}, {"needs": [None, None]}, {"needs": {"0": None}}], ids=repr
+)
 def test_each_trigger_has_one_answer(body: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
         prospects(body, 1)

@@ -32,7 +32,9 @@ async def differences(
     how many had the same verdict, by its kind. Stops at `enough`."""
     wrong: list[str] = []
     right: Counter[type[Verdict]] = Counter()
-    async with TriggerSandbox(LIMITS, timezone=zone, workers=1, spare=False) as sandbox:  # always asks V8
+    async with TriggerSandbox(
+        LIMITS, timezone=zone, workers=1, spare=False
+    ) as sandbox:  # always asks V8
         for number in range(count // TOGETHER):
             chance = Chance(seed * 1_000_003 + number)
             sources = [chance.trigger() for _ in range(TOGETHER)]
@@ -45,9 +47,14 @@ async def differences(
             firings = {}
             if chance.last_fired is not None:
                 firings = dict.fromkeys(range(len(sources)), chance.last_fired)
-            ran = await sandbox.judge(sources, chance.context, now=chance.now, seed=number, last_fired=firings)
+            ran = await sandbox.judge(
+                sources, chance.context, now=chance.now, seed=number, last_fired=firings
+            )
             verdicts = [ran[index] for index in range(len(sources))]
-            if any(isinstance(verdict, Failed) and verdict.kind == "not_evaluated" for verdict in verdicts):
+            if any(
+                isinstance(verdict, Failed) and verdict.kind == "not_evaluated"
+                for verdict in verdicts
+            ):
                 continue  # the machine was asleep
             for index, verdict in enumerate(verdicts):
                 if index in running:
@@ -92,7 +99,9 @@ def depth(change: pytest.MonkeyPatch) -> None:
     """Depths become smaller instead of greater."""
     real = sought.nearer
     less = {2: 1, 4: 2, 8: 4, 16: 8}
-    change.setattr(needs, "nearer", lambda first, second: less.get(real(first, second), real(first, second)))
+    change.setattr(
+        needs, "nearer", lambda first, second: less.get(real(first, second), real(first, second))
+    )
 
 
 def cut(change: pytest.MonkeyPatch) -> None:
@@ -126,7 +135,9 @@ def null(change: pytest.MonkeyPatch) -> None:
     real = needs.compared
 
     def compared(first: Value, sign: str, second: Value) -> Value:
-        if not (isinstance(first, Usual) and isinstance(second, Usual)) or type(first.usual) is type(second.usual):
+        if not (isinstance(first, Usual) and isinstance(second, Usual)) or type(
+            first.usual
+        ) is type(second.usual):
             return real(first, sign, second)
         return usually(sign[0] == "!", sought.either(first.unless, second.unless))
 
@@ -142,7 +153,9 @@ def every(change: pytest.MonkeyPatch) -> None:
     """No list is empty."""
     real = needs._Reader._method_of_messages
 
-    def method(self: Any, messages: need_values.Messages, name: str, arguments: Any, around: Any) -> Value:
+    def method(
+        self: Any, messages: need_values.Messages, name: str, arguments: Any, around: Any
+    ) -> Value:
         if name == "every":
             messages = _exact(messages)
         return real(self, messages, name, arguments, around)
@@ -154,7 +167,9 @@ def either(change: pytest.MonkeyPatch) -> None:
     """`A || B` needs both."""
     real = needs._Reader._joined
 
-    def joined(self: Any, node: Any, operator: str, around: Any, *, true: needs.Join, false: needs.Join) -> Value:
+    def joined(
+        self: Any, node: Any, operator: str, around: Any, *, true: needs.Join, false: needs.Join
+    ) -> Value:
         if operator == "||":
             return real(self, node, operator, around, true=sought.both, false=sought.either)
         return real(self, node, operator, around, true=true, false=false)
@@ -182,7 +197,9 @@ def classes(change: pytest.MonkeyPatch) -> None:
     """A class of characters is a text."""
     real = sought.pattern_need
     change.setattr(
-        needs, "pattern_need", lambda literal, window, glue: real(re.sub(r"[][]", "", literal), window, glue)
+        needs,
+        "pattern_need",
+        lambda literal, window, glue: real(re.sub(r"[][]", "", literal), window, glue),
     )
 
 
@@ -210,7 +227,21 @@ def unguarded(change: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
-    *(glue, depth, cut, case, spelled, disguised, null, thing, every, either, today, always, classes),
+    *(
+        glue,
+        depth,
+        cut,
+        case,
+        spelled,
+        disguised,
+        null,
+        thing,
+        every,
+        either,
+        today,
+        always,
+        classes,
+    ),
     *(never_fails, leap_day, unguarded),
 ]
 
@@ -224,9 +255,12 @@ ONLY_IN_FULL = [mutant for mutant in MUTANTS if mutant not in IN_SHORT]
 
 
 @pytest.mark.parametrize(
-    "mutant", [*IN_SHORT, *(pytest.param(mutant, marks=pytest.mark.full) for mutant in ONLY_IN_FULL)]
+    "mutant",
+    [*IN_SHORT, *(pytest.param(mutant, marks=pytest.mark.full) for mutant in ONLY_IN_FULL)],
 )
-def test_a_wrong_rule_is_noticed(mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_rule_is_noticed(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutant(monkeypatch)
     wrong, _ = asyncio.run(differences(40_000, seed=SEEDS.get(mutant, 3), enough=1))
     assert wrong, mutant.__doc__
@@ -244,9 +278,15 @@ def test_a_wrong_rule_is_noticed(mutant: Callable[[pytest.MonkeyPatch], None], m
         (r"\u0041̊ x", "\u00c5 x"),
     ],
 )
-def test_an_escape_in_a_key_is_joined_with_what_is_beside_it(driver: Driver, key: str, content: str) -> None:
+def test_an_escape_in_a_key_is_joined_with_what_is_beside_it(
+    driver: Driver, key: str, content: str
+) -> None:
     source = f"match_keys(context.messages, ['{key}']) > 0"
-    context = {"messages": [{"role": "user", "content": content}], "conversation_id": "a", "participants": {}}
+    context = {
+        "messages": [{"role": "user", "content": content}],
+        "conversation_id": "a",
+        "participants": {},
+    }
     now = datetime(2026, 7, 1, tzinfo=UTC)
     (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=now, seed=1))
     assert isinstance(verdict, Fired)

@@ -93,7 +93,13 @@ PIECES = st.sampled_from(
     ]
 )
 ANY_TEXT = st.text(max_size=80)
-NO_TEXT = st.none() | st.booleans() | st.integers() | st.binary(max_size=3) | st.lists(st.text(max_size=2), max_size=2)
+NO_TEXT = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.binary(max_size=3)
+    | st.lists(st.text(max_size=2), max_size=2)
+)
 LIKE_CODE = st.lists(PIECES, max_size=25).map(" ".join)
 BEHEADED = st.builds(
     lambda source, start, end: source[start:end],

@@ -124,7 +124,9 @@ def test_nothing_is_written_to_the_owners_output() -> None:
     assert owner.stderr == ""
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGINT") or sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.skipif(
+    not hasattr(signal, "SIGINT") or sys.platform == "win32", reason="POSIX signals"
+)
 def test_ctrl_c_is_the_owners_to_handle(driver: Driver) -> None:
     driver.run(driver.sandbox.warm())
     for pid in driver.sandbox.pids:
@@ -136,7 +138,15 @@ def test_every_layer_that_holds_was_tried(driver: Driver) -> None:
     layers = driver.run(driver.sandbox.describe())["layers"]
     assert {"parent", "files", "memory", "privileges", "landlock", "seccomp"} <= set(layers)
     tried = {name for name in layers if name.startswith("no ")}
-    assert {"no open", "no write", "no socket", "no connect", "no exec", "no kill", "no list a folder"} <= tried
+    assert {
+        "no open",
+        "no write",
+        "no socket",
+        "no connect",
+        "no exec",
+        "no kill",
+        "no list a folder",
+    } <= tried
     assert ("no limits of the parent" in tried) == (sys.platform == "linux")
     if layers["seccomp"]["holds"] and layers["landlock"]["holds"]:
         assert all(layers[name]["holds"] for name in tried), layers
@@ -163,7 +173,9 @@ print(layers["seccomp"]["holds"], len(refused), resource.getrlimit(resource.RLIM
 
 @pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
 def test_code_in_the_worker_cannot_change_the_limits_of_another_process() -> None:
-    victim = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    victim = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    )
     try:
         arguments = [str(victim.pid), json.dumps([str(ROOT), *(part for part in sys.path if part)])]
         harm = [sys.executable, "-I", "-c", HARM, *arguments]
@@ -189,7 +201,9 @@ def test_a_missing_layer_is_told_and_can_be_demanded() -> None:
         without.close()
     strict = Driver(SandboxLimits(), workers=1, without_layers=["seccomp"], require_all_layers=True)
     try:
-        with pytest.raises(SandboxUnavailable, match="layer of protection is missing here: seccomp"):
+        with pytest.raises(
+            SandboxUnavailable, match="layer of protection is missing here: seccomp"
+        ):
             strict.evaluate("1")
     finally:
         strict.close()
@@ -231,12 +245,16 @@ def is_worker_replaced(driver: Driver, trigger: str) -> bool:
         over_at = time.monotonic() + 15
         while driver.sandbox.workers_replaced == 0 and time.monotonic() < over_at:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
-        return driver.sandbox.workers_replaced == 1 and all(map(psutil.pid_exists, driver.sandbox.pids))
+        return driver.sandbox.workers_replaced == 1 and all(
+            map(psutil.pid_exists, driver.sandbox.pids)
+        )
 
     return driver.run(missed())
 
 
-def test_a_worker_with_a_function_that_does_not_stop_is_replaced_when_it_has_nothing_to_do() -> None:
+def test_a_worker_with_a_function_that_does_not_stop_is_replaced_when_it_has_nothing_to_do() -> (
+    None
+):
     driver = Driver(SandboxLimits(trigger_seconds=0.2), workers=1)
     try:
         assert is_worker_replaced(driver, "new Array(2 ** 32 - 1).copyWithin(1, 0)")
@@ -244,11 +262,11 @@ def test_a_worker_with_a_function_that_does_not_stop_is_replaced_when_it_has_not
         driver.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only there the memory of a process has a bound")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only there the memory of a process has a bound"
+)
 def test_a_worker_whose_libraries_keep_much_memory_is_replaced() -> None:
-    formats = (
-        "const all = []; while (all.length < 400) all.push(new Intl.DateTimeFormat('zh-u-ca-chinese', FULL)); true"
-    )
+    formats = "const all = []; while (all.length < 400) all.push(new Intl.DateTimeFormat('zh-u-ca-chinese', FULL)); true"
     full = "{ dateStyle: 'full', timeStyle: 'full' }"
     driver = Driver(SandboxLimits(trigger_seconds=20, search_seconds=20, data_mb=140), workers=1)
     try:
@@ -275,7 +293,11 @@ async def main(sources):
 
 asyncio.run(main(json.load(sys.stdin)))
 """
-SCENE = {"context": json.dumps({"messages": [{"role": "user", "content": "今天 ſ kk"}]}), "now": 0, "seed": 1}
+SCENE = {
+    "context": json.dumps({"messages": [{"role": "user", "content": "今天 ſ kk"}]}),
+    "now": 0,
+    "seed": 1,
+}
 
 
 def test_what_a_trigger_leaves_to_the_next_ones_is_bounded_in_bytes() -> None:
@@ -318,6 +340,11 @@ def test_importing_the_package_starts_nothing_and_loads_nothing_heavy() -> None:
     heavy = "('asyncio', 'py_mini_racer', 'tree_sitter', 'psutil')"
     code = f"import sandbox, sys; print([m for m in {heavy} if m in sys.modules])"
     process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=30
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        timeout=30,
     )
     assert process.stdout.strip() == "[]"

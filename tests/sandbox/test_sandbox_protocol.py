@@ -13,7 +13,11 @@ from sandbox.errors import ProtocolError
 from sandbox.protocol import HEADER_BYTES, Decoder, Frame, Kind, encode
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -86,7 +90,9 @@ def test_a_cut_frame_is_no_frame(length: int) -> None:
 
 
 def test_a_body_over_the_bound_is_refused_before_it_is_read() -> None:
-    header = protocol._HEADER.pack(protocol.MAGIC, protocol.VERSION, b"D", 0, protocol.MOST_BODY_BYTES + 1)
+    header = protocol._HEADER.pack(
+        protocol.MAGIC, protocol.VERSION, b"D", 0, protocol.MOST_BODY_BYTES + 1
+    )
     with pytest.raises(ProtocolError, match="bound"):
         list(Decoder().feed(header))
 

@@ -81,5 +81,10 @@ def test_the_kinds_of_failure_are_these() -> None:
 
 
 def test_errors_have_one_root() -> None:
-    for error in (sandbox.PatternError, sandbox.SandboxBusy, sandbox.SandboxClosed, sandbox.SandboxUnavailable):
+    for error in (
+        sandbox.PatternError,
+        sandbox.SandboxBusy,
+        sandbox.SandboxClosed,
+        sandbox.SandboxUnavailable,
+    ):
         assert issubclass(error, sandbox.SandboxError)

@@ -39,7 +39,9 @@ def test_the_key_words_of_triggers_are_read_from_their_code(driver: Driver) -> N
 
 def test_many_triggers_are_read_in_parts_and_in_their_order(driver: Driver) -> None:
     sources = [f"match_keys(context.messages, ['w{number}'])" for number in range(450)]
-    assert driver.run(driver.sandbox.words_of(sources)) == tuple((f"w{number}",) for number in range(450))
+    assert driver.run(driver.sandbox.words_of(sources)) == tuple(
+        (f"w{number}",) for number in range(450)
+    )
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -121,6 +123,8 @@ def test_an_answer_of_the_right_form_is_believed() -> None:
         ),
     ],
 )
-def test_an_answer_of_another_form_is_refused(check: Callable[[dict[str, Any]], object], body: dict[str, Any]) -> None:
+def test_an_answer_of_another_form_is_refused(
+    check: Callable[[dict[str, Any]], object], body: dict[str, Any]
+) -> None:
     with pytest.raises(ProtocolError):
         check(body)

@@ -30,7 +30,9 @@ ROWS = st.lists(
     | st.tuples(
         st.just(3),
         st.integers(0, 9),
-        st.sampled_from(["syntax", "reference", "thrown", "timeout", "out_of_memory", "broken", "nonsense"]),
+        st.sampled_from(
+            ["syntax", "reference", "thrown", "timeout", "out_of_memory", "broken", "nonsense"]
+        ),
         st.sampled_from(["later", "ReferenceError: a is not defined", ""]),
         st.none() | st.integers(-(2**40), 2**40),
         st.none() | st.integers(-3, 3),
@@ -39,10 +41,18 @@ ROWS = st.lists(
     max_size=7,
 )
 BODIES = st.fixed_dictionaries(
-    {}, optional={"rows": ROWS | JUNK, "places": JUNK, "console": JUNK, "index": JUNK | st.integers(0, 6)}
+    {},
+    optional={
+        "rows": ROWS | JUNK,
+        "places": JUNK,
+        "console": JUNK,
+        "index": JUNK | st.integers(0, 6),
+    },
 )
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(Kind), BODIES) | st.sampled_from([None, 0, 1, -5, -9, 99]), min_size=1, max_size=30
+    st.tuples(st.sampled_from(Kind), BODIES) | st.sampled_from([None, 0, 1, -5, -9, 99]),
+    min_size=1,
+    max_size=30,
 )
 
 
@@ -93,7 +103,9 @@ def test_a_worker_that_always_dies_comes_to_an_end(codes: list[int | None]) -> N
         search.request(step=step)
         step = search.died(code)
     assert not search.open, "three triggers, two deaths each at most, and one excuse"
-    assert [verdict.kind for verdict in search.verdicts() if isinstance(verdict, Failed)] == ["killed"] * 3
+    assert [verdict.kind for verdict in search.verdicts() if isinstance(verdict, Failed)] == [
+        "killed"
+    ] * 3
 
 
 LONG = [3, 60_000, "timeout", "", None, None]
@@ -110,9 +122,15 @@ def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> N
     limits = SandboxLimits()
     search = new("slow", "slower", "1", "2", limits=limits)
     search.begin()
-    assert request_of(search) == {"triggers": ["slow", "slower", "1", "2"], "seconds": limits.sprint_seconds}
+    assert request_of(search) == {
+        "triggers": ["slow", "slower", "1", "2"],
+        "seconds": limits.sprint_seconds,
+    }
     assert search.take(Frame(Kind.DONE, {"rows": [LONG]}))
-    assert request_of(search) == {"triggers": ["slower", "1", "2"], "seconds": limits.sprint_seconds}
+    assert request_of(search) == {
+        "triggers": ["slower", "1", "2"],
+        "seconds": limits.sprint_seconds,
+    }
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7], [1, 7]]}))
     assert request_of(search) == {"triggers": ["slow"], "seconds": limits.after_timeout_seconds}
     assert search.take(Frame(Kind.DONE, {"rows": [LONG]}))
@@ -136,7 +154,13 @@ def test_one_that_nobody_waits_for_has_its_whole_time_at_once() -> None:
 
 def test_once_one_has_timed_out_the_others_have_had_their_time() -> None:
     search = new("one", "two", "three")
-    for rows in [[LONG, LONG, LONG], [LONG], [LONG], [LONG], [[3, 1_000_000, "timeout", "", None, None]]]:
+    for rows in [
+        [LONG, LONG, LONG],
+        [LONG],
+        [LONG],
+        [LONG],
+        [[3, 1_000_000, "timeout", "", None, None]],
+    ]:
         search.request(step=False)
         assert search.take(Frame(Kind.DONE, {"rows": rows}))
     assert not search.open
@@ -161,7 +185,11 @@ def test_what_was_put_off_is_named_when_the_time_is_over() -> None:
     search.take(Frame(Kind.PART, {"rows": [LONG, CROWDED]}))
     assert search.take(Frame(Kind.DONE, {"rows": [], "over": True, "running": 4_000}))
     assert not search.open
-    assert [(verdict.kind, verdict.elapsed_us) for verdict in search.verdicts() if isinstance(verdict, Failed)] == [
+    assert [
+        (verdict.kind, verdict.elapsed_us)
+        for verdict in search.verdicts()
+        if isinstance(verdict, Failed)
+    ] == [
         ("not_evaluated", 60_000),
         ("not_evaluated", 5_000),
         ("not_evaluated", 4_000),
@@ -187,7 +215,9 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
 
 
 def test_a_traced_copy_has_its_notes() -> None:
-    search = Search.of_copy(SandboxLimits(), TracedCopy("one", "two", "probe"), Scene(CONTEXT, NOW, 1))
+    search = Search.of_copy(
+        SandboxLimits(), TracedCopy("one", "two", "probe"), Scene(CONTEXT, NOW, 1)
+    )
     body = search.request(step=False).body
     assert (body["triggers"], body["original"], body["probe"]) == (["one"], "two", "probe")
     assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]], "trace": [{"operands": []}]}))
@@ -197,7 +227,9 @@ def test_a_traced_copy_has_its_notes() -> None:
 def test_places_of_texts_that_do_not_compile_come_with_the_last_verdicts() -> None:
     search = new("if (", "slow", "1", limits=SandboxLimits())
     search.request(step=False)
-    assert not search.take(Frame(Kind.PART, {"rows": [[3, 1, "syntax", "SyntaxError", "script", None]]}))
+    assert not search.take(
+        Frame(Kind.PART, {"rows": [[3, 1, "syntax", "SyntaxError", "script", None]]})
+    )
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]], "places": [[0, 1, 5], [1, 1, 1]]}))
     assert search.request(step=False).kind is Kind.EVALUATE
     assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]]}))
@@ -255,9 +287,10 @@ class TestDeaths:
         assert search.take(Frame(Kind.DONE, {"rows": [[1, 1], [1, 1]]}))
         assert request_of(search)["triggers"] == ["2"]
         search.died(-5)
-        assert [getattr(verdict, "kind", "quiet") for verdict in search.verdicts()] == ["quiet", "killed"] + [
-            "quiet"
-        ] * 2
+        assert [getattr(verdict, "kind", "quiet") for verdict in search.verdicts()] == [
+            "quiet",
+            "killed",
+        ] + ["quiet"] * 2
 
     def test_nobody_is_blamed_for_what_an_earlier_isolate_may_have_done(self) -> None:
         search = new("1")

@@ -127,7 +127,11 @@ for (let at = 0; at < pairs.length; at += 30) console.log(JSON.stringify(pairs.s
 @pytest.mark.full
 def test_what_v8_takes_for_the_same_letter_is_the_same_in_needs() -> None:
     """V8 is asked about all letters that a word may have: by expressions of both kinds, and by toLowerCase."""
-    letters = [character for character in map(chr, range(0x10000)) if character.lower() != character.upper()]
+    letters = [
+        character
+        for character in map(chr, range(0x10000))
+        if character.lower() != character.upper()
+    ]
     sure = [letter for letter in letters if _SURE.fullmatch(letter)]
     limits = SandboxLimits(trigger_seconds=60, search_seconds=60)
 

@@ -72,8 +72,12 @@ def mixed(kinds: Mapping[int, str], count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", CULPRITS)
-@pytest.mark.parametrize("places", [(0,), (10,), (19,), (9, 10)], ids=["first", "middle", "last", "adjacent"])
-def test_a_culprit_is_named_exactly(quick: Driver, calm: Driver, kind: str, places: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "places", [(0,), (10,), (19,), (9, 10)], ids=["first", "middle", "last", "adjacent"]
+)
+def test_a_culprit_is_named_exactly(
+    quick: Driver, calm: Driver, kind: str, places: tuple[int, ...]
+) -> None:
     kinds = dict.fromkeys(places, kind)
     driver = calm
     if kind == "timeout":
@@ -84,7 +88,10 @@ def test_a_culprit_is_named_exactly(quick: Driver, calm: Driver, kind: str, plac
 
 def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
     kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
-    driver = Driver(SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0), workers=1)
+    driver = Driver(
+        SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0),
+        workers=1,
+    )
     try:
         outcomes = [outcome(verdict) for verdict in driver.evaluate(*mixed(kinds, 40))]
     finally:
@@ -93,14 +100,18 @@ def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
 
 
 def test_a_trigger_that_nearly_fills_the_memory_is_not_the_next_ones_fault(quick: Driver) -> None:
-    heavy = "const a = []; for (let i = 0; i < 2e5; i++) a.push({ i, s: 'x' + i }); a.length === 2e5"
+    heavy = (
+        "const a = []; for (let i = 0; i < 2e5; i++) a.push({ i, s: 'x' + i }); a.length === 2e5"
+    )
     light = "let n = 0; for (let i = 0; i < 2e4; i++) n += [i, i].length; n === 4e4"
     outcomes = [outcome(verdict) for verdict in quick.evaluate(*[heavy, light] * 6)]
     assert outcomes[1::2] == ["fired"] * 6
 
 
 def test_a_used_up_budget_names_what_was_left_out() -> None:
-    driver = Driver(SandboxLimits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.9), workers=1)
+    driver = Driver(
+        SandboxLimits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.9), workers=1
+    )
     try:
         verdicts = driver.evaluate("1", *[f"for (;;) /* {number} */;" for number in range(4)], "1")
         outcomes = [outcome(verdict) for verdict in verdicts]
@@ -110,7 +121,10 @@ def test_a_used_up_budget_names_what_was_left_out() -> None:
         for verdict in verdicts[1 + late : 5]:
             assert isinstance(verdict, Failed)
             assert verdict.message.startswith("not evaluated to its end")
-            assert verdict.message.endswith("the 0.9 s of this search were used up") or "was running" in verdict.message
+            assert (
+                verdict.message.endswith("the 0.9 s of this search were used up")
+                or "was running" in verdict.message
+            )
             assert verdict.elapsed_us > 0
         assert [outcome(verdict) for verdict in driver.evaluate("1", "0")] == ["fired", "quiet"]
     finally:
@@ -118,12 +132,20 @@ def test_a_used_up_budget_names_what_was_left_out() -> None:
 
 
 def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time() -> None:
-    driver = Driver(SandboxLimits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1)
+    driver = Driver(
+        SandboxLimits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1
+    )
     slow = "let n = 0; while (n < 2e7) n += 1; n === 2e7"
     try:
         sources = [slow, "1", "nope", slow.replace("===", "!=="), "0"]
         verdicts = driver.evaluate(*sources)
-        assert [outcome(verdict) for verdict in verdicts] == ["fired", "fired", "reference", "quiet", "quiet"]
+        assert [outcome(verdict) for verdict in verdicts] == [
+            "fired",
+            "fired",
+            "reference",
+            "quiet",
+            "quiet",
+        ]
         assert all(verdict.elapsed_us > 10_000 for verdict in (verdicts[0], verdicts[3]))
         assert [driver.sandbox.record_of(source).total for source in sources] == [0] * 5
     finally:
@@ -131,7 +153,10 @@ def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time
 
 
 def test_what_was_stopped_leaves_the_realm_as_it_was() -> None:
-    driver = Driver(SandboxLimits(sprint_seconds=0.01, trigger_seconds=0.05, after_timeout_seconds=0.05), workers=1)
+    driver = Driver(
+        SandboxLimits(sprint_seconds=0.01, trigger_seconds=0.05, after_timeout_seconds=0.05),
+        workers=1,
+    )
     stopped = (
         "context.messages.length = 0; for (;;) ;",
         "Promise.resolve().then(() => { context.messages.length = 0 }); for (;;) ;",
@@ -143,14 +168,20 @@ def test_what_was_stopped_leaves_the_realm_as_it_was() -> None:
     )
     try:
         for trigger in stopped:
-            outcomes = [outcome(verdict) for verdict in driver.evaluate(trigger, *INNOCENT, trigger, *INNOCENT)]
+            outcomes = [
+                outcome(verdict)
+                for verdict in driver.evaluate(trigger, *INNOCENT, trigger, *INNOCENT)
+            ]
             assert outcomes[1:5] == outcomes[6:] == [outcome(kind(1)) for kind in EXPECTED], trigger
     finally:
         driver.close()
 
 
 def test_after_a_first_timeout_the_others_get_less() -> None:
-    driver = Driver(SandboxLimits(trigger_seconds=0.5, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
+    driver = Driver(
+        SandboxLimits(trigger_seconds=0.5, after_timeout_seconds=0.05, search_seconds=3.0),
+        workers=1,
+    )
     try:
         first, second = driver.evaluate("for (;;);", "1", "for (;;);")[::2]
         assert isinstance(first, Failed)
@@ -162,11 +193,17 @@ def test_after_a_first_timeout_the_others_get_less() -> None:
 
 
 def test_a_timeout_under_less_time_is_no_offence() -> None:
-    driver = Driver(SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
+    driver = Driver(
+        SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.05, search_seconds=3.0),
+        workers=1,
+    )
     first = "for (;;) /* first */;"
     second = "for (;;) /* second */;"
     try:
-        assert [outcome(verdict) for verdict in driver.evaluate(first, second)] == ["timeout", "timeout"]
+        assert [outcome(verdict) for verdict in driver.evaluate(first, second)] == [
+            "timeout",
+            "timeout",
+        ]
         assert driver.sandbox.record_of(first).timeouts == 1
         assert driver.sandbox.record_of(second).timeouts == 0
     finally:
@@ -194,9 +231,11 @@ QUOTES = "throw new Error('\"'.repeat(400))"
 def test_long_messages_take_no_room_from_others(quick: Driver) -> None:
     verdicts = quick.evaluate(*[QUOTES] * 200, "if (", "nope", "1", "throw new TypeError('x')")
     flood = verdicts[:200]
-    assert {(verdict.kind, verdict.line, verdict.column) for verdict in flood if isinstance(verdict, Failed)} == {
-        ("thrown", 1, 7)
-    }
+    assert {
+        (verdict.kind, verdict.line, verdict.column)
+        for verdict in flood
+        if isinstance(verdict, Failed)
+    } == {("thrown", 1, 7)}
     assert all('Error: """"' in verdict.message for verdict in flood if isinstance(verdict, Failed))
     failures = [verdict for verdict in verdicts[200:] if isinstance(verdict, Failed)]
     places = [(failure.kind, failure.line, failure.column) for failure in failures]
@@ -225,19 +264,32 @@ def test_a_line_noted_by_one_trigger_is_not_shown_for_the_next(quick: Driver) ->
     assert (after.line, after.column) == (alone.line, alone.column)
 
 
-def test_an_error_that_fails_when_it_is_looked_at_is_the_triggers_own_failure(quick: Driver) -> None:
+def test_an_error_that_fails_when_it_is_looked_at_is_the_triggers_own_failure(
+    quick: Driver,
+) -> None:
     proxy = "new Proxy({}, { getPrototypeOf() { throw new Error('boo') } })"
     verdicts = quick.evaluate("1", f"throw {proxy}", "0", f"await Promise.reject({proxy})", "1")
-    assert [outcome(verdict) for verdict in verdicts] == ["fired", "thrown", "quiet", "thrown", "fired"]
+    assert [outcome(verdict) for verdict in verdicts] == [
+        "fired",
+        "thrown",
+        "quiet",
+        "thrown",
+        "fired",
+    ]
 
 
 def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
-    driver = Driver(SandboxLimits(trigger_seconds=0.2, after_timeout_seconds=0.2, search_seconds=0.25), workers=1)
+    driver = Driver(
+        SandboxLimits(trigger_seconds=0.2, after_timeout_seconds=0.2, search_seconds=0.25),
+        workers=1,
+    )
     try:
         driver.run(driver.sandbox.warm())
         began = time.monotonic()
         reports = driver.run(
-            driver.sandbox.check_all([f"for (;;) /* {number} */;" for number in range(60)], now=NOW, seed=1)
+            driver.sandbox.check_all(
+                [f"for (;;) /* {number} */;" for number in range(60)], now=NOW, seed=1
+            )
         )
         assert time.monotonic() - began < 8, "60 alone would be 12 s"
         assert {report.errors[0].kind for report in reports} <= {"timeout", "not_evaluated"}
@@ -272,12 +324,16 @@ def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
     quick.evaluate(offender, "1")
     record = quick.sandbox.record_of(offender)
     assert (record.timeouts, record.out_of_memory, record.killed, record.last) == (1, 0, 0, NOW)
-    tight = Driver(SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.8), workers=1)
+    tight = Driver(
+        SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.8), workers=1
+    )
     try:
         first = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]
         again = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]
         assert first == ["timeout", "not_evaluated", "fired"]
-        assert again == ["not_evaluated", "timeout", "fired"], "the one that has harmed before comes last now"
+        assert again == ["not_evaluated", "timeout", "fired"], (
+            "the one that has harmed before comes last now"
+        )
     finally:
         tight.close()
 
@@ -286,7 +342,11 @@ def test_too_many_and_too_long_are_refused_by_name() -> None:
     driver = Driver(SandboxLimits(max_source_chars=10, max_triggers=2), workers=1)
     try:
         verdicts = driver.evaluate("1", "1" * 11, "1")
-        assert [outcome(verdict) for verdict in verdicts] == ["fired", "not_evaluated", "not_evaluated"]
+        assert [outcome(verdict) for verdict in verdicts] == [
+            "fired",
+            "not_evaluated",
+            "not_evaluated",
+        ]
         assert "at most 10" in verdicts[1].message  # type: ignore[union-attr]
         assert "at most 2 triggers" in verdicts[2].message  # type: ignore[union-attr]
     finally:
@@ -308,7 +368,9 @@ def test_an_empty_search_needs_no_worker() -> None:
 
 
 def test_a_context_with_numbers_that_are_no_json(quick: Driver) -> None:
-    verdicts = quick.evaluate("context.odd.every((n) => n === null)", odd=[math.nan, math.inf, -math.inf])
+    verdicts = quick.evaluate(
+        "context.odd.every((n) => n === null)", odd=[math.nan, math.inf, -math.inf]
+    )
     assert outcome(verdicts[0]) == "fired"
     with pytest.raises(TypeError, match="set"):
         quick.evaluate("1", odd={1})
@@ -325,7 +387,9 @@ def test_odd_keys_of_a_context_arrive_as_they_are(quick: Driver, key: str) -> No
 def test_cancelling_a_search_stops_its_worker(quick: Driver) -> None:
     async def scenario() -> None:
         await quick.sandbox.warm()
-        search = asyncio.ensure_future(quick.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1))
+        search = asyncio.ensure_future(
+            quick.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1)
+        )
         before = set(quick.sandbox.pids)
         await asyncio.wait({search}, timeout=0.1)
         search.cancel()
@@ -353,10 +417,14 @@ def test_a_worker_killed_at_any_moment_costs_no_verdict(quick: Driver, seed: int
         return [outcome(verdict) for verdict in await search]
 
     for _ in range(4):
-        assert quick.run(scenario(chance.uniform(0, 0.1))) == [expected(index) for index in range(60)]
+        assert quick.run(scenario(chance.uniform(0, 0.1))) == [
+            expected(index) for index in range(60)
+        ]
 
 
-def test_a_single_trigger_is_not_blamed_for_a_worker_that_was_killed_from_outside(quick: Driver) -> None:
+def test_a_single_trigger_is_not_blamed_for_a_worker_that_was_killed_from_outside(
+    quick: Driver,
+) -> None:
     source = "let n = 0; while (n < 3e6) n += 1; true"
 
     async def scenario() -> str:
@@ -375,7 +443,10 @@ def test_a_hundred_searches_at_once_do_not_mix() -> None:
     driver = Driver(SandboxLimits(), workers=2)
 
     async def outcomes_of_search(index: int) -> list[str]:
-        context = {"messages": [{"role": "user", "content": f"number {index}"}], "conversation_id": str(index)}
+        context = {
+            "messages": [{"role": "user", "content": f"number {index}"}],
+            "conversation_id": str(index),
+        }
         sources = [
             f"context.conversation_id === '{index}'",
             f"match_keys(context.messages, ['{index}'])",
@@ -400,7 +471,9 @@ def test_a_slow_search_does_not_stop_the_others() -> None:
     driver = Driver(SandboxLimits(trigger_seconds=20, search_seconds=20), workers=2)
 
     async def scenario() -> None:
-        slow = asyncio.ensure_future(driver.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1))
+        slow = asyncio.ensure_future(
+            driver.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1)
+        )
         quick = (driver.sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1) for _ in range(20))
         async with asyncio.timeout(15):
             assert {outcome(verdict) for (verdict,) in await asyncio.gather(*quick)} == {"fired"}
@@ -568,7 +641,11 @@ class TestMatchTexts:
             quick.run(quick.sandbox.match_texts("/(/", []))
 
     def test_lone_surrogates_in_texts(self, quick: Driver) -> None:
-        assert quick.run(quick.sandbox.match_texts("/^.$/u", ["\ud800", "\U0001f382", "ab"])) == (True, True, False)
+        assert quick.run(quick.sandbox.match_texts("/^.$/u", ["\ud800", "\U0001f382", "ab"])) == (
+            True,
+            True,
+            False,
+        )
 
 
 def test_the_order_of_triggers_does_not_matter(quick: Driver) -> None:
@@ -576,4 +653,6 @@ def test_the_order_of_triggers_does_not_matter(quick: Driver) -> None:
     expected_outcomes = ["fired", "quiet", "reference", "thrown", "syntax"]
     for order in itertools.islice(itertools.permutations(range(5)), 0, 120, 17):
         verdicts = quick.evaluate(*map(sources.__getitem__, order))
-        assert [outcome(verdict) for verdict in verdicts] == list(map(expected_outcomes.__getitem__, order))
+        assert [outcome(verdict) for verdict in verdicts] == list(
+            map(expected_outcomes.__getitem__, order)
+        )

@@ -54,7 +54,9 @@ def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
     monkeypatch.setattr(
         process,
         "_START",
-        FAKE.replace("VERSION", str(protocol.VERSION)).replace("ANSWER", f"(lambda a, n: [{request.param}])"),
+        FAKE.replace("VERSION", str(protocol.VERSION)).replace(
+            "ANSWER", f"(lambda a, n: [{request.param}])"
+        ),
     )
     driver = Driver(SandboxLimits(search_seconds=1.0), workers=1)
     yield driver
@@ -131,7 +133,9 @@ def test_messages_are_cut_and_cleaned() -> None:
     search = Search.for_author(SandboxLimits(), "1", Scene(CONTEXT, NOW, 1))
     search.begin()
     search.request(step=False)
-    body = row(3, 1, "thrown", "\ud800\x1b[31m\u202e" + "y" * 10**6, 1, 1) | {"console": ["\x1b" + "z" * 10**6]}
+    body = row(3, 1, "thrown", "\ud800\x1b[31m\u202e" + "y" * 10**6, 1, 1) | {
+        "console": ["\x1b" + "z" * 10**6]
+    }
     assert search.take(Frame(Kind.DONE, body))
     (verdict,) = search.verdicts()
     assert isinstance(verdict, Failed)
@@ -181,7 +185,9 @@ REFUSED = "('D', {'rows': [[3, 1, 'thrown', 'Threw ' + '\\x1b' * 900, 1, 1]], 'i
 
 
 @pytest.mark.parametrize(
-    "fake", [CLAIMED % "'\\x1b'", CLAIMED % "'11'", CLAIMED % "'2'", CLAIMED % "", REFUSED], indirect=True
+    "fake",
+    [CLAIMED % "'\\x1b'", CLAIMED % "'11'", CLAIMED % "'2'", CLAIMED % "", REFUSED],
+    indirect=True,
 )
 def test_nonsense_about_matches_is_refused_in_words(fake: Driver) -> None:
     with pytest.raises(PatternError) as refusal:

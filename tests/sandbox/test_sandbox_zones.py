@@ -30,15 +30,26 @@ async def hour(sandbox: TriggerSandbox, timezone: str | None) -> int:
 def test_each_search_has_its_zone() -> None:
     async def hours() -> dict[str | None, int]:
         async with TriggerSandbox(SandboxLimits(), timezone="UTC", workers=1) as sandbox:
-            hours = {zone: await hour(sandbox, zone) for zone in ("Asia/Shanghai", "America/New_York", None, "UTC")}
+            hours = {
+                zone: await hour(sandbox, zone)
+                for zone in ("Asia/Shanghai", "America/New_York", None, "UTC")
+            }
             return hours | {"again": await hour(sandbox, "Asia/Shanghai")}
 
-    assert asyncio.run(hours()) == {"Asia/Shanghai": 20, "America/New_York": 8, None: 12, "UTC": 12, "again": 20}
+    assert asyncio.run(hours()) == {
+        "Asia/Shanghai": 20,
+        "America/New_York": 8,
+        None: 12,
+        "UTC": 12,
+        "again": 20,
+    }
 
 
 def test_a_zone_that_was_used_lately_keeps_its_worker_and_the_number_of_zones_is_bounded() -> None:
     async def numbers() -> tuple[int, int, int]:
-        async with TriggerSandbox(SandboxLimits(), timezone="UTC", workers=1, spare=False) as sandbox:
+        async with TriggerSandbox(
+            SandboxLimits(), timezone="UTC", workers=1, spare=False
+        ) as sandbox:
             for _ in range(3):
                 await hour(sandbox, "Asia/Shanghai")
             same = sandbox.workers_started
@@ -54,7 +65,9 @@ def test_a_zone_that_was_used_lately_keeps_its_worker_and_the_number_of_zones_is
 
 def test_searches_in_many_zones_at_once_all_get_an_answer() -> None:
     async def hours() -> list[int]:
-        async with TriggerSandbox(SandboxLimits(), timezone="UTC", workers=1, spare=False) as sandbox:
+        async with TriggerSandbox(
+            SandboxLimits(), timezone="UTC", workers=1, spare=False
+        ) as sandbox:
             return await asyncio.gather(*(hour(sandbox, zone) for zone in [*HOURS, *HOURS]))
 
     assert asyncio.run(hours()) == [*HOURS.values(), *HOURS.values()]
@@ -68,7 +81,9 @@ def test_days_and_prefilter_follow_the_zone() -> None:
         async with TriggerSandbox(SandboxLimits(), timezone="UTC", workers=1) as sandbox:
             rows = []
             for zone in (None, "Asia/Shanghai", None, "Asia/Shanghai"):
-                verdicts = await sandbox.evaluate(triggers, CONTEXT, now=late, seed=1, timezone=zone)
+                verdicts = await sandbox.evaluate(
+                    triggers, CONTEXT, now=late, seed=1, timezone=zone
+                )
                 rows.append([isinstance(verdict, Fired) for verdict in verdicts])
                 await asyncio.sleep(0.1)  # the needs of the triggers are read meanwhile
             return rows
@@ -78,7 +93,9 @@ def test_days_and_prefilter_follow_the_zone() -> None:
 
 def test_a_zone_that_v8_does_not_know_is_an_error_and_the_others_go_on() -> None:
     async def tried() -> int:
-        async with TriggerSandbox(SandboxLimits(), timezone="UTC", workers=1, spare=False) as sandbox:
+        async with TriggerSandbox(
+            SandboxLimits(), timezone="UTC", workers=1, spare=False
+        ) as sandbox:
             with pytest.raises(SandboxUnavailable, match="there is no time zone"):
                 await hour(sandbox, "Mars/Olympus")
             return await hour(sandbox, None)

@@ -79,7 +79,9 @@ async def test_a_failed_request_is_named_in_the_log_under_the_id_that_its_answer
     caplog.set_level(logging.INFO)
     answer = await face(tmp_path / "data", monkeypatch)
     [line] = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    request = re.search(r"request ([0-9a-f]{8}): ZeroDivisionError: a fault of ours \(\S+\.(?:py|html):\d+\)", line)
+    request = re.search(
+        r"request ([0-9a-f]{8}): ZeroDivisionError: a fault of ours \(\S+\.(?:py|html):\d+\)", line
+    )
     assert request is not None, line
     assert request[1] in answer
     assert "a fault of ours" not in answer, "who asks is not told what is inside"
@@ -91,7 +93,10 @@ def test_a_command_that_fails_inside_says_what_and_where(
     monkeypatch.setattr(App, "conversation", fail)
     assert main(["list", "-c", "a", "--data-dir", str(tmp_path / "data")]) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert re.search(r"failed inside the program: ZeroDivisionError: a fault of ours \(memory_server/\S+:\d+\)", line)
+    assert re.search(
+        r"failed inside the program: ZeroDivisionError: a fault of ours \(memory_server/\S+:\d+\)",
+        line,
+    )
 
 
 def test_an_error_of_a_template_is_placed_in_the_template() -> None:
@@ -102,7 +107,8 @@ def test_an_error_of_a_template_is_placed_in_the_template() -> None:
     with pytest.raises(UndefinedError) as raised:
         render("en", "stranger.html", {})
     assert re.search(
-        r"^UndefinedError: .* \(memory_server/web/templates/stranger\.html:\d+\)$", failure_text(raised.value)
+        r"^UndefinedError: .* \(memory_server/web/templates/stranger\.html:\d+\)$",
+        failure_text(raised.value),
     )
 
 

@@ -46,7 +46,9 @@ async def test_work_of_one_leaves_threads_to_others(threads: FairThreads) -> Non
         # All threads that are shared are taken, and still hooks are answered.
         tasks += [asyncio.create_task(work(number)) for number in range(SHARED)]
         await asyncio.sleep(0.1)
-        assert [started_work.acquire(timeout=10) for _ in range(SHARED - EACH)] == [True] * (SHARED - EACH)
+        assert [started_work.acquire(timeout=10) for _ in range(SHARED - EACH)] == [True] * (
+            SHARED - EACH
+        )
         assert await asyncio.create_task(short(HOOKS)) == "done"
     finally:
         go_on.set()
@@ -122,7 +124,9 @@ def test_the_end_cancels_waiting_work_where_that_is_asked() -> None:
     assert all(work.cancelled() for work in waiting)
 
 
-def test_no_work_is_lost_where_there_is_no_new_thread(threads: FairThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_work_is_lost_where_there_is_no_new_thread(
+    threads: FairThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go_on = threading.Event()
     blocker = threads.submit(go_on.wait, 30)
 

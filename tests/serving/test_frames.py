@@ -58,7 +58,12 @@ REFUSED: list[tuple[str, bytes, int, Any]] = [
     ("no version", line({"id": 7, "method": "ping"}), INVALID, 7),
     ("version 1.0", line(call(7, jsonrpc="1.0")), INVALID, 7),
     ("a number as method", line(call(7, method=1)), INVALID, 7),
-    ("a notification with a number as method", line({"jsonrpc": "2.0", "method": 1}), INVALID, None),
+    (
+        "a notification with a number as method",
+        line({"jsonrpc": "2.0", "method": 1}),
+        INVALID,
+        None,
+    ),
     ("id null", line(call(None)), INVALID, None),
     ("id true", line(call(True)), INVALID, None),
     ("id a list", line(call([1])), INVALID, None),
@@ -69,12 +74,37 @@ REFUSED: list[tuple[str, bytes, int, Any]] = [
     ("a lone surrogate in a name", line(call(7, params={"\udc00": 1})), PARAMS, 7),
     ("a lone surrogate as id", line(call("\ud83d")), PARAMS, "\ud83d"),
     ("a lone surrogate, and no request", line({"id": 7, "a": "\ud83d"}), PARAMS, 7),
-    ("a number beyond all", b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1e999}}', PARAMS, 7),
-    ("GBK", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"中文"}}'.encode("gbk"), PARSE, None),
+    (
+        "a number beyond all",
+        b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1e999}}',
+        PARAMS,
+        7,
+    ),
+    (
+        "GBK",
+        '{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"中文"}}'.encode("gbk"),
+        PARSE,
+        None,
+    ),
     ("UTF-16", line(call()).decode().encode("utf-16"), PARSE, None),
-    ("just too deep", b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":%s}}' % nested(DEEPEST - 1), INVALID, 7),
-    ("1,100 deep", b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":%s}}' % nested(1100), INVALID, None),
-    ("5,000 deep", b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":%s}}' % nested(5000), INVALID, None),
+    (
+        "just too deep",
+        b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":%s}}' % nested(DEEPEST - 1),
+        INVALID,
+        7,
+    ),
+    (
+        "1,100 deep",
+        b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":%s}}' % nested(1100),
+        INVALID,
+        None,
+    ),
+    (
+        "5,000 deep",
+        b'{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":%s}}' % nested(5000),
+        INVALID,
+        None,
+    ),
     ("100,000 deep and never closed", b"[" * 100_000, INVALID, None),
     ("an empty batch", b"[]", INVALID, None),
     ("a batch of notifications", line([{"jsonrpc": "2.0", "method": "a"}]), INVALID, None),
@@ -82,7 +112,9 @@ REFUSED: list[tuple[str, bytes, int, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code", "id_"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(
+    ("text", "code", "id_"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
 def test_what_is_no_message_is_refused_in_one_sentence(text: bytes, code: int, id_: Any) -> None:
     refusal = answer(frame_of(text))
     assert refusal["jsonrpc"] == "2.0"
@@ -102,14 +134,20 @@ MESSAGES: list[tuple[str, bytes, Frame | None]] = [
     ("a whole pair", line(call("\U0001f600")), call("\U0001f600")),
     ("a notification", b'{"jsonrpc":"2.0","method":"n"}', {"jsonrpc": "2.0", "method": "n"}),
     ("a notification that nobody can read", b'{"jsonrpc":"2.0","method":"n","params":[1]}', None),
-    ("an answer", b'{"jsonrpc":"2.0","id":1,"result":{}}', {"jsonrpc": "2.0", "id": 1, "result": {}}),
+    (
+        "an answer",
+        b'{"jsonrpc":"2.0","id":1,"result":{}}',
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+    ),
     ("an answer to nothing", b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}', None),
     ("an empty line", b"", None),
     ("a line of spaces", b"  \r", None),
 ]
 
 
-@pytest.mark.parametrize(("text", "frame"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES])
+@pytest.mark.parametrize(
+    ("text", "frame"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES]
+)
 def test_a_message_is_what_its_line_says(text: bytes, frame: Frame | None) -> None:
     assert frame_of(text) == frame
 
@@ -187,12 +225,20 @@ def test_a_piece_of_a_line_that_is_too_long_costs_what_the_piece_does() -> None:
 
 JUNK = st.one_of(
     st.binary(max_size=60),
-    st.sampled_from([text for _, text, _, _ in REFUSED if len(text) < 5000] + [text for _, text, _ in MESSAGES]),
+    st.sampled_from(
+        [text for _, text, _, _ in REFUSED if len(text) < 5000] + [text for _, text, _ in MESSAGES]
+    ),
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(alphabet=st.characters(codec=None)),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text(alphabet=st.characters(codec=None)),
         lambda inner: (
             st.lists(inner, max_size=4)
-            | st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result"]), inner, max_size=5)
+            | st.dictionaries(
+                st.sampled_from(["jsonrpc", "id", "method", "params", "result"]), inner, max_size=5
+            )
         ),
         max_leaves=8,
     ).map(line),
@@ -217,7 +263,9 @@ def test_whatever_comes_a_line_has_at_most_one_answer_and_the_session_lives_on(
     assert frames.end() == []
     remaining = iter(taken_frames)
     for number in range(len(junk)):
-        assert call(number) in remaining, "every request is read, in its turn, whatever stands before it"
+        assert call(number) in remaining, (
+            "every request is read, in its turn, whatever stands before it"
+        )
     assert len(taken_frames) <= 2 * len(junk)
     for frame in taken_frames:
         if isinstance(frame, Refusal):

@@ -16,7 +16,13 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from memory_server.serving.stdio.lines import MOST_IN_FLIGHT, DescriptorLines, Events, Lines, StreamLines
+from memory_server.serving.stdio.lines import (
+    MOST_IN_FLIGHT,
+    DescriptorLines,
+    Events,
+    Lines,
+    StreamLines,
+)
 
 pytestmark = pytest.mark.anyio
 Kind = Callable[[int, int], Awaitable[Lines]]
@@ -88,7 +94,9 @@ class Pipes:
 async def stream_lines(reading: int, writing: int) -> Lines:
     reader = asyncio.StreamReader(limit=1 << 16)
     pipe = os.fdopen(reading, "rb", buffering=0)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
     return StreamLines(Pipes(reader, writing), EVENTS)
 
 
@@ -139,7 +147,9 @@ async def test_nothing_is_written_to_a_stream_after_the_end() -> None:
     class Slow:
         async def read(self) -> bytes:
             await asyncio.sleep(0)
-            return b"".join(json.dumps({**PING, "id": n}).encode() + b"\n" for n in range(MOST_IN_FLIGHT + 20))
+            return b"".join(
+                json.dumps({**PING, "id": n}).encode() + b"\n" for n in range(MOST_IN_FLIGHT + 20)
+            )
 
         async def write(self, data: bytes) -> None:
             pieces.append(data)
@@ -189,7 +199,10 @@ async def test_refusals_that_the_client_does_not_read_count_too(kind: Kind) -> N
 
 async def test_a_flood_of_notifications_waits_in_the_pipe(kind: Kind) -> None:
     async with connected(kind) as client:
-        notes = [{"jsonrpc": "2.0", "method": "notifications/n", "params": {"n": n}} for n in range(FLOOD)]
+        notes = [
+            {"jsonrpc": "2.0", "method": "notifications/n", "params": {"n": n}}
+            for n in range(FLOOD)
+        ]
         flood = client.send(*notes, {"jsonrpc": "2.0", "id": 1, "result": {}}, PING)
         await asyncio.sleep(0.3)
         assert flood.is_alive(), "no more is read than the session takes"
@@ -199,7 +212,9 @@ async def test_a_flood_of_notifications_waits_in_the_pipe(kind: Kind) -> None:
         assert (await client.taken())["id"] == "ping"
 
 
-async def test_a_notification_is_read_while_as_many_requests_as_may_be_wait_for_their_answers(kind: Kind) -> None:
+async def test_a_notification_is_read_while_as_many_requests_as_may_be_wait_for_their_answers(
+    kind: Kind,
+) -> None:
     async with connected(kind) as client:
         client.send(
             *({**PING, "id": n} for n in range(MOST_IN_FLIGHT)),

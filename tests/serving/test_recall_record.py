@@ -31,7 +31,9 @@ async def test_each_way_to_recall_is_a_line(tmp_path: Path, mode: Any) -> None:
     ):
         await client.call_tool("remember_turn", {"messages": TURN})
         await client.call_tool("recall_turn", {"messages": QUESTION})
-        await client.call_tool("search_short_term_memories", {"recentMessages": QUESTION, "conversation_id": "b"})
+        await client.call_tool(
+            "search_short_term_memories", {"recentMessages": QUESTION, "conversation_id": "b"}
+        )
         await client.call_tool("search_long_term_memories", {"messages": QUESTION})
         await client.get_prompt("recall-context", {"current_topic": "生日"})
         lines = [recall.line for recall in app.recalls.found()]
@@ -42,7 +44,9 @@ async def test_each_way_to_recall_is_a_line(tmp_path: Path, mode: Any) -> None:
     assert {"too_recent": 1} in held_back
 
 
-async def test_a_line_is_written_soon_after_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_is_written_soon_after_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     has_written = asyncio.Event()
     loop = asyncio.get_running_loop()
     write = Recalls.write

@@ -27,7 +27,10 @@ NAMES = ("小明", "work/2026", "a b", "100%", "?x#y", "Родной", "😀", "
 
 @asynccontextmanager
 async def connected(folder: Path, mode: Any = "auto") -> AsyncIterator[tuple[App, Client]]:
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.call), mode=mode) as client:
+    async with (
+        open_memory(folder) as app,
+        Client(build_server(lambda _: app.call), mode=mode) as client,
+    ):
         yield app, client
 
 
@@ -44,7 +47,9 @@ async def test_everything_listed_can_be_read(tmp_path: Path, mode: str) -> None:
         for resource in (await client.list_resources()).resources:
             assert await read(client, str(resource.uri))
         for template in (await client.list_resource_templates()).resource_templates:
-            uri = template.uri_template.replace("{id}", quote("小明")).replace("{?offset,limit}", "")
+            uri = template.uri_template.replace("{id}", quote("小明")).replace(
+                "{?offset,limit}", ""
+            )
             assert (await read(client, uri))["conversation_id"] == "小明"
 
 
@@ -87,7 +92,10 @@ async def test_a_document_escapes_tags_and_what_nobody_sees_and_its_values_stay(
     async with connected(tmp_path) as (app, client):
         await app.conversation("a").short_term.add([Message("user", hidden)])
         await app.conversation("a").long_term.add(hidden, hidden, f"'{hidden}' === ''")
-        for kind, field, value in (("short-term", "text", f"user: {hidden}"), ("long-term", "prompt", hidden)):
+        for kind, field, value in (
+            ("short-term", "text", f"user: {hidden}"),
+            ("long-term", "prompt", hidden),
+        ):
             uri = f"memory://conversation/a/{kind}"
             (contents,) = (await client.read_resource(uri)).contents
             document = contents.text  # type: ignore[union-attr]
@@ -109,7 +117,10 @@ async def test_a_page_of_long_memories_ends_early_and_goes_on(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("uri", "says"),
     [
-        ("memory://conversation/nobody/short-term", "No conversation is called `nobody`; memory://conversations/list"),
+        (
+            "memory://conversation/nobody/short-term",
+            "No conversation is called `nobody`; memory://conversations/list",
+        ),
         ("memory://stats/conversation/", "There is no resource"),
         ("memory://conversation/%FF/short-term", "There is no resource"),
         ("memory://elsewhere", "resources/list and resources/templates/list name all"),
@@ -120,7 +131,9 @@ async def test_a_page_of_long_memories_ends_early_and_goes_on(tmp_path: Path) ->
         ("memory://x" + "y" * 100_000, "There is no resource memory://xyy"),
     ],
 )
-async def test_what_is_not_there_is_said_with_its_uri(tmp_path: Path, mode: str, uri: str, says: str) -> None:
+async def test_what_is_not_there_is_said_with_its_uri(
+    tmp_path: Path, mode: str, uri: str, says: str
+) -> None:
     async with connected(tmp_path, mode) as (app, client):
         await app.conversation("a").short_term.add([Message("user", "披萨")])
         with pytest.raises(MCPError) as refused:
@@ -169,7 +182,9 @@ async def test_no_more_values_are_completed_than_a_client_takes(tmp_path: Path) 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 @pytest.mark.filterwarnings("ignore:resources/unsubscribe is removed")
-async def test_a_subscriber_of_the_handshake_era_is_told_of_changes_of_other_processes_too(tmp_path: Path) -> None:
+async def test_a_subscriber_of_the_handshake_era_is_told_of_changes_of_other_processes_too(
+    tmp_path: Path,
+) -> None:
     uri = "memory://conversation/%E5%B0%8F%E6%98%8E/short-term"
     changed_uris: list[str] = []
     heard = anyio.Event()
@@ -219,7 +234,9 @@ WATCHED_IN_VAIN = (
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
 @pytest.mark.parametrize("uri", WATCHED_IN_VAIN)
-async def test_what_can_never_change_is_not_watched(tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_can_never_change_is_not_watched(
+    tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with open_memory(tmp_path) as app:
         server = build_server(lambda _: app.call)
         async with Client(server, mode="legacy") as client:

@@ -76,5 +76,8 @@ async def test_a_server_without_lasting_sessions_offers_no_subscription_of_the_h
             if not offered:
                 with pytest.raises(MCPError):
                     await client.subscribe_resource("memory://stats/overview")
-        async with Client(server) as client, client.listen(resource_subscriptions=["memory://stats/overview"]):
+        async with (
+            Client(server) as client,
+            client.listen(resource_subscriptions=["memory://stats/overview"]),
+        ):
             pass

@@ -134,7 +134,9 @@ async def test_what_is_older_than_it_is_kept_is_gone_from_history_and_archive(ho
 
 async def test_what_was_forgotten_comes_back_with_score_and_pin(house: House) -> None:
     pizza = memory("a", score=7, pinned=True, words={"披萨": 2.5})
-    await house.commit(Added(pizza), Added(memory("b", text="user: 寿司")), TriggerSet(trigger("t"), None))
+    await house.commit(
+        Added(pizza), Added(memory("b", text="user: 寿司")), TriggerSet(trigger("t"), None)
+    )
     await house.chat.short_term.delete("披萨")
     await house.chat.long_term.delete("t")
     await house.store.compact("chat")
@@ -202,7 +204,9 @@ async def test_the_last_removals_can_be_read_alone(house: House) -> None:
     assert await last(3) == ["m3", "m5", "t"]
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 5))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 5))]
+)
 async def test_the_archive_is_that_of_the_whole_history(house: House, seed: int) -> None:
     rng = Random(seed)
     for number in range(12):
@@ -247,7 +251,10 @@ async def test_the_archive_tells_what_it_would_have_for_a_question(house: House)
     )
     assert (await house.chat.archive.recall(query_of({"披萨": 9.0}))).top == ()
     await house.commit(
-        *(Forgotten(memory(f"p{number}", words=pizza, age=(number + 1) * DAY), "faded") for number in range(5))
+        *(
+            Forgotten(memory(f"p{number}", words=pizza, age=(number + 1) * DAY), "faded")
+            for number in range(5)
+        )
     )
     await house.commit(Added(memory("p0", words=pizza, text="user: again")))
     version = (await house.store.read("chat")).version
@@ -264,7 +271,9 @@ async def test_the_archive_is_asked_by_pairs_of_characters_too(house: House) -> 
     dog = memory("dog", text="user: 我的狗叫阿黄")
     await house.commit(Added(dog))
     await house.commit(Forgotten(dog, "faded"))
-    recall = await house.chat.archive.recall(WITH_PAIRS.of_query([Message("user", "阿黄几岁？")], NOW))
+    recall = await house.chat.archive.recall(
+        WITH_PAIRS.of_query([Message("user", "阿黄几岁？")], NOW)
+    )
     assert [recalled.memory.id for recalled in recall.top] == ["dog"]
 
 
@@ -280,7 +289,10 @@ async def test_bringing_back_needs_a_choice_that_exists(house: House) -> None:
 @given(st.randoms(use_true_random=False), st.integers(1, 20))
 def test_the_newest_removals_are_the_last_ones_of_all(rng: Random, count: int) -> None:
     state = ConversationState("chat")
-    commits = [Commit(number + 1, NOW, "test", tuple(random_changes(state, rng, 3))) for number in range(count)]
+    commits = [
+        Commit(number + 1, NOW, "test", tuple(random_changes(state, rng, 3)))
+        for number in range(count)
+    ]
     removals = archived(reversed(commits))
     for newest in range(len(removals) + 2):
         assert archived(reversed(commits), newest) == removals[max(0, len(removals) - newest) :]
@@ -290,7 +302,9 @@ def test_the_newest_removals_are_the_last_ones_of_all(rng: Random, count: int) -
 
 
 async def test_a_clean_up_forgets_at_most_so_many_and_never_what_is_pinned(house: House) -> None:
-    await house.commit(*(Added(memory(f"m{number}", age=(400 + number) * DAY)) for number in range(5)))
+    await house.commit(
+        *(Added(memory(f"m{number}", age=(400 + number) * DAY)) for number in range(5))
+    )
     await house.chat.short_term.pin("m4")
     preview = await house.chat.short_term.clean_up(dry_run=True)
     assert len(preview.forgotten) == 2
@@ -331,7 +345,9 @@ async def test_every_kind_of_change_is_undone_and_the_undoing_too(house: House) 
     b = memory("b")
     await house.commit(Added(a), Added(b), TriggerSet(trigger("t"), None))
     change_id_of_all = await house.commit(
-        Reinforced("a", 1, 6), Forgotten(b, "deleted"), TriggerSet(trigger("t", source="1"), trigger("t"))
+        Reinforced("a", 1, 6),
+        Forgotten(b, "deleted"),
+        TriggerSet(trigger("t", source="1"), trigger("t")),
     )
     await house.store.compact("chat")
     undone = await house.chat.archive.undo(change_id_of_all)
@@ -374,7 +390,9 @@ async def test_a_long_term_memory_that_was_changed_since_is_not_touched(house: H
     assert (await house.store.read("chat")).long_term == {}
 
 
-@pytest.mark.parametrize("text", ["", "1", "x", "-", "1-", "0-31e0", "1-0000", "²-31e0", "01-31e0", "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "1", "x", "-", "1-", "0-31e0", "1-0000", "²-31e0", "01-31e0", "9" * 5000]
+)
 def test_what_is_no_change_of_the_conversation_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="not a change id of the conversation chat"):
         version_of("chat", text)
@@ -384,7 +402,9 @@ def test_what_is_no_change_of_the_conversation_is_refused(text: str) -> None:
 async def test_a_change_that_never_was_is_not_called_forgotten(house: House) -> None:
     newest = await house.commit(Added(memory("a")))
     later = change_id("chat", 9)
-    with pytest.raises(InvalidInput, match=f"There is no change {later} yet; the newest is {newest}"):
+    with pytest.raises(
+        InvalidInput, match=f"There is no change {later} yet; the newest is {newest}"
+    ):
         await house.chat.archive.undo(later)
 
 
@@ -395,7 +415,9 @@ async def test_a_change_that_is_not_kept_any_more_cannot_be_undone(house: House)
 
 def rounded(memories: Mapping[str, ShortTermMemory]) -> dict[str, ShortTermMemory]:
     """The memories without the last digits of their scores, which adding and taking back may change."""
-    return {name: replace(memory, score=round(memory.score, 6)) for name, memory in memories.items()}
+    return {
+        name: replace(memory, score=round(memory.score, 6)) for name, memory in memories.items()
+    }
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 12))

@@ -7,7 +7,18 @@ from itertools import chain
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, HOUR, LONG_TERM, NOW, SHORT_TERM, contents, copy_of, memory, state_of, trigger
+from sample_memories import (
+    DAY,
+    HOUR,
+    LONG_TERM,
+    NOW,
+    SHORT_TERM,
+    contents,
+    copy_of,
+    memory,
+    state_of,
+    trigger,
+)
 
 from memory_server.conversations import record_lines
 from memory_server.conversations.changes import apply
@@ -31,7 +42,9 @@ def lines_of(*conversations: Contents) -> list[bytes]:
 
 @given(CONTENTS)
 def test_what_is_written_is_read_again(written: Contents) -> None:
-    assert [contents_of(ConversationState("chat"))] == list(record_lines.parse(lines_of(Contents("chat"))))
+    assert [contents_of(ConversationState("chat"))] == list(
+        record_lines.parse(lines_of(Contents("chat")))
+    )
     (read,) = record_lines.parse(lines_of(written))
     assert read == written
 
@@ -70,7 +83,11 @@ def test_merging_keeps_the_newer_of_two() -> None:
     brought = Contents(
         "chat",
         (memory("a", age=DAY), memory("b", age=HOUR), memory("e")),
-        (trigger("c", source="false"), trigger("d", source="false", updated_ms=NOW + DAY), trigger("f")),
+        (
+            trigger("c", source="false"),
+            trigger("d", source="false", updated_ms=NOW + DAY),
+            trigger("f"),
+        ),
     )
     changes, tally = restore_changes(state, brought, "merge")
     apply(state, changes)
@@ -96,14 +113,25 @@ def test_the_time_of_the_last_clean_up_comes_along() -> None:
         (lambda lines: [lines[0], lines[-1]], "conversations are missing"),
         (lambda lines: [*lines, lines[1]], "line 6 cannot be read: something follows"),
         (lambda lines: [lines[0], lines[2], *lines[1:]], "before the first conversation"),
-        (lambda lines: [lines[0], lines[1], b"{", *lines[3:]], "line 3 cannot be read: it is not JSON"),
-        (lambda lines: [lines[0], lines[1], b"{}", *lines[3:]], "neither a memory nor a conversation"),
-        (lambda lines: [b'{"format":"memory-server","version":2}', *lines[1:]], "newer memory-server"),
+        (
+            lambda lines: [lines[0], lines[1], b"{", *lines[3:]],
+            "line 3 cannot be read: it is not JSON",
+        ),
+        (
+            lambda lines: [lines[0], lines[1], b"{}", *lines[3:]],
+            "neither a memory nor a conversation",
+        ),
+        (
+            lambda lines: [b'{"format":"memory-server","version":2}', *lines[1:]],
+            "newer memory-server",
+        ),
         (lambda lines: [b"[]", *lines[1:]], "it is not a JSON object"),
         (lambda lines: [b'{"a":1}', *lines[1:]], "it is not an export of memory-server"),
     ],
 )
-def test_lines_that_are_not_whole_are_refused_with_their_number(damage: object, reason: str) -> None:
+def test_lines_that_are_not_whole_are_refused_with_their_number(
+    damage: object, reason: str
+) -> None:
     lines = lines_of(Contents("chat", (memory("a"), memory("b"))))
     with pytest.raises(NotARecord, match=reason):
         list(record_lines.parse(damage(lines)))  # type: ignore[operator]

@@ -69,7 +69,22 @@ def test_any_gunzip_shows_all_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("", ".", "..", "../one", "a/b", "a\\b", "/etc/passwd", "C:one", "a..b", ".one", "one.", "-x", "con", "NUL.x"),
+        *(
+            "",
+            ".",
+            "..",
+            "../one",
+            "a/b",
+            "a\\b",
+            "/etc/passwd",
+            "C:one",
+            "a..b",
+            ".one",
+            "one.",
+            "-x",
+            "con",
+            "NUL.x",
+        ),
         *("a b", "a\nb", "a\0b", "x" * 121, "备" * 41),
     ],
 )
@@ -106,7 +121,9 @@ def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == [f"one{ENDING}", f"two{ENDING}"]
 
 
-def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refused(tmp_path: Path) -> None:
+def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refused(
+    tmp_path: Path,
+) -> None:
     def finish(writer: BackupFileWriter, start: threading.Barrier, mark: str) -> str | None:
         if mark in ("a", "b"):  # c holds no knowledge
             writer.beside().write_text(mark)
@@ -125,7 +142,9 @@ def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refu
         for number, marks in enumerate([("a", "b"), ("a", "c")] * 20):
             name = f"n{number}"
             start = threading.Barrier(2)
-            attempts = [pool.submit(finish, backups.begin(name, NOW), start, mark) for mark in marks]
+            attempts = [
+                pool.submit(finish, backups.begin(name, NOW), start, mark) for mark in marks
+            ]
             (maker,) = filter(None, [attempt.result() for attempt in attempts])
             assert [contents.conversation_id for contents in read(backups, name)] == [maker]
             knowledge = backups.knowledge_of(name)
@@ -141,7 +160,9 @@ def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> No
 
 
 def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> None:
-    leavings = [tmp_path / name for name in (f".{'a' * 16}.next", f".{'b' * 16}.next-journal", ".x1.body")]
+    leavings = [
+        tmp_path / name for name in (f".{'a' * 16}.next", f".{'b' * 16}.next-journal", ".x1.body")
+    ]
     recent = tmp_path / f".{'c' * 16}.next"
     of_a_person = tmp_path / ".mine.next"
     for path in (*leavings, recent, of_a_person):
@@ -152,14 +173,18 @@ def test_what_a_killed_backup_left_is_removed_after_a_day(tmp_path: Path) -> Non
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / f"one{ENDING}", recent, of_a_person])
 
 
-def test_while_a_backup_is_restored_nobody_deletes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_backup_is_restored_nobody_deletes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backups = backups_with(tmp_path / "backups")
     monkeypatch.setattr(kernel_backups, "WAIT_SECONDS", 0.05)
     release = backups.try_hold("one")
     other_process = BackupFolder(tmp_path / "backups")
     assert release is not None
     assert other_process.try_hold("one") is None
-    with pytest.raises(LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"):
+    with pytest.raises(
+        LockTimeout, match=r"Another process .* a backup; nothing was changed, try again"
+    ):
         other_process.delete("one")
     backups_with(tmp_path / "backups", "two")  # others are made and deleted meanwhile
     other_process.delete("two")
@@ -228,7 +253,13 @@ def forged(body: bytes, **facts: object) -> bytes:
     return gzip.compress(json.dumps(head | facts).encode() + b"\n") + packed
 
 
-LINES = b"".join([record_lines.first_line(NOW), *record_lines.conversation_lines(HELD), record_lines.last_line(1)])
+LINES = b"".join(
+    [
+        record_lines.first_line(NOW),
+        *record_lines.conversation_lines(HELD),
+        record_lines.last_line(1),
+    ]
+)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +273,10 @@ LINES = b"".join([record_lines.first_line(NOW), *record_lines.conversation_lines
         (forged(LINES, version=2), "newer memory-server"),
         (forged(LINES, created="soon"), "cannot be used: .*soon"),
         (forged(LINES[:-10]), "it is not JSON"),
-        (forged(LINES.replace(b'"text":', b'"txt":').replace(b'"timestamp"', b'"when"')), "it has no timestamp"),
+        (
+            forged(LINES.replace(b'"text":', b'"txt":').replace(b'"timestamp"', b'"when"')),
+            "it has no timestamp",
+        ),
         (forged(LINES.replace("小明".encode(), b"a\\u0000b", 1)), "control character"),
         (gzip.compress(b" " * 10_000_000, mtime=0), "first part is damaged"),
     ],
@@ -282,7 +316,9 @@ def test_a_missing_backup_is_named_with_those_there_are(tmp_path: Path) -> None:
     assert backups.listed() == []
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

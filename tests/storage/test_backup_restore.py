@@ -37,12 +37,21 @@ pytestmark = pytest.mark.anyio
 
 def backups_of(store: JsonFileStore, folder: Path) -> Backups:
     services = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
-    return Backups([ConversationLifecycle(Conversations(services), services)], lambda: NOW, BackupFolder(folder))
+    return Backups(
+        [ConversationLifecycle(Conversations(services), services)],
+        lambda: NOW,
+        BackupFolder(folder),
+    )
 
 
 async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_path: Path) -> None:
     store = open_store(tmp_path / "data")
-    await commit(store, Added(memory("a")), Added(memory("b", extra={"mood": "calm"})), TriggerSet(trigger("t"), None))
+    await commit(
+        store,
+        Added(memory("a")),
+        Added(memory("b", extra={"mood": "calm"})),
+        TriggerSet(trigger("t"), None),
+    )
     await commit(store, Added(memory("z")), chat="小红")
     expected = contents(await store.read("chat"))
     backups = backups_of(store, tmp_path / "backups")
@@ -51,7 +60,10 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     assert saved.backup.conversations == 2
     assert saved.left_out == ()
     await commit(
-        store, Forgotten(memory("a"), "deleted"), Added(memory("c")), TriggerSet(trigger("t", source="0"), None)
+        store,
+        Forgotten(memory("a"), "deleted"),
+        Added(memory("c")),
+        TriggerSet(trigger("t", source="0"), None),
     )
 
     before = contents(await store.read("chat"))
@@ -69,16 +81,26 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     await store.aclose()
     state = await reopened(tmp_path / "data")
     assert set(state.short_term) == {"a", "b"}
-    history = (tmp_path / "data" / "chat" / ".memory-server" / "history.jsonl").read_text(encoding="utf-8")
+    history = (tmp_path / "data" / "chat" / ".memory-server" / "history.jsonl").read_text(
+        encoding="utf-8"
+    )
     assert '"c"' in history.split('"by":"restore"')[1]
 
 
 async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
-        await commit(app.store, Added(memory("a")), Added(memory("b")), TriggerSet(trigger("t"), None))
+        await commit(
+            app.store, Added(memory("a")), Added(memory("b")), TriggerSet(trigger("t"), None)
+        )
         await app.memories.backups.make("one")
-        await commit(app.store, Forgotten(memory("a"), "deleted"), Edited(memory("b", text="new"), memory("b")))
-        await commit(app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t")))
+        await commit(
+            app.store,
+            Forgotten(memory("a"), "deleted"),
+            Edited(memory("b", text="new"), memory("b")),
+        )
+        await commit(
+            app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t"))
+        )
         before = contents(await app.store.read("chat"))
         (restored,) = await app.memories.backups.restore("one", "overwrite")
         change = restored.change_id
@@ -87,11 +109,15 @@ async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
         assert archived == [("c", "restored_over")], "what came back is not in the archive"
         (unchanged,) = await app.memories.backups.restore("one", "overwrite")
         assert unchanged.change_id is None
-        history = await call(TOOLS["get_history"], app.call, {"conversation_id": "chat", "limit": 1})
+        history = await call(
+            TOOLS["get_history"], app.call, {"conversation_id": "chat", "limit": 1}
+        )
         assert history.structured["changes"][0]["changeId"] == change
         await call(TOOLS["undo_change"], app.call, {"conversation_id": "chat", "changeId": change})
         after = contents(await app.store.read("chat"))
-        assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
+        assert [sorted(part, key=str) for part in after[:2]] == [
+            sorted(part, key=str) for part in before[:2]
+        ]
 
 
 async def test_what_a_restore_brings_back_leaves_the_archive(tmp_path: Path) -> None:
@@ -103,7 +129,9 @@ async def test_what_a_restore_brings_back_leaves_the_archive(tmp_path: Path) -> 
     await commit(store, Added(memory("a", text="new")))
     [restored] = await backups.restore("one")
     assert restored.counts.added == 1
-    assert [entry.memory.id for entry in await store.archive("chat")] == ["a"], "what is here differs from what went"
+    assert [entry.memory.id for entry in await store.archive("chat")] == ["a"], (
+        "what is here differs from what went"
+    )
     await store.compact("chat")
     assert [entry.memory.id for entry in await open_store(tmp_path).archive("chat")] == ["a"]
 
@@ -117,7 +145,9 @@ async def test_one_conversation_alone_can_be_saved_and_brought_back(tmp_path: Pa
     await backups.make("all")
     with pytest.raises(InvalidInput, match="does not hold the conversation chat"):
         await backups.restore("one", only="chat")
-    assert [conversation.place for conversation in await backups.restore("all", only="小红")] == ["小红"]
+    assert [conversation.place for conversation in await backups.restore("all", only="小红")] == [
+        "小红"
+    ]
     with pytest.raises(InvalidInput, match="nothing to back up"):
         await backups.make("none", only="小明")
 
@@ -133,7 +163,9 @@ async def test_a_backup_made_in_the_second_of_another_gets_a_number(tmp_path: Pa
     ]
 
 
-async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_saved(tmp_path: Path) -> None:
+async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_saved(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path / "data")
     await commit(store, Added(memory("a")))
     broken = tmp_path / "data" / "broken"
@@ -173,7 +205,10 @@ async def test_a_restore_that_stops_half_way_says_how_far_it_came(
         return await update(conversation_id, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "update", failing)
-    with pytest.raises(StorageUnwritable, match="1 conversations were brought back before it; run the restore again"):
+    with pytest.raises(
+        StorageUnwritable,
+        match="1 conversations were brought back before it; run the restore again",
+    ):
         await backups.restore("one")
 
 
@@ -198,10 +233,14 @@ asyncio.run(main())
 """
 
 
-async def test_a_backup_of_a_thousand_memories_is_whole_while_another_process_writes(tmp_path: Path) -> None:
+async def test_a_backup_of_a_thousand_memories_is_whole_while_another_process_writes(
+    tmp_path: Path,
+) -> None:
     data = tmp_path / "data"
     store = open_store(data)
-    await commit(store, *(Added(memory(f"m{number}", words={"披萨": 1.0})) for number in range(1_000)))
+    await commit(
+        store, *(Added(memory(f"m{number}", words={"披萨": 1.0})) for number in range(1_000))
+    )
     backups = backups_of(store, tmp_path / "backups")
     writer = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", WRITER, str(data)], stdout=subprocess.PIPE
@@ -228,7 +267,9 @@ async def test_a_backup_of_a_thousand_memories_is_whole_while_another_process_wr
     assert sizes[0] > 1_000
 
 
-async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are_no_files(tmp_path: Path) -> None:
+async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are_no_files(
+    tmp_path: Path,
+) -> None:
     names = ("backup_memories", "restore_memories", "list_backups", "delete_backup")
     assert not set(names) & set(DEFAULT_TOOLS)
     async with open_memory(tmp_path / "data") as app:
@@ -261,15 +302,26 @@ def test_the_commands_say_what_they_did(
     assert run("backup", "list")[1] == "There is no backup yet; `memory-server backup` makes one.\n"
     assert "nothing to back up" in run("backup")[2]
     message = {"role": "user", "content": "我喜欢吃披萨"}
-    run("call", "add_short_term_memory", json.dumps({"conversation_id": "小明", "messages": [message]}))
+    run(
+        "call",
+        "add_short_term_memory",
+        json.dumps({"conversation_id": "小明", "messages": [message]}),
+    )
     assert "Backup one: 1 conversation with 1 short-term" in run("backup", "one")[1]
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
     preview = "Nothing was changed; a restore would:\n小明: 1 new, 1 of them forgotten before.\n"
     assert run("backup", "restore", "one", "--dry-run")[1] == preview
-    assert run("call", "--text", "restore_memories", '{"name": "one", "dry_run": true}')[1] == preview
+    assert (
+        run("call", "--text", "restore_memories", '{"name": "one", "dry_run": true}')[1] == preview
+    )
     restored = run("backup", "restore", "one")[1]
-    assert re.fullmatch(r"Restored:\n小明: 1 new, 1 of them forgotten before. Change 3-\w{4}\.\n", restored)
-    assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "Restored:\n小明: 1 unchanged.\n"
+    assert re.fullmatch(
+        r"Restored:\n小明: 1 new, 1 of them forgotten before. Change 3-\w{4}\.\n", restored
+    )
+    assert (
+        run("backup", "restore", "one", "--overwrite", "-c", "小明")[1]
+        == "Restored:\n小明: 1 unchanged.\n"
+    )
     assert run("backup", "restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
     status, out, _ = run("backup", "list")

@@ -37,7 +37,17 @@ def nobody_is_saving(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_conflict(data: bytes) -> bytes:
     first, *rest = data.splitlines(keepends=True)
-    return b"".join([first, b"<<<<<<< HEAD\n", *rest[:1], b"=======\n", *rest[:1], b">>>>>>> theirs\n", *rest[1:]])
+    return b"".join(
+        [
+            first,
+            b"<<<<<<< HEAD\n",
+            *rest[:1],
+            b"=======\n",
+            *rest[:1],
+            b">>>>>>> theirs\n",
+            *rest[1:],
+        ]
+    )
 
 
 BREAKAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
@@ -54,7 +64,10 @@ BREAKAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "UTF-16": (lambda data: data.decode("latin-1").encode("utf-16"), "save it as UTF-8"),
     "conflict marks of git": (in_conflict, "line 2 "),
     "too deep": (lambda data: data.replace(b"[\n", b"[\n" + DEEP), "(line 2)"),
-    "a record too deep": (lambda data: data.replace(b'"id":"b"', b'"id":"b","x":%s' % (b"[" * 300 + b"]" * 300)), ""),
+    "a record too deep": (
+        lambda data: data.replace(b'"id":"b"', b'"id":"b","x":%s' % (b"[" * 300 + b"]" * 300)),
+        "",
+    ),
     "twice in one file": (lambda data: data + data, "line "),
 }
 PRIVATE_FILES = (
@@ -113,7 +126,11 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
         store = open_store(tmp_path)
 
     # Named before anything changes, with the line.
-    [finding] = [finding for finding in examine(tmp_path, folder, NOW) if finding.grade in ("warning", "error")]
+    [finding] = [
+        finding
+        for finding in examine(tmp_path, folder, NOW)
+        if finding.grade in ("warning", "error")
+    ]
     assert finding.grade == "warning"
     assert str(path) in finding.what
     assert reason in finding.what
@@ -126,7 +143,9 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
     [aside] = broken_files(tmp_path)
     assert aside.read_bytes() == broken
     orjson.loads(path.read_bytes())
-    [finding] = [finding for finding in examine(tmp_path, folder, NOW) if str(aside) in finding.what]
+    [finding] = [
+        finding for finding in examine(tmp_path, folder, NOW) if str(aside) in finding.what
+    ]
     assert finding.grade == "note"
     assert reason in finding.what
     assert f"memory-server import {aside} -c chat" in finding.what
@@ -134,7 +153,9 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
     # Mended and put back by hand: an edit like any other, which an undo takes back.
     await store.compact("chat")
     latest = await reopened(tmp_path)
-    path.write_bytes(whole.replace(b"user: a", b"user: mended").replace(b'"prompt":"', b'"prompt":"mended '))
+    path.write_bytes(
+        whole.replace(b"user: a", b"user: mended").replace(b'"prompt":"', b'"prompt":"mended ')
+    )
     aside.unlink()
     put_back = await reopened(tmp_path)
     lost = {"d", "e"} if name == SHORT_TERM else set()
@@ -145,7 +166,11 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
     else:
         assert put_back.long_term["t"].prompt.startswith("mended ")
     await commit(open_store(tmp_path), Pinned("a"))
-    edit = next(past_commit for past_commit in await open_store(tmp_path).history("chat") if past_commit.by == "hand")
+    edit = next(
+        past_commit
+        for past_commit in await open_store(tmp_path).history("chat")
+        if past_commit.by == "hand"
+    )
     await undo(tmp_path, edit.version)
     undone = await reopened(tmp_path)
     assert names_of(undone) == names_of(latest)
@@ -155,7 +180,9 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
 
 @pytest.mark.parametrize("name", [SHORT_TERM, LONG_TERM])
 @pytest.mark.parametrize("how", BREAKAGES)
-async def test_a_repair_does_the_same_at_once_and_says_how_to_put_it_back(tmp_path: Path, name: str, how: str) -> None:
+async def test_a_repair_does_the_same_at_once_and_says_how_to_put_it_back(
+    tmp_path: Path, name: str, how: str
+) -> None:
     store = await partly_compacted(tmp_path)
     expected = contents(await store.read("chat"))
     path = tmp_path / "chat" / name
@@ -185,7 +212,9 @@ async def test_a_repair_does_the_same_at_once_and_says_how_to_put_it_back(tmp_pa
 
 @pytest.mark.parametrize("how", BREAKAGES)
 @pytest.mark.parametrize("name", [SHORT_TERM, LONG_TERM])
-async def test_what_may_be_the_only_copy_stays_for_good(tmp_path: Path, name: str, how: str) -> None:
+async def test_what_may_be_the_only_copy_stays_for_good(
+    tmp_path: Path, name: str, how: str
+) -> None:
     """Another program wrote the folder, so that there is neither a copy nor a history."""
     former_store = await partly_compacted(tmp_path / "made")
     await former_store.compact("chat")
@@ -197,7 +226,9 @@ async def test_what_may_be_the_only_copy_stays_for_good(tmp_path: Path, name: st
         pytest.skip("has no such record")
     store = open_store(tmp_path)
     if how == "cut to nothing":
-        assert names_of(await store.read("chat")) == set()  # the original leaves such a file before its first memory
+        assert (
+            names_of(await store.read("chat")) == set()
+        )  # the original leaves such a file before its first memory
         return
     assert names_of(await store.read("chat")) == set()
     await commit(store, Added(memory("e")))
@@ -208,12 +239,18 @@ async def test_what_may_be_the_only_copy_stays_for_good(tmp_path: Path, name: st
     for days in (1, 200, 400):
         await store.compact("chat", now_ms=NOW + days * DAY)
     assert aside.exists() == has_content
-    [finding] = [finding for finding in examine(tmp_path, path.parent, NOW) if finding.grade == "warning"] or [None]
+    [finding] = [
+        finding for finding in examine(tmp_path, path.parent, NOW) if finding.grade == "warning"
+    ] or [None]
     assert (finding is not None and "stays until you delete it" in finding.what) == has_content
     assert await store.damaged("chat") == has_content
     if has_content:
         aside.unlink()
-    assert [finding.grade for finding in examine(tmp_path, path.parent, NOW) if finding.grade == "warning"] == []
+    assert [
+        finding.grade
+        for finding in examine(tmp_path, path.parent, NOW)
+        if finding.grade == "warning"
+    ] == []
 
 
 def private_file_cases() -> list[Any]:
@@ -227,7 +264,9 @@ def private_file_cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("file", "how", "running"), private_file_cases())
-async def test_a_broken_file_of_the_server_stops_nothing(tmp_path: Path, file: str, how: str, running: bool) -> None:
+async def test_a_broken_file_of_the_server_stops_nothing(
+    tmp_path: Path, file: str, how: str, running: bool
+) -> None:
     store = await partly_compacted(tmp_path)
     path = private(tmp_path, file)
     whole = path.read_bytes() if path.exists() else b'[\n{"id":"b"}\n]\n'

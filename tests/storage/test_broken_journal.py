@@ -83,7 +83,10 @@ async def test_a_bad_line_in_the_middle_is_passed_over_and_set_aside(tmp_path: P
     [aside] = map(orjson.loads, private(tmp_path, "set-aside.jsonl").read_bytes().splitlines())
     assert '"id":"BAD"' in aside["data"]
     assert "checksum" in aside["reason"]
-    history = [orjson.loads(line)["seq"] for line in private(tmp_path, "history.jsonl").read_bytes().splitlines()]
+    history = [
+        orjson.loads(line)["seq"]
+        for line in private(tmp_path, "history.jsonl").read_bytes().splitlines()
+    ]
     assert history == [1, 3, 4]
 
 
@@ -140,14 +143,18 @@ async def test_a_journal_with_a_broken_header_is_kept_and_begun_again_with_its_c
     assert set_aside.read_bytes() == broken
     assert "is written again" in caplog.text
     assert [
-        finding.grade for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("warning", "error")
+        finding.grade
+        for finding in examine(tmp_path, tmp_path / "chat", NOW)
+        if finding.grade in ("warning", "error")
     ] == []
     before = tree(tmp_path)
     await open_store(tmp_path).read("chat")
     assert tree(tmp_path) == before, "it is mended once"
 
 
-async def test_a_line_that_does_not_count_is_set_aside_on_opening_and_the_journal_kept(tmp_path: Path) -> None:
+async def test_a_line_that_does_not_count_is_set_aside_on_opening_and_the_journal_kept(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     for name in ("a", "bad", "c"):
         await commit(store, Added(memory(name)))
@@ -163,7 +170,9 @@ async def test_a_line_that_does_not_count_is_set_aside_on_opening_and_the_journa
     [piece] = past.pieces(private(tmp_path, ""))
     assert '"id":"BAD"' in piece.fields["data"]
     assert [
-        finding.grade for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("warning", "error")
+        finding.grade
+        for finding in examine(tmp_path, tmp_path / "chat", NOW)
+        if finding.grade in ("warning", "error")
     ] == []
 
 
@@ -185,8 +194,12 @@ async def test_a_lost_note_of_the_id_is_written_again_on_opening(tmp_path: Path)
     assert note.read_bytes() == whole
 
 
-@pytest.mark.parametrize("next_name", ["short", "same length", "a name that is longer than the former one"])
-async def test_a_line_that_was_seen_and_then_cut_off_never_happened(tmp_path: Path, next_name: str) -> None:
+@pytest.mark.parametrize(
+    "next_name", ["short", "same length", "a name that is longer than the former one"]
+)
+async def test_a_line_that_was_seen_and_then_cut_off_never_happened(
+    tmp_path: Path, next_name: str
+) -> None:
     """A writer whose disk fails cuts off what it could not make durable; a reader may have seen it."""
     writer = open_store(tmp_path)
     reader = open_store(tmp_path)
@@ -200,7 +213,9 @@ async def test_a_line_that_was_seen_and_then_cut_off_never_happened(tmp_path: Pa
     assert [*(await reader.read("chat")).short_term] == ["a", next_name]
 
 
-async def test_a_writer_that_saw_a_line_that_was_cut_off_writes_after_what_is_left(tmp_path: Path) -> None:
+async def test_a_writer_that_saw_a_line_that_was_cut_off_writes_after_what_is_left(
+    tmp_path: Path,
+) -> None:
     first = open_store(tmp_path)
     second = open_store(tmp_path)
     await commit(first, Added(memory("a")))
@@ -230,9 +245,13 @@ async def test_after_a_lost_journal_the_versions_go_on(tmp_path: Path) -> None:
     assert [*(await reopened(tmp_path)).short_term] == ["b", "c"]
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"
+)
 @pytest.mark.parametrize("names", ["latest", pytest.param("synced", marks=pytest.mark.full)])
-@pytest.mark.parametrize("damage", [lambda data: data[2:], lambda data: data.replace(b'"id":"bad"', b'"id":"BAD"')])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[2:], lambda data: data.replace(b'"id":"bad"', b'"id":"BAD"')]
+)
 async def test_a_power_loss_at_every_step_of_mending_a_journal_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Names, damage: Callable[[bytes], bytes]
 ) -> None:

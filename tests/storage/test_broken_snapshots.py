@@ -43,7 +43,11 @@ def nobody_is_saving(monkeypatch: pytest.MonkeyPatch) -> None:
 async def partly_compacted(data_dir: Path) -> JsonFileStore:
     """Three memories in the snapshot, what the journal adds to one of them, and one that only the journal has."""
     store = open_store(data_dir)
-    await commit(store, *(Added(memory(name, text=f"user: {name}")) for name in NAMES), TriggerSet(trigger("t"), None))
+    await commit(
+        store,
+        *(Added(memory(name, text=f"user: {name}")) for name in NAMES),
+        TriggerSet(trigger("t"), None),
+    )
     await store.compact("chat")
     await commit(store, Reinforced("a", 0, 5), Added(memory("d", text="user: d")))
     return store
@@ -68,7 +72,9 @@ BREAKAGES: dict[str, Callable[[bytes], bytes]] = {
     "a number": lambda data: b"17",
     "no array of objects": lambda data: b"[1,2]",
     "one record broken": lambda data: data.replace(b'"id":"b"', b'"id":b'),
-    "one record without a time": lambda data: data.replace(line_of(data, b"b"), b'{"id":"b","text":"user: b"},\n'),
+    "one record without a time": lambda data: data.replace(
+        line_of(data, b"b"), b'{"id":"b","text":"user: b"},\n'
+    ),
     "twice in one file": lambda data: data + data,
     "a conflict of a sync program": lambda data: data.replace(b",\n", b",\n<<<<<<< mine\n", 1),
 }
@@ -88,7 +94,11 @@ async def test_nothing_is_lost_and_the_broken_file_is_kept(
         store = open_store(tmp_path)
     assert contents(await store.read("chat")) == expected
     await commit(store, Added(memory("e")))
-    assert [stored.id for stored in (await reopened(tmp_path)).short_term.values()] == [*NAMES, "d", "e"]
+    assert [stored.id for stored in (await reopened(tmp_path)).short_term.values()] == [
+        *NAMES,
+        "d",
+        "e",
+    ]
     assert (await reopened(tmp_path)).short_term["a"].score == 5
     # Written anew, and kept as it was, with the reason.
     assert [record["id"] for record in records(path.read_bytes())] == [*NAMES, "d"]
@@ -98,9 +108,13 @@ async def test_nothing_is_lost_and_the_broken_file_is_kept(
     assert all(piece.fields["file"] == SHORT_TERM and piece.reason for piece in pieces)
     assert [piece.fields["kept"] for piece in pieces] == [f"broken/{set_aside.name}"]
     assert f"{SHORT_TERM} is set aside as {set_aside}: " in caplog.text
-    assert [past_commit.by for past_commit in await store.history("chat") if past_commit.by == "hand"] == []
     assert [
-        finding.grade for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("warning", "error")
+        past_commit.by for past_commit in await store.history("chat") if past_commit.by == "hand"
+    ] == []
+    assert [
+        finding.grade
+        for finding in examine(tmp_path, tmp_path / "chat", NOW)
+        if finding.grade in ("warning", "error")
     ] == []
     # Told once.
     before = tree(tmp_path)
@@ -118,13 +132,17 @@ async def test_nothing_is_taken_out_of_a_broken_file(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join(lines))
     assert contents(await store.read("chat")) == expected
     await commit(store, Added(memory("e")))
-    assert [past_commit.by for past_commit in await store.history("chat") if past_commit.by == "hand"] == []
+    assert [
+        past_commit.by for past_commit in await store.history("chat") if past_commit.by == "hand"
+    ] == []
     assert await store.archive("chat") == ()
     [piece] = past.pieces(private(tmp_path, ""))
     assert "it is not JSON: " in piece.reason
     assert "line 4 column 12" in piece.reason
     # Mended, it is the edit that it was meant to be.
-    path.write_bytes(b"\n".join(lines).replace(b'"b", oops}', b'"b","timestamp":1,"text":"user: b"}'))
+    path.write_bytes(
+        b"\n".join(lines).replace(b'"b", oops}', b'"b","timestamp":1,"text":"user: b"}')
+    )
     state = await reopened(tmp_path)
     assert {*state.short_term} == {*NAMES, "e", "new"}
     assert state.short_term["a"].text == "user: by hand"
@@ -280,7 +298,8 @@ asyncio.run(main())
 def readers(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
     command = [sys.executable, "-c", READER, str(tmp_path)]
     started = [
-        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in "xyz"
+        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for name in "xyz"
     ]
     yield started
     for process in started:
@@ -307,12 +326,17 @@ async def test_processes_that_open_it_at_once_set_it_aside_once(
     assert (await reopened(tmp_path)).short_term["c"].score == 3
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"
+)
 @pytest.mark.parametrize(
     ("names", "copied"),
     [
         ("latest", True),
-        *(pytest.param(*case, marks=pytest.mark.full) for case in (("synced", True), ("latest", False))),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in (("synced", True), ("latest", False))
+        ),
     ],
 )
 async def test_a_power_loss_at_every_step_of_it_loses_nothing(
@@ -354,9 +378,15 @@ async def test_a_power_loss_at_every_step_of_it_loses_nothing(
         await commit(after, Added(memory("later")))
         await after.compact("chat")
         assert set((await reopened(image)).short_term) - {"e"} == {*expected, "later"}
-        set_aside = [broken_file.read_bytes() for broken_file, _ in past.broken_files(private(image, ""))]
+        set_aside = [
+            broken_file.read_bytes() for broken_file, _ in past.broken_files(private(image, ""))
+        ]
         assert set_aside.count(broken) == 1
-        reasons = [piece.reason for piece in past.pieces(private(image, "")) if "it is not JSON" in piece.reason]
+        reasons = [
+            piece.reason
+            for piece in past.pieces(private(image, ""))
+            if "it is not JSON" in piece.reason
+        ]
         assert len(reasons) == 1
 
 
@@ -397,10 +427,14 @@ async def test_a_file_that_is_gone_with_its_copy_is_a_loss_that_is_told_and_not_
         (name, snapshots.GONE.english) for name in missing
     ]
     assert [*past.broken_files(private(tmp_path, ""))] == []
-    assert all(f"{name}: it is missing, and so is the copy of it" in caplog.text for name in missing)
+    assert all(
+        f"{name}: it is missing, and so is the copy of it" in caplog.text for name in missing
+    )
 
 
-async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_write(tmp_path: Path) -> None:
+async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_write(
+    tmp_path: Path,
+) -> None:
     store = await partly_compacted(tmp_path)
     with private(tmp_path, "journal.jsonl").open("ab") as file:
         file.write(b"{")
@@ -436,4 +470,6 @@ async def test_what_is_gone_and_in_no_history_is_told_all_the_same(tmp_path: Pat
     private(tmp_path, "history.jsonl").unlink()
     await commit(open_store(tmp_path), Added(memory("e")))
     assert [*(await reopened(tmp_path)).short_term] == ["d", "e"]
-    assert [piece.reason for piece in past.pieces(private(tmp_path, ""))] == [snapshots.GONE.english]
+    assert [piece.reason for piece in past.pieces(private(tmp_path, ""))] == [
+        snapshots.GONE.english
+    ]

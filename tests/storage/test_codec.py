@@ -12,7 +12,17 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import CHANGES, JSON_VALUES, LONG_TERM, MESSAGES, NOW, SHORT_TERM, TIMES, memory, trigger
+from sample_memories import (
+    CHANGES,
+    JSON_VALUES,
+    LONG_TERM,
+    MESSAGES,
+    NOW,
+    SHORT_TERM,
+    TIMES,
+    memory,
+    trigger,
+)
 
 from memory_server.conversations import change_forms, codec
 from memory_server.conversations.changes import Change
@@ -30,7 +40,12 @@ def through_disk(value: Any) -> Any:
 
 def record(**fields: Any) -> dict[str, Any]:
     """A short-term memory as the Node original writes it."""
-    return {"timestamp": "2026-06-20T04:00:00.000Z", "text": "user: hi", "keywords": [], "score": 0} | fields
+    return {
+        "timestamp": "2026-06-20T04:00:00.000Z",
+        "text": "user: hi",
+        "keywords": [],
+        "score": 0,
+    } | fields
 
 
 def read_one(**fields: Any) -> ShortTermMemory:
@@ -59,7 +74,12 @@ def test_files_of_short_term_memories_survive(memories: list[ShortTermMemory]) -
 
 @given(st.lists(LONG_TERM, max_size=4, unique_by=lambda stored: stored.name))
 def test_files_of_long_term_memories_survive(memories: list[LongTermMemory]) -> None:
-    assert codec.long_terms(json_text.load_array(json_text.dump_array(map(codec.long_term_json, memories)))) == memories
+    assert (
+        codec.long_terms(
+            json_text.load_array(json_text.dump_array(map(codec.long_term_json, memories)))
+        )
+        == memories
+    )
 
 
 @given(CHANGES)
@@ -68,12 +88,16 @@ def test_changes_survive(change: Change) -> None:
 
 
 def test_every_change_has_a_form() -> None:
-    assert {change_type.change_class for change_type in change_forms.TYPES.values()} == set(get_args(Change))
+    assert {change_type.change_class for change_type in change_forms.TYPES.values()} == set(
+        get_args(Change)
+    )
 
 
 @given(MESSAGES)
 def test_messages_survive(message: Message) -> None:
-    [restored] = codec.short_term(through_disk(record(messages=[codec.message_json(message)])), "chat").messages
+    [restored] = codec.short_term(
+        through_disk(record(messages=[codec.message_json(message)])), "chat"
+    ).messages
     assert restored == message
 
 
@@ -114,7 +138,9 @@ def test_numbers_beyond_64_bits_are_exact(number: int) -> None:
     assert read_one(visits=number).extra == {"visits": number}
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[1,]", b"\xff", b'"\xed\xa0\x80"', b"[" * 100_000, b"nul"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[1,]", b"\xff", b'"\xed\xa0\x80"', b"[" * 100_000, b"nul"]
+)
 def test_what_is_no_json_is_refused_as_such(data: bytes) -> None:
     with pytest.raises(ValueError):
         json_text.loads(data)
@@ -207,7 +233,9 @@ NODE_FILE = """[
 ]"""
 
 
-@pytest.mark.parametrize("data", [NODE_FILE.encode(), BOM + NODE_FILE.replace("\n", "\r\n").encode()])
+@pytest.mark.parametrize(
+    "data", [NODE_FILE.encode(), BOM + NODE_FILE.replace("\n", "\r\n").encode()]
+)
 def test_a_file_of_the_node_original_is_read(data: bytes) -> None:
     first, second = codec.short_terms(json_text.load_array(data), "here")
     assert first.time_ms == 1_781_928_000_000
@@ -234,8 +262,16 @@ def test_a_file_of_the_node_original_is_read(data: bytes) -> None:
         ({"text": None}, "text", ""),
         ({"conversation_id": None}, "conversation_id", "chat"),
         ({"keywords": None}, "words", ()),
-        ({"keywords": ["披萨", {"word": 3, "weight": 1}, {"word": "a", "weight": "1"}, None]}, "words", ()),
-        ({"keywords": [{"word": "a", "weight": 10**400}, {"word": "b", "weight": 2}]}, "words", ("b",)),
+        (
+            {"keywords": ["披萨", {"word": 3, "weight": 1}, {"word": "a", "weight": "1"}, None]},
+            "words",
+            (),
+        ),
+        (
+            {"keywords": [{"word": "a", "weight": 10**400}, {"word": "b", "weight": 2}]},
+            "words",
+            ("b",),
+        ),
         ({"messages": None}, "messages", ()),
         ({"score": "7"}, "score", 0.0),
         ({"score": 10**400}, "score", 0.0),
@@ -246,7 +282,9 @@ def test_a_file_of_the_node_original_is_read(data: bytes) -> None:
         ({"timestamp": NOW, "timeStamp": 5}, "time_ms", NOW),
     ],
 )
-def test_odd_fields_are_read_for_what_they_can_be(fields: dict[str, Any], attribute: str, value: Any) -> None:
+def test_odd_fields_are_read_for_what_they_can_be(
+    fields: dict[str, Any], attribute: str, value: Any
+) -> None:
     assert getattr(read_one(**fields), attribute) == value
 
 
@@ -260,7 +298,9 @@ def test_odd_fields_are_read_for_what_they_can_be(fields: dict[str, Any], attrib
         ({"messages": ["hi"]}, "message is not an object"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_number(fields: dict[str, Any], reason: str) -> None:
+def test_what_cannot_be_read_is_refused_with_its_number(
+    fields: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(json_text.NotARecord, match=f"record 2 cannot be read: .*{reason}"):
         codec.short_terms([record(), record(**fields)], "chat")
 
@@ -289,7 +329,14 @@ def test_messages_of_other_programs_go_back_as_they_came(message: dict[str, Any]
 
 
 def test_records_without_an_id_get_distinct_lasting_ones() -> None:
-    records = [record(), record(), record(text="other"), record(timestamp=5), record(id=""), record(text={"a": [1]})]
+    records = [
+        record(),
+        record(),
+        record(text="other"),
+        record(timestamp=5),
+        record(id=""),
+        record(text={"a": [1]}),
+    ]
     first = [item.id for item in codec.short_terms(records, "chat")]
     assert len(set(first)) == len(records)
     assert all(len(name) == 16 for name in first)
@@ -320,7 +367,9 @@ print([memory.id for memory in codec.short_terms(json_text.load_array(sys.stdin.
 
 
 def test_a_copied_record_is_not_lost() -> None:
-    memories = codec.short_terms([record(id="a"), record(id="a", text="copied and changed"), record(id="b")], "chat")
+    memories = codec.short_terms(
+        [record(id="a"), record(id="a", text="copied and changed"), record(id="b")], "chat"
+    )
     assert [item.text for item in memories] == ["user: hi", "copied and changed", "user: hi"]
     assert len({item.id for item in memories}) == 3
     assert memories[0].id == "a"
@@ -338,13 +387,21 @@ def test_a_copied_long_term_memory_is_not_lost() -> None:
 
 
 def test_a_long_term_memory_of_the_node_original_is_read() -> None:
-    written = {"name": "t", "prompt": None, "trigger": "true", "createdAt": "2026-06-20T04:00:00.000Z", "tags": ["x"]}
+    written = {
+        "name": "t",
+        "prompt": None,
+        "trigger": "true",
+        "createdAt": "2026-06-20T04:00:00.000Z",
+        "tags": ["x"],
+    }
     [stored] = codec.long_terms([written])
     assert stored == LongTermMemory("t", "", "true", 1_781_928_000_000, extra={"tags": ["x"]})
     assert codec.long_terms([codec.long_term_json(stored)]) == [stored]
 
 
-@pytest.mark.parametrize("fields", [{"name": ""}, {"name": 5}, {"trigger": None}, {"createdAt": "soon"}])
+@pytest.mark.parametrize(
+    "fields", [{"name": ""}, {"name": 5}, {"trigger": None}, {"createdAt": "soon"}]
+)
 def test_a_long_term_memory_without_name_or_trigger_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(json_text.NotARecord, match="record 1 cannot be read"):
         codec.long_terms([{"name": "t", "trigger": "true", "prompt": ""} | fields])
@@ -376,7 +433,13 @@ def test_a_change_that_cannot_be_read_is_refused(written: Any) -> None:
 
 
 def test_the_forms_on_disk_are_those_of_the_design() -> None:
-    pizza = memory("a", words={"披萨": 1.5}, score=2, messages=(Message("user", "hi", NOW, "小明"),), pinned=True)
+    pizza = memory(
+        "a",
+        words={"披萨": 1.5},
+        score=2,
+        messages=(Message("user", "hi", NOW, "小明"),),
+        pinned=True,
+    )
     assert orjson.loads(json_text.dumps(codec.short_term_json(pizza))) == {
         "id": "a",
         "timestamp": "2026-06-20T00:00:00.000Z",
@@ -414,14 +477,27 @@ def test_integers_of_any_size_are_read_record_by_record(number: int) -> None:
 
 def test_a_message_of_two_other_fields_keeps_them() -> None:
     """As the common one in number, and in nothing else."""
-    for message in ({"role": ["user"], "content": "a"}, {"role": "user", "content": 5}, {"role": "user", "x": 1}):
+    for message in (
+        {"role": ["user"], "content": "a"},
+        {"role": "user", "content": 5},
+        {"role": "user", "x": 1},
+    ):
         stored = {"id": "a", "timestamp": "2026-06-21T00:00:00.000Z", "messages": [message]}
         message_again = codec.short_term_json(codec.short_term(stored, "chat"))["messages"][0]
         assert message.items() <= message_again.items()
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]\n", b'[{"a":1}]', b'[\n{"a":1},\n]\n', b'[\n{"a":1}\n{"a":2}\n]\n', b"[\n1\n]\n", b"[\n{\n]\n"]
+    "data",
+    [
+        b"",
+        b"[]\n",
+        b'[{"a":1}]',
+        b'[\n{"a":1},\n]\n',
+        b'[\n{"a":1}\n{"a":2}\n]\n',
+        b"[\n1\n]\n",
+        b"[\n{\n]\n",
+    ],
 )
 def test_another_layout_is_left_to_the_whole_reading(data: bytes) -> None:
     with pytest.raises(json_text.OtherLayout):

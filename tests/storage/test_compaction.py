@@ -91,7 +91,9 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
         state = await reopened(data)
         assert state.short_term == expected.short_term | {"after": memory("after")}
         assert state.version == 7
-        snapshot = codec.short_terms(json_text.load_array((data / "chat" / SHORT_TERM).read_bytes()), "chat")
+        snapshot = codec.short_terms(
+            json_text.load_array((data / "chat" / SHORT_TERM).read_bytes()), "chat"
+        )
         assert {stored.id: stored for stored in snapshot} == state.short_term
 
 
@@ -158,7 +160,9 @@ async def test_a_compaction_during_a_read_makes_it_begin_again(
     reader = ConversationFiles(tmp_path / "chat", "chat")
     with monkeypatch.context() as patch:
         for name in originals:
-            patch.setattr(ConversationFiles if name == "_read_journal" else Snapshots, name, interrupted(name))
+            patch.setattr(
+                ConversationFiles if name == "_read_journal" else Snapshots, name, interrupted(name)
+            )
         loaded, loaded_position = reader.load()
     assert calls > step
     assert [*loaded.short_term] == ["a", "b"]

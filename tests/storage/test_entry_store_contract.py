@@ -53,7 +53,9 @@ BOB = Scope("sessions", "bob")
 
 
 def opened(kind: str, folder: Path) -> SqliteStore:
-    return SqliteStore(None if kind == "memory" else folder / "data" / ".memory-server" / "k.sqlite3", lambda: NOW)
+    return SqliteStore(
+        None if kind == "memory" else folder / "data" / ".memory-server" / "k.sqlite3", lambda: NOW
+    )
 
 
 @asynccontextmanager
@@ -86,7 +88,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 def entry(body: str, **fields: Any) -> Entry:
-    return Entry(body, **({"created_ms": NOW, "updated_ms": NOW, "key": f"entry-{next(NUMBERS)}"} | fields))
+    return Entry(
+        body, **({"created_ms": NOW, "updated_ms": NOW, "key": f"entry-{next(NUMBERS)}"} | fields)
+    )
 
 
 async def commit(store: Entries, *changes: Change, scope: Scope = NOTES) -> Committed[str]:
@@ -95,7 +99,9 @@ async def commit(store: Entries, *changes: Change, scope: Scope = NOTES) -> Comm
 
 async def undo(store: EntryStore, seq: int | None, scope: Scope = NOTES) -> Committed[None]:
     assert seq is not None
-    return await store.commit(scope, lambda view: (taking_back(view, seq, NOW), None), Operation("undo", "test"))
+    return await store.commit(
+        scope, lambda view: (taking_back(view, seq, NOW), None), Operation("undo", "test")
+    )
 
 
 async def found_texts(store: Entries, text: str, scope: Scope = NOTES, **query: Any) -> list[str]:
@@ -103,7 +109,9 @@ async def found_texts(store: Entries, text: str, scope: Scope = NOTES, **query: 
     return [hit.entry.body for hit in matches.hits]
 
 
-async def bodies(store: Entries, scope: Scope = NOTES, where: Filter = EVERYTHING, **how: Any) -> list[str]:
+async def bodies(
+    store: Entries, scope: Scope = NOTES, where: Filter = EVERYTHING, **how: Any
+) -> list[str]:
     entries, _ = await page(store, scope, where, **how)
     return [entry.body for entry in entries]
 
@@ -125,7 +133,9 @@ async def test_an_empty_store_has_no_history(store: EntryStore, tmp_path: Path) 
 
 
 async def test_what_files_hold_is_read_back(entries: Entries) -> None:
-    pool = entry("连接池最多 20", key="pool", title="pool", tags=("db", "数据库"), updated_ms=NOW + 5)
+    pool = entry(
+        "连接池最多 20", key="pool", title="pool", tags=("db", "数据库"), updated_ms=NOW + 5
+    )
     (stored,) = (await commit(entries, pool)).entries
     assert stored == replace(pool, id=stored.id, ref=stored.ref, version=1)
     assert await get(entries, NOTES, ref=stored.ref) == stored
@@ -150,7 +160,10 @@ async def test_the_archive_frees_a_key_and_a_search_does_not_find_it(entries: En
 async def test_one_commit_may_archive_one_and_store_another_of_its_key(entries: Entries) -> None:
     (first,) = (await commit(entries, entry("one", key="k"))).entries
     receipt = await commit(entries, archived(first, "over_limit", NOW), entry("two", key="k"))
-    assert [(stored.body, stored.archived_ms) for stored in receipt.entries] == [("one", NOW), ("two", None)]
+    assert [(stored.body, stored.archived_ms) for stored in receipt.entries] == [
+        ("one", NOW),
+        ("two", None),
+    ]
     assert await bodies(entries) == ["two"]
 
 
@@ -231,7 +244,9 @@ async def test_keys_are_unique_among_live_entries_of_a_kind_and_project(store: E
 
 async def test_scopes_never_see_each_other(store: EntryStore) -> None:
     (entry_of_alice,) = (await commit(store, entry("alice likes 披萨 pizza"), scope=ALICE)).entries
-    await commit(store, *(entry(f"bob likes 披萨 pizza {number}") for number in range(5)), scope=BOB)
+    await commit(
+        store, *(entry(f"bob likes 披萨 pizza {number}") for number in range(5)), scope=BOB
+    )
     assert await found_texts(store, "披萨 pizza", ALICE) == ["alice likes 披萨 pizza"]
     assert await get(store, BOB, id=entry_of_alice.id) is None
     assert await get(store, BOB, ref=entry_of_alice.ref) is None
@@ -254,7 +269,11 @@ async def test_a_search_looks_into_titles_tags_bodies_and_examples(store: EntryS
     )
     hits = await search(store, NOTES, Query("连接池 DB tokio::spawn body 不存在"))
     (hit,) = hits.hits
-    assert hit.matched == {"title": ("连接", "接池"), "tags": ("db",), "body": ("tokio", "spawn", "body")}
+    assert hit.matched == {
+        "title": ("连接", "接池"),
+        "tags": ("db",),
+        "body": ("tokio", "spawn", "body"),
+    }
     assert hit.relevance == 1.0
     assert hits.total == 1
     assert dict(hits.left_off) == {}
@@ -297,7 +316,10 @@ async def test_other_words_order_what_the_query_finds(entries: Entries) -> None:
         *(entry(f"other text {number}", key=f"c{number}") for number in range(5)),
     )
     assert await found_texts(entries, "sleep") == ["sleep here", "sleep trazodone"]
-    assert await found_texts(entries, "sleep", other_words=("trazodone",)) == ["sleep trazodone", "sleep here"]
+    assert await found_texts(entries, "sleep", other_words=("trazodone",)) == [
+        "sleep trazodone",
+        "sleep here",
+    ]
     assert await found_texts(entries, "sleep", other_words=("the", "sleep", "什么")) == [
         "sleep here",
         "sleep trazodone",
@@ -314,7 +336,9 @@ async def test_other_words_come_after_the_text_as_it_is_written(entries: Entries
     assert hit.relevance == pytest.approx(0.3)
 
 
-async def test_other_words_show_nothing_that_is_hidden_or_of_another_scope(store: EntryStore) -> None:
+async def test_other_words_show_nothing_that_is_hidden_or_of_another_scope(
+    store: EntryStore,
+) -> None:
     await commit(
         store,
         entry("pool errors"),
@@ -345,19 +369,28 @@ async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
         entry("errors of the shop", kind="project-tech", project="shop"),
         entry("errors of the bank", kind="project-tech", project="bank"),
         entry("errors that are over", kind="tech", expires_ms=NOW),
-        entry("many words, and among them errors, which are only one of all of these many words " * 3, kind="tech"),
+        entry(
+            "many words, and among them errors, which are only one of all of these many words " * 3,
+            kind="tech",
+        ),
     )
     where = Filter(projects=("", "shop"), unexpired_at_ms=NOW)
     hits = await search(store, NOTES, Query("rust errors anyhow", where, least_share=0.5))
     assert [hit.entry.body for hit in hits.hits] == ["rust errors with anyhow"]
     assert hits.left_off == {"weaker": 2, "other project": 1, "expired": 1}
-    assert await found_texts(store, "errors", where=Filter(kinds=("project-tech",), projects=("bank",))) == [
-        "errors of the bank"
-    ]
-    counts = await store.read(NOTES, lambda view: view.counted("project", Filter(kinds=("project-tech",))))
+    assert await found_texts(
+        store, "errors", where=Filter(kinds=("project-tech",), projects=("bank",))
+    ) == ["errors of the bank"]
+    counts = await store.read(
+        NOTES, lambda view: view.counted("project", Filter(kinds=("project-tech",)))
+    )
     assert counts == {"shop": 1, "bank": 1}
-    assert await found_texts(store, "errors", where=Filter(tags=("错误", "x"))) == ["rust errors with anyhow"]
-    assert await found_texts(store, "errors", where=Filter(tags=("RUST",))) == ["rust errors with anyhow"]
+    assert await found_texts(store, "errors", where=Filter(tags=("错误", "x"))) == [
+        "rust errors with anyhow"
+    ]
+    assert await found_texts(store, "errors", where=Filter(tags=("RUST",))) == [
+        "rust errors with anyhow"
+    ]
     assert len(await found_texts(store, "errors", limit=2)) == 2
 
 
@@ -368,7 +401,10 @@ async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
         entry("b", title="1", created_ms=2, updated_ms=8, uses=1),
         entry("c", title="2", created_ms=3, updated_ms=7),
     )
-    assert await page(store, NOTES, Filter(), limit=1, offset=1) == ([await get(store, NOTES, id=2)], 3)
+    assert await page(store, NOTES, Filter(), limit=1, offset=1) == (
+        [await get(store, NOTES, id=2)],
+        3,
+    )
     assert await bodies(store, order="newest") == ["a", "b", "c"]
     assert await bodies(store, order="oldest", limit=2) == ["a", "b"]
     assert await bodies(store, order="best") == ["b", "c", "a"]
@@ -408,18 +444,29 @@ async def test_uses_of_entries_that_are_elsewhere(store: EntryStore) -> None:
 async def test_operations_come_newest_first_in_pages(store: EntryStore) -> None:
     for number in range(5):
         await commit(store, entry(f"entry {number}"))
-    await store.log_operation(NOTES, Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}))
+    await store.log_operation(
+        NOTES, Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1})
+    )
     newest = (await store.operations(limit=1))[0][1]
-    assert newest == Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}, newest.seq)
+    assert newest == Operation(
+        "search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}, newest.seq
+    )
     older = await store.operations(NOTES, before=newest.seq, limit=2)
     assert [operation.seq for _, operation in older] == [newest.seq - 1, newest.seq - 2]
     assert older[0][1].entries == (5,)
 
 
-async def test_a_scope_of_which_nothing_is_left_is_forgotten_with_its_operations(store: EntryStore) -> None:
+async def test_a_scope_of_which_nothing_is_left_is_forgotten_with_its_operations(
+    store: EntryStore,
+) -> None:
     probe = Scope("sessions", "probe")
     await commit(store, entry("kept"))
-    assert await store.log_operation(probe, Operation("delete", "test", NOW, error="refused"), passing=True) > 0
+    assert (
+        await store.log_operation(
+            probe, Operation("delete", "test", NOW, error="refused"), passing=True
+        )
+        > 0
+    )
     assert [operation.op for _, operation in await store.operations(probe)] == ["delete"]
     await store.tidy(texts_before_ms=0, operations_before_ms=NOW)
     assert probe in await store.scopes()
@@ -465,14 +512,19 @@ async def test_what_is_purged_is_gone_with_its_history(store: EntryStore) -> Non
 
 
 async def test_age_and_number_send_entries_to_the_archive(store: EntryStore) -> None:
-    await commit(store, *(entry(f"e{number}", created_ms=number, expires_ms=NOW + number) for number in range(6)))
+    await commit(
+        store,
+        *(entry(f"e{number}", created_ms=number, expires_ms=NOW + number) for number in range(6)),
+    )
 
     def clean(view: Any) -> tuple[Sequence[Change], int]:
         due = expired(view, NOW + 1)
         return to_archive(due, NOW), len(due)
 
     assert (await store.commit(NOTES, clean, Operation("cleanup"))).result == 2
-    cap = await store.commit(NOTES, lambda view: (to_archive(over_limit(view, 3), NOW), None), Operation("cap"))
+    cap = await store.commit(
+        NOTES, lambda view: (to_archive(over_limit(view, 3), NOW), None), Operation("cap")
+    )
     assert [moved.reason for moved in cap.entries] == ["over_limit"]
     assert await bodies(store, order="oldest") == ["e3", "e4", "e5"]
     assert (await page(store, NOTES, Filter(archived=True)))[1] == 3
@@ -501,7 +553,9 @@ async def test_a_copy_can_be_put_back_whole(store: EntryStore, tmp_path: Path) -
     assert len(await bodies(store)) == 2
 
 
-async def test_after_a_copy_was_put_back_no_change_gets_the_number_of_another(tmp_path: Path) -> None:
+async def test_after_a_copy_was_put_back_no_change_gets_the_number_of_another(
+    tmp_path: Path,
+) -> None:
     store = opened("file", tmp_path)
     path = tmp_path / "copy.sqlite3"
     await commit(store, entry("kept"))
@@ -580,7 +634,9 @@ TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
 STEP = st.one_of(
     st.tuples(st.just("add"), TEXTS, st.integers(0, 3)),
     st.tuples(st.just("edit"), TEXTS, st.integers(0, 9)),
-    st.tuples(st.sampled_from(["archive", "live", "purge", "touch"]), st.just(""), st.integers(0, 9)),
+    st.tuples(
+        st.sampled_from(["archive", "live", "purge", "touch"]), st.just(""), st.integers(0, 9)
+    ),
     st.tuples(st.just("undo"), st.just(""), st.integers(0, 3)),
 )
 
@@ -620,7 +676,9 @@ class Walk:
         self.entries = {stored.id: stored for stored in entries}
         live_texts = [stored.body for stored in entries if stored.archived_ms is None]
         for word, hits in zip(WORDS, matches, strict=True):
-            assert sorted(hit.entry.body for hit in hits.hits) == sorted(text for text in live_texts if word in text)
+            assert sorted(hit.entry.body for hit in hits.hits) == sorted(
+                text for text in live_texts if word in text
+            )
         return comparable(entries)
 
     async def take(self, do: str, text: str, number: int) -> None:

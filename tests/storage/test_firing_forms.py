@@ -21,7 +21,13 @@ from memory_server.conversations.firing_forms import (
 )
 from memory_server.kernel.json_text import dumps, load_object
 from sandbox.firing.chat_state import ChatState, Effect, Firing
-from sandbox.firing.rule_fields import RULE_FIELDS, RuleFault, checked_rules, rules_json, taken_rules
+from sandbox.firing.rule_fields import (
+    RULE_FIELDS,
+    RuleFault,
+    checked_rules,
+    rules_json,
+    taken_rules,
+)
 from sandbox.firing.rules import (
     PLAIN,
     CharacterRule,
@@ -51,8 +57,12 @@ RULES = st.builds(
     delay=COUNTS,
     once=st.booleans(),
     ignores_budget=st.booleans(),
-    recursion=st.builds(RecursionRules, st.booleans(), st.booleans(), st.booleans(), st.integers(0, 3)),
-    characters=st.builds(CharacterRule, st.lists(NAMES, min_size=1, max_size=2).map(tuple), st.booleans())
+    recursion=st.builds(
+        RecursionRules, st.booleans(), st.booleans(), st.booleans(), st.integers(0, 3)
+    ),
+    characters=st.builds(
+        CharacterRule, st.lists(NAMES, min_size=1, max_size=2).map(tuple), st.booleans()
+    )
     | st.just(CharacterRule()),
     by_words=st.booleans(),
     other_words=st.lists(NAMES, max_size=2).map(tuple),
@@ -174,7 +184,11 @@ GOOD = {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2}}}
         {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2, "sticky": []}}},
         {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2, "sticky": [1]}}},
         {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2, "cooldown": 7}}},
-        {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2, "cooldown": ["a", 1, True]}}},
+        {
+            "messages": 1,
+            "at": 2,
+            "firings": {"k": {"message": 1, "at": 2, "cooldown": ["a", 1, True]}},
+        },
     ],
 )
 def test_a_chat_that_cannot_be_read_is_left_out_and_others_stay(bad: Any) -> None:

@@ -58,13 +58,18 @@ SYSTEMS = {
     "a zip from a Mac on ext4": (decomposed, as_it_is),
 }
 SPELLINGS = "work Work WORK woRk con CON Con é É e\u0301 E\u0301 ß ss SS ſs K \u212a k i İ ı \ufb01 fi 각 が"
-WORDS = st.one_of(st.sampled_from(SPELLINGS.split(" ")), st.text(st.characters(codec="utf-8"), min_size=1, max_size=12))
+WORDS = st.one_of(
+    st.sampled_from(SPELLINGS.split(" ")),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
+)
 NODE = st.sampled_from(["work", "Work", "WORK", "con", "k", "K", "ss", "SS", "fi"])
 
 
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS.keys())
 @given(node=st.lists(NODE, unique=True), words=st.lists(WORDS, min_size=2, max_size=12))
-def test_no_two_ids_share_a_folder(system: tuple[Form, Form], node: list[str], words: list[str]) -> None:
+def test_no_two_ids_share_a_folder(
+    system: tuple[Form, Form], node: list[str], words: list[str]
+) -> None:
     disk = FileSystem(*system)
     # The Node original opens whatever opens under an id: what it made first names the folder.
     folders_of_node = {disk.make(name) for name in node}
@@ -82,7 +87,9 @@ def test_no_two_ids_share_a_folder(system: tuple[Form, Form], node: list[str], w
 
 
 @given(WORDS, WORDS)
-def test_names_of_different_ids_are_different_for_the_most_careless_system(first: str, second: str) -> None:
+def test_names_of_different_ids_are_different_for_the_most_careless_system(
+    first: str, second: str
+) -> None:
     try:
         first = conversation_id_of(first)
         second = conversation_id_of(second)
@@ -116,5 +123,8 @@ def test_a_table_of_what_is_there(listed: list[str], conversation_id: str, name:
     assert folder == name or (name == "hashed" and folder.startswith(f"{conversation_id}~"))
     # Once it is there it stays the one, whatever comes beside it.
     assert (
-        FolderNames([*listed, folder, conversation_id.upper(), conversation_id.lower()]).of(conversation_id) == folder
+        FolderNames([*listed, folder, conversation_id.upper(), conversation_id.lower()]).of(
+            conversation_id
+        )
+        == folder
     )

@@ -58,7 +58,20 @@ IDS = [
         "a b",
         "a.",
     ),
-    *("/", "../../etc/passwd", "C:\\x", "\u202eabc", "é", "e\u0301x", "ß", "ss", "İ", "ｗｏｒｋ", "-", "--help"),
+    *(
+        "/",
+        "../../etc/passwd",
+        "C:\\x",
+        "\u202eabc",
+        "é",
+        "e\u0301x",
+        "ß",
+        "ss",
+        "İ",
+        "ｗｏｒｋ",
+        "-",
+        "--help",
+    ),
 ]
 
 
@@ -146,13 +159,17 @@ def test_other_ids_are_refused_in_one_sentence(text: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("conversation_id", ["Work", "UPPER_CASE-1", "con", "CON", "Default"])
-def test_a_folder_of_the_node_original_is_taken_as_it_is(tmp_path: Path, conversation_id: str) -> None:
+def test_a_folder_of_the_node_original_is_taken_as_it_is(
+    tmp_path: Path, conversation_id: str
+) -> None:
     assert find_folder(tmp_path, conversation_id).name == folder_name(conversation_id)
     (tmp_path / conversation_id).mkdir()
     assert find_folder(tmp_path, conversation_id) == tmp_path / conversation_id
 
 
-def test_our_folder_stays_the_one_when_the_node_original_makes_its_own_later(tmp_path: Path) -> None:
+def test_our_folder_stays_the_one_when_the_node_original_makes_its_own_later(
+    tmp_path: Path,
+) -> None:
     ours = find_folder(tmp_path, "Work")
     ours.mkdir()
     (tmp_path / "Work").mkdir()
@@ -179,7 +196,9 @@ def without_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("conversation_id", ["work", "WORK", "wORK"])
-def test_what_opens_under_another_name_is_not_taken(without_case: Path, conversation_id: str) -> None:
+def test_what_opens_under_another_name_is_not_taken(
+    without_case: Path, conversation_id: str
+) -> None:
     assert find_folder(without_case, "Work").name == "Work"
     assert (without_case / conversation_id).is_dir()
     name = find_folder(without_case, conversation_id).name
@@ -201,7 +220,9 @@ async def test_ids_that_differ_in_case_share_nothing_without_case(without_case: 
     for name in ids:
         assert [*(await reopened(without_case, name)).short_term] == [f"of {name}"]
     for folder in subfolders(without_case):
-        assert not [finding for finding in examine(without_case, folder, NOW) if finding.grade != "ok"]
+        assert not [
+            finding for finding in examine(without_case, folder, NOW) if finding.grade != "ok"
+        ]
 
 
 @pytest.mark.anyio
@@ -224,7 +245,9 @@ def test_no_id_leads_out_of_the_data_folder(tmp_path: Path, conversation_id: str
     assert find_folder(inside, conversation_id).resolve().parent == inside
 
 
-def test_folders_are_private_and_their_names_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_are_private_and_their_names_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("memory_server.kernel.files.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
@@ -275,7 +298,9 @@ def test_a_file_with_a_lease_is_tried_again() -> None:
     assert patiently(call, pauses.append) == "done"
 
 
-@pytest.mark.parametrize(("error", "tries"), [(Held(5), 10), (Held(2), 1), (PermissionError("no"), 1)])
+@pytest.mark.parametrize(
+    ("error", "tries"), [(Held(5), 10), (Held(2), 1), (PermissionError("no"), 1)]
+)
 def test_trying_again_has_an_end_and_is_for_held_files_only(error: OSError, tries: int) -> None:
     pauses: list[float] = []
     calls: list[None] = []

@@ -78,10 +78,14 @@ def test_a_change_leaves_all_other_lines_as_they_are(text: str) -> None:
 
 def test_windows_and_editors_write_files_too() -> None:
     page = read(b"\xef\xbb\xbf---\r\nkey: k\r\ntags:\r\n  - a\r\n---\r\n\r\nline 1\r\nline 2\r\n")
-    assert page == Page("line 1\nline 2", {"key": "k", "tags": ["a"]}, {"key": "key: k\n", "tags": "tags:\n  - a\n"})
+    assert page == Page(
+        "line 1\nline 2", {"key": "k", "tags": ["a"]}, {"key": "key: k\n", "tags": "tags:\n  - a\n"}
+    )
 
 
-@pytest.mark.parametrize("data", [b"", b"plain text", b"# Title\n\n---\nkey: k\n---\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "data", [b"", b"plain text", b"# Title\n\n---\nkey: k\n---\n", b"\xff\xfe"]
+)
 def test_a_file_without_front_matter_is_not_an_entry(data: bytes) -> None:
     assert read(data) is None
 
@@ -106,7 +110,10 @@ def test_a_file_without_front_matter_is_not_an_entry(data: bytes) -> None:
             b"<<<<<<< HEAD\n---\nkey: a\n---\n\nmine\n=======\n---\nkey: b\n---\n\ntheirs\n>>>>>>> x\n",
             "conflict markers",
         ),
-        (b"---\nkey: k\n<<<<<<< HEAD\ntags: [a]\n=======\ntags: [b]\n>>>>>>> x\n---\nbody\n", "conflict markers"),
+        (
+            b"---\nkey: k\n<<<<<<< HEAD\ntags: [a]\n=======\ntags: [b]\n>>>>>>> x\n---\nbody\n",
+            "conflict markers",
+        ),
     ],
 )
 def test_what_cannot_be_read_says_why(data: bytes, reason: str) -> None:
@@ -120,12 +127,16 @@ def test_no_tag_of_yaml_makes_an_object(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=30).map(
-    lambda text: " ".join(text.split()) or "x"
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=30
+).map(lambda text: " ".join(text.split()) or "x")
+
+
+@given(
+    key=TEXT,
+    tags=st.lists(TEXT, max_size=4),
+    body=st.text(st.characters(exclude_categories=["Cs"])),
 )
-
-
-@given(key=TEXT, tags=st.lists(TEXT, max_size=4), body=st.text(st.characters(exclude_categories=["Cs"])))
 def test_what_is_written_is_read_back(key: str, tags: list[str], body: str) -> None:
     body = body.replace("\r\n", "\n").strip("\n")
     page = read(write(body, {"key": key, "tags": tags, "updated_at": None}))

@@ -79,10 +79,22 @@ ELSEWHERE = {
 async def filled(data_dir: Path) -> None:
     store = open_store(data_dir)
     messages = (Message("user", "我喜欢吃披萨"),)
-    await commit(store, Added(memory("a", words={"披萨": 60.0}, messages=messages)), Added(memory("b")), Pinned("b"))
-    await commit(store, TriggerSet(trigger("t"), None), Added(memory("gone")), Added(memory("old", age=900 * DAY)))
+    await commit(
+        store,
+        Added(memory("a", words={"披萨": 60.0}, messages=messages)),
+        Added(memory("b")),
+        Pinned("b"),
+    )
+    await commit(
+        store,
+        TriggerSet(trigger("t"), None),
+        Added(memory("gone")),
+        Added(memory("old", age=900 * DAY)),
+    )
     await commit(store, Forgotten(memory("gone"), "deleted"))
-    await commit(store, TriggerSet(replace(trigger("Bridge"), book=BookEntry("1f", "Tale", uid="1")), None))
+    await commit(
+        store, TriggerSet(replace(trigger("Bridge"), book=BookEntry("1f", "Tale", uid="1")), None)
+    )
     await store.aclose()
 
 
@@ -140,7 +152,11 @@ async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(
 
 
 COMMANDS: dict[str, list[str]] = {
-    "call": ["call", "add_short_term_memory", json.dumps({"conversation_id": "chat", "messages": HELLO})],
+    "call": [
+        "call",
+        "add_short_term_memory",
+        json.dumps({"conversation_id": "chat", "messages": HELLO}),
+    ],
     "undo": ["undo", CHANGE, "-c", "chat"],
     "pin": ["pin", "a", "-c", "chat"],
     "pin --off": ["pin", "b", "--off", "-c", "chat"],
@@ -156,13 +172,19 @@ COMMANDS: dict[str, list[str]] = {
 @pytest.mark.parametrize("error_number", TROUBLE)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_would_write_says_it_in_one_line_and_by_its_status(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, error_number: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    error_number: int,
 ) -> None:
     asyncio.run(filled(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    rows = [{"id": "new", "timestamp": "2026-01-01T00:00:00.000Z", "text": "user: 新", "keywords": []}]
+    rows = [
+        {"id": "new", "timestamp": "2026-01-01T00:00:00.000Z", "text": "user: 新", "keywords": []}
+    ]
     (tmp_path / "new.json").write_text(json.dumps(rows), encoding="utf-8")
     before = contents(asyncio.run(reopened(tmp_path / "data")))
     with no_room(error_number):

@@ -13,7 +13,14 @@ from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.conversations import codec
-from memory_server.conversations.changes import Added, Commit, Forgotten, Reinforced, TriggerRemoved, TriggerSet
+from memory_server.conversations.changes import (
+    Added,
+    Commit,
+    Forgotten,
+    Reinforced,
+    TriggerRemoved,
+    TriggerSet,
+)
 from memory_server.kernel import json_text
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
@@ -25,7 +32,11 @@ Records = list[dict[str, Any]]
 
 async def compacted(data_dir: Path, *names: str) -> JsonFileStore:
     store = open_store(data_dir)
-    await commit(store, *(Added(memory(name, text=f"user: {name}")) for name in names), TriggerSet(trigger("t"), None))
+    await commit(
+        store,
+        *(Added(memory(name, text=f"user: {name}")) for name in names),
+        TriggerSet(trigger("t"), None),
+    )
     await store.compact("chat")
     return store
 
@@ -50,27 +61,45 @@ async def settled(store: JsonFileStore) -> JsonFileStore:
 
 
 @pytest.mark.parametrize("running", [True, False])
-async def test_what_a_person_changes_adds_and_removes_becomes_one_commit(tmp_path: Path, running: bool) -> None:
+async def test_what_a_person_changes_adds_and_removes_becomes_one_commit(
+    tmp_path: Path, running: bool
+) -> None:
     store = await compacted(tmp_path, "a", "b", "c")
 
     def change(records: Records) -> None:
         records[0]["text"] = "user: by hand"
         records[0]["pinned"] = True
         del records[1]
-        records.append({"timestamp": "2026-06-20T04:00:00.000Z", "text": "user: new", "keywords": [], "score": 0})
+        records.append(
+            {
+                "timestamp": "2026-06-20T04:00:00.000Z",
+                "text": "user: new",
+                "keywords": [],
+                "score": 0,
+            }
+        )
 
     edit(tmp_path, change)
     edit(tmp_path, list.clear, LONG_TERM)
     reader = store if running else open_store(tmp_path)
     state = await reader.read("chat")
-    assert [stored.text for stored in state.short_term.values()] == ["user: by hand", "user: c", "user: new"]
+    assert [stored.text for stored in state.short_term.values()] == [
+        "user: by hand",
+        "user: c",
+        "user: new",
+    ]
     assert state.short_term["a"].pinned is True
     assert state.long_term == {}
     settled_store = await settled(reader)
     assert await settled_store.read("chat") == await reopened(tmp_path)
     [edit_commit] = await edits_in_history(settled_store)
     assert edit_commit.at_ms == NOW
-    assert [type(part).__name__ for part in edit_commit.changes] == ["Edited", "Added", "Forgotten", "TriggerRemoved"]
+    assert [type(part).__name__ for part in edit_commit.changes] == [
+        "Edited",
+        "Added",
+        "Forgotten",
+        "TriggerRemoved",
+    ]
     assert edit_commit.changes[2:] == (
         Forgotten(memory("b", text="user: b"), "hand"),
         TriggerRemoved(trigger("t"), "hand"),
@@ -141,7 +170,11 @@ async def test_an_editor_that_saves_an_old_copy_lowers_no_score(tmp_path: Path) 
     await commit(store, Reinforced("b", 5, 10))
     (tmp_path / "chat" / SHORT_TERM).write_bytes(old_copy.replace(b"user: a", b"user: by hand"))
     edit(tmp_path, lambda records: records[2].update(score=50))
-    for state in (await store.read("chat"), await (await settled(store)).read("chat"), await reopened(tmp_path)):
+    for state in (
+        await store.read("chat"),
+        await (await settled(store)).read("chat"),
+        await reopened(tmp_path),
+    ):
         assert [(stored.text, stored.score) for stored in state.short_term.values()] == [
             ("user: by hand", 5),
             ("user: b", 10),
@@ -170,7 +203,9 @@ async def test_fields_that_the_edit_left_alone_keep_what_happened_since(tmp_path
 
 
 @pytest.mark.parametrize("data", [b"", b" \n", b"[{", None])
-async def test_an_editor_half_way_through_saving_removes_nothing(tmp_path: Path, data: bytes | None) -> None:
+async def test_an_editor_half_way_through_saving_removes_nothing(
+    tmp_path: Path, data: bytes | None
+) -> None:
     store = await compacted(tmp_path, "a", "b")
     path = tmp_path / "chat" / SHORT_TERM
     whole = path.read_bytes()
@@ -193,10 +228,14 @@ async def test_an_editor_half_way_through_saving_removes_nothing(tmp_path: Path,
     assert not private(tmp_path, "broken").exists()
 
 
-async def test_a_file_that_another_program_begins_beside_our_journal_is_taken_up(tmp_path: Path) -> None:
+async def test_a_file_that_another_program_begins_beside_our_journal_is_taken_up(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    (tmp_path / "chat" / SHORT_TERM).write_bytes(json_text.dump_array([codec.short_term_json(memory("theirs"))]))
+    (tmp_path / "chat" / SHORT_TERM).write_bytes(
+        json_text.dump_array([codec.short_term_json(memory("theirs"))])
+    )
     assert [*(await store.read("chat")).short_term] == ["a", "theirs"]
     await store.compact("chat")
     assert [*(await reopened(tmp_path)).short_term] == ["a", "theirs"]

@@ -35,7 +35,9 @@ pytestmark = pytest.mark.anyio
 
 class Held(OSError):
     def __init__(self, code: int) -> None:
-        super().__init__("The process cannot access the file because it is being used by another process")
+        super().__init__(
+            "The process cannot access the file because it is being used by another process"
+        )
         self.winerror = code
 
 
@@ -49,7 +51,11 @@ def scanner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter
     def refusing_once(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *arguments: Any, **options: Any) -> Any:
             first_call = (name, str(path), str(arguments[:1]))
-            if str(path).startswith(str(tmp_path)) and not Path(path).is_dir() and first_call not in calls_seen:
+            if (
+                str(path).startswith(str(tmp_path))
+                and not Path(path).is_dir()
+                and first_call not in calls_seen
+            ):
                 calls_seen.add(first_call)
                 refusals[name] += 1
                 raise Held(next(codes))
@@ -58,7 +64,11 @@ def scanner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter
         return call
 
     def impatient(path: Any, *arguments: Any, **options: Any) -> Any:
-        if isinstance(path, (str, Path)) and str(path).startswith(str(tmp_path)) and "opener" not in options:
+        if (
+            isinstance(path, (str, Path))
+            and str(path).startswith(str(tmp_path))
+            and "opener" not in options
+        ):
             raise AssertionError(f"{path} is opened without patience")
         return really_open(path, *arguments, **options)
 
@@ -75,13 +85,17 @@ def spoil(path: Path) -> None:
     """Break the file by means that the simulation lets pass."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        with open(path.name, "r+b", opener=lambda name, flags: os.open(name, flags, dir_fd=folder)) as file:
+        with open(
+            path.name, "r+b", opener=lambda name, flags: os.open(name, flags, dir_fd=folder)
+        ) as file:
             file.write(b"?")
     finally:
         os.close(folder)
 
 
-async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: Path, scanner: Counter[str]) -> None:
+async def test_everything_works_with_files_that_are_held_for_a_moment(
+    tmp_path: Path, scanner: Counter[str]
+) -> None:
     data = tmp_path / "data"
     store = open_store(data)
     deleted = memory("gone")

@@ -30,14 +30,18 @@ def test_a_folder_and_its_url_are_the_same_home(tmp_path: Path, form: type[str])
     assert not folder.exists(), "opening touches no disk"
 
 
-def test_a_relative_path_and_one_of_the_user_are_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_and_one_of_the_user_are_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert home_at("memories").place == home_at("~/memories").place == tmp_path / "memories"
     assert home_at("a:b").place == tmp_path / "a:b"
 
 
-@pytest.mark.parametrize("url", ["mysql://localhost/memories", Path("https://example.org/memories")])
+@pytest.mark.parametrize(
+    "url", ["mysql://localhost/memories", Path("https://example.org/memories")]
+)
 def test_another_kind_of_home_is_refused_in_a_sentence(url: str | Path) -> None:
     with pytest.raises(InvalidInput, match="give a folder, or a URL that begins with file:///"):
         home_at(url)

@@ -94,7 +94,11 @@ class House:
         await store.aclose()
 
     def text(self) -> str:
-        parts = (path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".zlib")
+        parts = (
+            path.read_bytes()
+            for path in self.folder.rglob("*")
+            if path.is_file() and path.suffix != ".zlib"
+        )
         return b"\n".join(parts).decode()
 
     async def archived(self) -> list[str]:
@@ -138,7 +142,9 @@ async def test_a_commit_under_a_clock_years_ahead_goes_with_those_after_it(house
 
 
 @pytest.mark.anyio
-async def test_a_commit_under_a_clock_that_was_reset_is_kept_with_those_before_it(house: House) -> None:
+async def test_a_commit_under_a_clock_that_was_reset_is_kept_with_those_before_it(
+    house: House,
+) -> None:
     await forget_one(house, "before")
     house.now = 5000
     await forget_one(house, "reset")
@@ -169,8 +175,12 @@ async def test_what_damage_and_repairs_left_goes_with_the_history(house: House) 
     await house.commit(Added(memory("kept")))
     broken = journal.parent / past.BROKEN
     broken.mkdir()
-    (broken / f"{moment_of(NOW):%Y%m%d-%H%M%S}-short-term-memory.json").write_text("text of long ago, broken")
-    (broken / f"{moment_of(NOW + 50 * DAY):%Y%m%d-%H%M%S}-short-term-memory.json.2").write_text("newer")
+    (broken / f"{moment_of(NOW):%Y%m%d-%H%M%S}-short-term-memory.json").write_text(
+        "text of long ago, broken"
+    )
+    (broken / f"{moment_of(NOW + 50 * DAY):%Y%m%d-%H%M%S}-short-term-memory.json.2").write_text(
+        "newer"
+    )
     for day in (0, 40, 85, 88):
         await house.upkeep(at=NOW + day * DAY)
         assert house.text().count("text of long ago") == 2
@@ -181,7 +191,9 @@ async def test_what_damage_and_repairs_left_goes_with_the_history(house: House) 
     assert [*(await house.store().read("chat")).short_term] == ["kept"]
 
 
-def test_leavings_without_a_time_and_lines_that_are_none_count_from_when_they_are_met(tmp_path: Path) -> None:
+def test_leavings_without_a_time_and_lines_that_are_none_count_from_when_they_are_met(
+    tmp_path: Path,
+) -> None:
     aside = tmp_path / past.SET_ASIDE
     aside.write_bytes(b'{"reason":"a","data":"x"}\n\xff\n[1]\n')
     expire_leavings(tmp_path, Horizon(NOW - 90 * DAY, NOW))

@@ -29,7 +29,9 @@ COMMITS: list[dict[str, Any]] = [
 
 
 def frame(fields: dict[str, Any]) -> bytes:
-    return journal.frame(fields, json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
+    return journal.frame(
+        fields, json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    )
 
 
 LINES = [frame(fields) for fields in COMMITS]
@@ -63,12 +65,17 @@ def placed(number: int) -> Place:
 def test_reading_goes_on_from_any_line(path: Path, number: int, torn: bytes) -> None:
     path.write_bytes(WHOLE + torn)
     end = placed(len(LINES))
-    assert journal.follow(path, placed(number)) == (Tail(tuple(COMMITS[number:]), (), len(WHOLE), torn), end)
+    assert journal.follow(path, placed(number)) == (
+        Tail(tuple(COMMITS[number:]), (), len(WHOLE), torn),
+        end,
+    )
     assert journal.read(path)[2] == end
 
 
 @pytest.mark.parametrize("number", range(len(LINES) + 1))
-def test_reading_does_not_go_on_where_another_line_ends_or_another_journal_begins(path: Path, number: int) -> None:
+def test_reading_does_not_go_on_where_another_line_ends_or_another_journal_begins(
+    path: Path, number: int
+) -> None:
     end = placed(number)
     for content in (
         WHOLE.replace(HEAD, journal.header_line(replace(HEADER, generation=4))),
@@ -89,7 +96,9 @@ def test_every_truncation_at_every_byte_is_a_committed_prefix() -> None:
     for cut in range(len(body) + 1):
         tail = journal.parse_tail(body[:cut], 100)
         complete = sum(end <= cut for end in ends) - 1
-        assert tail == Tail(tuple(COMMITS[:complete]), (), 100 + ends[complete], body[ends[complete] : cut])
+        assert tail == Tail(
+            tuple(COMMITS[:complete]), (), 100 + ends[complete], body[ends[complete] : cut]
+        )
 
 
 def test_a_header_cut_at_any_byte_is_no_header(path: Path) -> None:
@@ -160,20 +169,26 @@ def test_appending_overwrites_what_a_crashed_writer_left(path: Path) -> None:
     assert journal.follow(path, end) == (Tail((), (), end.offset, b""), end)
 
 
-def test_a_line_that_came_since_the_lock_is_not_overwritten_because_then_the_lock_does_not_hold(path: Path) -> None:
+def test_a_line_that_came_since_the_lock_is_not_overwritten_because_then_the_lock_does_not_hold(
+    path: Path,
+) -> None:
     with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)):
         journal.append(path, placed(1), [LINES[2]])
     assert path.read_bytes() == WHOLE
 
 
-def test_an_append_is_durable_before_it_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_is_durable_before_it_returns(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[bytes] = []
     monkeypatch.setattr(journal, "sync_file", lambda descriptor: synced.append(path.read_bytes()))
     journal.append(path, placed(len(LINES)), [LINES[0]])
     assert synced == [WHOLE + LINES[0]]
 
 
-def test_a_failed_sync_leaves_no_line_that_counts(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sync_leaves_no_line_that_counts(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -208,7 +223,9 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("room", [0, 1, 7, 20, 10_000])
-def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+def test_a_full_disk_leaves_the_journal_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
     def opened(*arguments: Any, **options: Any) -> FullDisk:
         return FullDisk(folders.open_file(*arguments, **options), room)
 
@@ -226,13 +243,17 @@ def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytes
 # --- whole files -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("write", [folders.write_aside, folders.append_durably, folders.replace_file])
+@pytest.mark.parametrize(
+    "write", [folders.write_aside, folders.append_durably, folders.replace_file]
+)
 @pytest.mark.parametrize("size", [1, 100, 100_000])
 def test_all_bytes_have_left_the_buffer_when_a_file_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, size: int
 ) -> None:
     sizes: list[int] = []
-    monkeypatch.setattr(folders, "sync_file", lambda descriptor: sizes.append(os.fstat(descriptor).st_size))
+    monkeypatch.setattr(
+        folders, "sync_file", lambda descriptor: sizes.append(os.fstat(descriptor).st_size)
+    )
     write(tmp_path / "file", b"x" * size)
     assert sizes == [size]
 
@@ -243,16 +264,23 @@ def test_a_file_is_whole_before_it_takes_its_name_and_the_name_is_synced(
     path = tmp_path / "file"
     path.write_bytes(b"old")
     syncs: list[tuple[str, bytes]] = []
-    monkeypatch.setattr(folders, "sync_file", lambda descriptor: syncs.append(("file", path.read_bytes())))
-    monkeypatch.setattr(folders, "sync_folder", lambda folder: syncs.append((folder.name, path.read_bytes())))
+    monkeypatch.setattr(
+        folders, "sync_file", lambda descriptor: syncs.append(("file", path.read_bytes()))
+    )
+    monkeypatch.setattr(
+        folders, "sync_folder", lambda folder: syncs.append((folder.name, path.read_bytes()))
+    )
     folders.replace_file(path, b"new")
     assert syncs == [("file", b"old"), (tmp_path.name, b"new")]
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(None, b"b\n"), (b"", b"b\n"), (b"a\n", b"a\nb\n"), (b"a\ntor", b"a\ntor\nb\n")]
+    ("before", "after"),
+    [(None, b"b\n"), (b"", b"b\n"), (b"a\n", b"a\nb\n"), (b"a\ntor", b"a\ntor\nb\n")],
 )
-def test_a_torn_line_in_a_kept_file_does_not_spoil_the_next(tmp_path: Path, before: bytes | None, after: bytes) -> None:
+def test_a_torn_line_in_a_kept_file_does_not_spoil_the_next(
+    tmp_path: Path, before: bytes | None, after: bytes
+) -> None:
     path = tmp_path / "history.jsonl"
     if before is not None:
         path.write_bytes(before)

@@ -14,7 +14,15 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.conversations.changes import Added, Change, CleanedUp, Commit, Forgotten, Reinforced, TriggerSet
+from memory_server.conversations.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Commit,
+    Forgotten,
+    Reinforced,
+    TriggerSet,
+)
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.files import FileLock, try_lock
@@ -80,8 +88,12 @@ async def test_after_compaction_the_snapshots_are_what_people_open(tmp_path: Pat
     await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
     await commit(store, Forgotten(memory("b"), "faded"), CleanedUp(NOW, None))
     await store.compact("chat")
-    assert [row["id"] for row in orjson.loads((tmp_path / "chat" / SHORT_TERM).read_bytes())] == ["a"]
-    assert [row["name"] for row in orjson.loads((tmp_path / "chat" / LONG_TERM).read_bytes())] == ["t"]
+    assert [row["id"] for row in orjson.loads((tmp_path / "chat" / SHORT_TERM).read_bytes())] == [
+        "a"
+    ]
+    assert [row["name"] for row in orjson.loads((tmp_path / "chat" / LONG_TERM).read_bytes())] == [
+        "t"
+    ]
     journal_lines = private(tmp_path, "journal.jsonl").read_bytes().splitlines()
     history = private(tmp_path, "history.jsonl").read_bytes().splitlines()
     assert len(journal_lines) == 1
@@ -112,7 +124,9 @@ async def test_snapshots_are_brought_up_to_date_by_themselves(
         "idle": {"idle_seconds": 0.01},
         "outgrown": {"small_bytes": 10},
     }
-    store = open_store(tmp_path, **({"small_bytes": 1_000_000, "exit_seconds": 60} | parameters[how]))
+    store = open_store(
+        tmp_path, **({"small_bytes": 1_000_000, "exit_seconds": 60} | parameters[how])
+    )
     await commit(store, Added(memory("a")))
     if how == "close":
         assert not (tmp_path / "chat" / SHORT_TERM).exists()
@@ -137,7 +151,9 @@ async def test_two_stores_on_one_folder_lose_nothing(tmp_path: Path) -> None:
                 await store.compact("chat")
 
     async with asyncio.timeout(30):
-        await asyncio.gather(*(write(store, name) for store, name in zip(stores, "ab", strict=True)))
+        await asyncio.gather(
+            *(write(store, name) for store, name in zip(stores, "ab", strict=True))
+        )
     expected = {f"{name}{number}" for name in "ab" for number in range(15)}
     for store in [*stores, open_store(tmp_path)]:
         state = await store.read("chat")
@@ -157,7 +173,9 @@ async def test_a_reader_sees_each_commit_of_another_store_at_once(tmp_path: Path
     assert (await writer.read("chat")).short_term["m0"].score == 5
 
 
-async def test_a_conversation_removed_and_begun_anew_is_not_taken_for_the_former_one(tmp_path: Path) -> None:
+async def test_a_conversation_removed_and_begun_anew_is_not_taken_for_the_former_one(
+    tmp_path: Path,
+) -> None:
     old = open_store(tmp_path)
     new = open_store(tmp_path)
     await commit(old, Added(memory("former")))
@@ -177,7 +195,10 @@ async def test_what_people_add_to_a_snapshot_is_read(tmp_path: Path) -> None:
     await store.compact("chat")
     path = tmp_path / "chat" / SHORT_TERM
     records = orjson.loads(path.read_bytes())
-    path.write_bytes(b"\xef\xbb\xbf" + orjson.dumps([*records, records[0] | {"id": "b"}], option=orjson.OPT_INDENT_2))
+    path.write_bytes(
+        b"\xef\xbb\xbf"
+        + orjson.dumps([*records, records[0] | {"id": "b"}], option=orjson.OPT_INDENT_2)
+    )
     assert [*(await store.read("chat")).short_term] == ["a", "b"]
     await commit(store, Added(memory("c")))
     assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
@@ -192,8 +213,12 @@ async def test_a_writer_gives_up_on_a_lock_that_does_not_come(tmp_path: Path) ->
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
     for wait in (0.0, 0.05):
-        with pytest.raises(LockTimeout, match=r"chat for more than .* try again, nothing was changed"):
-            await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=wait)
+        with pytest.raises(
+            LockTimeout, match=r"chat for more than .* try again, nothing was changed"
+        ):
+            await store.update(
+                "chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=wait
+            )
     assert [*(await store.read("chat")).short_term] == ["a"]
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
     await asyncio.sleep(0)
@@ -204,7 +229,9 @@ async def test_a_writer_gives_up_on_a_lock_that_does_not_come(tmp_path: Path) ->
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
 
 
-async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(tmp_path: Path) -> None:
+async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
@@ -219,7 +246,9 @@ async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(tmp
     before = resources()
     for _ in range(5):
         with pytest.raises(LockTimeout):
-            await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005)
+            await store.update(
+                "chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005
+            )
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
     await asyncio.sleep(0.005)
     assert resources() == before
@@ -230,7 +259,9 @@ async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(tmp
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c", "d"]
 
 
-async def test_who_waits_for_a_lock_whose_folder_is_removed_waits_for_the_new_one(tmp_path: Path) -> None:
+async def test_who_waits_for_a_lock_whose_folder_is_removed_waits_for_the_new_one(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     path = private(tmp_path, "lock")
@@ -279,12 +310,17 @@ async def test_a_reader_does_not_wait_for_a_commit_and_sees_nothing_of_it_before
 async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     tasks = [
-        asyncio.create_task(commit(store, Added(memory(f"m{number}")), chat=f"chat{number % 3}")) for number in range(9)
+        asyncio.create_task(commit(store, Added(memory(f"m{number}")), chat=f"chat{number % 3}"))
+        for number in range(9)
     ]
     await asyncio.sleep(0)
     assert len(store._open.running) == len(tasks)
     await store.aclose()
-    assert [len((await reopened(tmp_path, f"chat{number}")).short_term) for number in range(3)] == [3, 3, 3]
+    assert [len((await reopened(tmp_path, f"chat{number}")).short_term) for number in range(3)] == [
+        3,
+        3,
+        3,
+    ]
     await asyncio.gather(*tasks)
 
 
@@ -352,7 +388,9 @@ async def test_a_caller_who_left_before_its_turn_changes_nothing(tmp_path: Path)
     assert [*(await reopened(tmp_path)).short_term] == ["a", "b"]
 
 
-async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, tried: asyncio.Event) -> None:
+async def test_a_cancelled_wait_for_the_lock_keeps_nothing(
+    tmp_path: Path, tried: asyncio.Event
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
@@ -410,13 +448,17 @@ async def test_what_another_process_writes_right_after_a_commit_is_seen_by_the_n
     assert await store.read("chat") == await reopened(tmp_path)
 
 
-async def test_who_gave_up_waiting_and_comes_again_decides_on_what_was_written_since(tmp_path: Path) -> None:
+async def test_who_gave_up_waiting_and_comes_again_decides_on_what_was_written_since(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
     with pytest.raises(LockTimeout):
-        await store.update("chat", lambda state: ([Added(memory("never"))], None), by="test", wait_seconds=0.05)
+        await store.update(
+            "chat", lambda state: ([Added(memory("never"))], None), by="test", wait_seconds=0.05
+        )
     written_by_another(tmp_path, "other")
     lock.release()
     ids_seen, _ = await store.update("chat", lambda state: ((), [*state.short_term]), by="test")
@@ -458,7 +500,9 @@ async def test_who_waits_decides_on_everything(
     assert state == await reopened(tmp_path)
 
 
-async def test_a_line_that_was_read_and_then_cut_off_never_happened(tmp_path: Path, tried: asyncio.Event) -> None:
+async def test_a_line_that_was_read_and_then_cut_off_never_happened(
+    tmp_path: Path, tried: asyncio.Event
+) -> None:
     """A reader may see a line while its writer waits for its disk, which may fail."""
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
@@ -467,7 +511,9 @@ async def test_a_line_that_was_read_and_then_cut_off_never_happened(tmp_path: Pa
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
     written_by_another(tmp_path, "not durable")
-    waiting = asyncio.create_task(store.update("chat", lambda state: ((), [*state.short_term]), by="test"))
+    waiting = asyncio.create_task(
+        store.update("chat", lambda state: ((), [*state.short_term]), by="test")
+    )
     async with asyncio.timeout(20):
         await tried.wait()
     assert [*(await store.read("chat")).short_term] == ["a", "not durable"]

@@ -68,8 +68,13 @@ WRITERS: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
     "a pause": lambda _: main(["pause"]),
     "a backup": lambda _: (main(["remember", "hello"]), main(["backup", "one"])),
     "an export": lambda _: (main(["remember", "hello"]), main(["export", "out.jsonl", "--force"])),
-    "an export as a folder": lambda _: (main(["remember", "hello"]), main(["export", "out", "--format", "node"])),
-    "tokens": lambda _: [main(["tokens", *words]) for words in (["add", "a"], ["add", "b"], ["remove", "a"])],
+    "an export as a folder": lambda _: (
+        main(["remember", "hello"]),
+        main(["export", "out", "--format", "node"]),
+    ),
+    "tokens": lambda _: [
+        main(["tokens", *words]) for words in (["add", "a"], ["add", "b"], ["remove", "a"])
+    ],
     "an entry": lambda _: saved("one", "one"),
     "an entry of all projects": lambda _: saved("one", tool="save_to_global_memory"),
     "an archived entry": archived,
@@ -92,7 +97,11 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         top = tmp_path / str(next(numbers))
         for folder in ("home", "outside", PROJECT + "/.git"):
             (top / folder).mkdir(parents=True)
-        for name, folder in (("HOME", "home"), ("XDG_CACHE_HOME", "cache"), ("MEMORY_SERVER_DATA_DIR", DATA)):
+        for name, folder in (
+            ("HOME", "home"),
+            ("XDG_CACHE_HOME", "cache"),
+            ("MEMORY_SERVER_DATA_DIR", DATA),
+        ):
             monkeypatch.setenv(name, str(top / folder))
         monkeypatch.setenv("PATH", "/usr/bin:/bin")  # not the client's own commands
         monkeypatch.chdir(top / PROJECT)
@@ -121,7 +130,10 @@ def linked(path: Path, target: Path) -> None:
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_no_file_is_written_or_read_through_a_link(
-    writer: str, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    writer: str,
+    fresh: Callable[[], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     top = fresh()
     run(writer, monkeypatch)
@@ -157,11 +169,16 @@ def test_no_file_is_written_or_read_through_a_link(
     "writer", [name for name in WRITERS if "project" in name or "entry" in name or "pages" in name]
 )
 def test_nothing_is_written_or_read_through_a_linked_folder_of_a_project(
-    writer: str, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    writer: str,
+    fresh: Callable[[], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     top = fresh()
     run(writer, monkeypatch)
-    parents = {str(parent) for parent in chain.from_iterable(Path(name).parents for name in written(top))}
+    parents = {
+        str(parent) for parent in chain.from_iterable(Path(name).parents for name in written(top))
+    }
     parts = {parent for parent in parents if parent.startswith(f"{PROJECT}/")}
     capsys.readouterr()
     for part in parts:
@@ -207,14 +224,21 @@ def test_a_link_of_the_user_to_what_is_not_there_yet_is_followed(fresh: Callable
     assert "memory" in (top / "home/dotfiles/claude/claude.json").read_text()
 
 
-def test_a_link_to_itself_is_one_sentence(fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_to_itself_is_one_sentence(
+    fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     link = fresh() / "home/.claude.json"
     link.symlink_to(link)
     assert main(["install", "claude-code"]) == 2
-    assert f"{link} was not changed, because it is a link that leads to itself; remove it." in capsys.readouterr().err
+    assert (
+        f"{link} was not changed, because it is a link that leads to itself; remove it."
+        in capsys.readouterr().err
+    )
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
 def test_a_link_to_a_file_of_another_user_is_not_followed(
     fresh: Callable[[], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,7 +252,9 @@ def test_a_link_to_a_file_of_another_user_is_not_followed(
     assert target.read_text() == "{}"
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
 def test_pages_in_a_repository_of_another_user_are_not_written_through_its_link(
     fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,7 +268,9 @@ def test_pages_in_a_repository_of_another_user_are_not_written_through_its_link(
     assert not [*(top / "outside").iterdir()]
 
 
-def test_the_file_beside_cannot_be_foreseen_and_what_is_left_of_it_is_removed(tmp_path: Path) -> None:
+def test_the_file_beside_cannot_be_foreseen_and_what_is_left_of_it_is_removed(
+    tmp_path: Path,
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text(OURS)
     old_file, new_file = (folders.write_aside(tmp_path / "file", b"x") for _ in range(2))
@@ -273,7 +301,15 @@ ELSEWHERE = {
     "sandbox/workbench/testing.py": "a new file only, in the place of one that was removed",
 }
 """Modules that open files for writing by themselves, with the reason why no link is followed."""
-_WRITES = {"write_text", "write_bytes", "mkstemp", "copyfile", "copy2", "copytree", "NamedTemporaryFile"}
+_WRITES = {
+    "write_text",
+    "write_bytes",
+    "mkstemp",
+    "copyfile",
+    "copy2",
+    "copytree",
+    "NamedTemporaryFile",
+}
 _MAKES = {"TemporaryFile", "TemporaryDirectory"}
 
 
@@ -306,7 +342,9 @@ def test_nothing_else_opens_files_for_writing() -> None:
     for package in ("memory_server", "sandbox", "nlp", "languages"):
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text("utf-8")
-            if path == Path(folders.__file__) or not any(f"{name}(" in text for name in ("open", *_WRITES, *_MAKES)):
+            if path == Path(folders.__file__) or not any(
+                f"{name}(" in text for name in ("open", *_WRITES, *_MAKES)
+            ):
                 continue
             calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
             if any(map(_opens_for_writing, calls)):

@@ -54,7 +54,10 @@ def test_a_lock_in_no_folder_is_an_error_of_the_system(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["ends", "is killed"])
 def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path, end: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
@@ -69,7 +72,9 @@ def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path
     lock.release()
 
 
-def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`rm -rf` of the folder between opening and locking: whoever makes the file anew would not be kept out."""
     lock_file = folders.lock_file
 

@@ -19,7 +19,16 @@ from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError,
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.folder_names import hashed_name
 from memory_server.knowledge import front_matter
-from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Filter,
+    Operation,
+    Purge,
+    Query,
+    archived,
+    live,
+)
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed
 from memory_server.storage.entries import markdown_folder
@@ -59,13 +68,17 @@ async def keys(folder: MarkdownFolder, where: Filter = EVERYTHING) -> list[str]:
     return sorted(entry.key or "" for entry in entries)
 
 
-async def entries_in(folder: MarkdownFolder, where: Filter | None = None, **how: Any) -> list[Entry]:
+async def entries_in(
+    folder: MarkdownFolder, where: Filter | None = None, **how: Any
+) -> list[Entry]:
     entries, _ = await page(folder, LAYER, where or Filter(), **how)
     return entries
 
 
 def files(folder: MarkdownFolder) -> list[str]:
-    return sorted(str(path.relative_to(folder.place)) for path in folder.place.rglob("*") if path.is_file())
+    return sorted(
+        str(path.relative_to(folder.place)) for path in folder.place.rglob("*") if path.is_file()
+    )
 
 
 def by_hand(path: Path, text: str, age_seconds: float = 0) -> None:
@@ -104,7 +117,9 @@ NAMES = [
 ]
 
 
-async def test_any_key_has_a_file_of_its_own_on_any_disk(folder: MarkdownFolder, tmp_path: Path) -> None:
+async def test_any_key_has_a_file_of_its_own_on_any_disk(
+    folder: MarkdownFolder, tmp_path: Path
+) -> None:
     for key in NAMES:
         await commit(folder, entry(key, f"text of {key}"))
     names = files(folder)
@@ -114,7 +129,9 @@ async def test_any_key_has_a_file_of_its_own_on_any_disk(folder: MarkdownFolder,
     assert all(len(name.encode()) <= 255 and not set(name) & set('\\/:*?"<>|') for name in names)
     other_process = opened(tmp_path)
     for key in NAMES:
-        (stored,) = [candidate for candidate in await entries_in(other_process) if candidate.key == key]
+        (stored,) = [
+            candidate for candidate in await entries_in(other_process) if candidate.key == key
+        ]
         assert stored.body == f"text of {key}"
         await commit(other_process, archived(stored, "deleted", NOW))
     assert sorted(NAMES) == await keys(folder, Filter(archived=True))
@@ -169,7 +186,9 @@ async def test_a_change_keeps_what_it_does_not_know(folder: MarkdownFolder) -> N
     assert stored.created_ms == NOW
     assert stored.metadata == {"a": "1"}
     await commit(folder, Entry(**{**fields(stored), "body": "new", "updated_ms": NOW + 1000}))
-    expected = text.replace("old", "new").replace("  a: 1\n", "  a: 1\ntags: []\nupdated_at: 2024-01-15T10:30:01\n")
+    expected = text.replace("old", "new").replace(
+        "  a: 1\n", "  a: 1\ntags: []\nupdated_at: 2024-01-15T10:30:01\n"
+    )
     assert (folder.place / "a_b.md").read_text(encoding="utf-8") == expected
     assert (folder.place / "a_b.md").stat().st_mode & 0o777 == 0o640
 
@@ -181,7 +200,9 @@ def fields(entry: Entry) -> dict[str, object]:
 async def test_times_are_in_the_zone_of_the_settings(tmp_path: Path) -> None:
     folder = opened(tmp_path, zone=ZoneInfo("Asia/Tokyo"))
     await commit(folder, entry("one"))
-    assert "created_at: 2024-01-15T19:30:00\n" in (folder.place / "one.md").read_text(encoding="utf-8")
+    assert "created_at: 2024-01-15T19:30:00\n" in (folder.place / "one.md").read_text(
+        encoding="utf-8"
+    )
     (stored,) = await entries_in(folder)
     assert stored.created_ms == NOW
     await folder.aclose()
@@ -193,9 +214,13 @@ async def test_a_broken_file_is_left_alone_and_its_key_refused(folder: MarkdownF
     assert await keys(folder) == ["fine"]
     assert list(await folder.unreadable()) == ["broken.md"]
     assert [finding.grade for finding in await folder.examine()] == ["warning"]
-    with pytest.raises(InvalidInput, match=r"broken\.md cannot be read, because its front matter is not YAML"):
+    with pytest.raises(
+        InvalidInput, match=r"broken\.md cannot be read, because its front matter is not YAML"
+    ):
         await commit(folder, entry("broken", "mine"))
-    assert (folder.place / "broken.md").read_text(encoding="utf-8") == "---\nkey: [\n---\nprecious\n"
+    assert (folder.place / "broken.md").read_text(
+        encoding="utf-8"
+    ) == "---\nkey: [\n---\nprecious\n"
     by_hand(folder.place / "broken.md", "---\nkey: broken\n---\nmended\n")
     assert await keys(folder) == ["broken", "fine"]
     assert [finding.grade for finding in await folder.examine()] == ["ok"]
@@ -225,7 +250,9 @@ async def test_an_older_archived_one_comes_back_after_the_newer_one(folder: Mark
     assert files(folder) == []
 
 
-async def test_killed_between_copy_and_removal_nothing_is_lost(folder: MarkdownFolder, tmp_path: Path) -> None:
+async def test_killed_between_copy_and_removal_nothing_is_lost(
+    folder: MarkdownFolder, tmp_path: Path
+) -> None:
     (stored,) = (await commit(folder, entry("k", "text"))).entries
     before = (folder.place / "k.md").read_bytes()
     await commit(folder, archived(stored, "expired", NOW))
@@ -256,11 +283,17 @@ async def test_a_layer_has_bounds_on_its_bytes_and_names_what_is_left_out(
 ) -> None:
     monkeypatch.setattr(markdown_folder, "MAX_BYTES", 100_000)
     for number in range(60):
-        by_hand(folder.place / f"small-{number}.md", f"---\nkey: s{number}\n---\nx\n", age_seconds=100 + number)
+        by_hand(
+            folder.place / f"small-{number}.md",
+            f"---\nkey: s{number}\n---\nx\n",
+            age_seconds=100 + number,
+        )
     by_hand(folder.place / "large.md", "---\nkey: large\n---\n" + "x " * 30_000, age_seconds=90)
     by_hand(folder.place / "archive" / "old.md", "---\nkey: old\n---\nx\n", age_seconds=500)
     keys_read = await keys(folder)
-    assert len(keys_read) == 1 + 39 + 1  # a small file counts as 1,000 bytes, and the archive has as much room again
+    assert (
+        len(keys_read) == 1 + 39 + 1
+    )  # a small file counts as 1,000 bytes, and the archive has as much room again
     assert {"large", "s0", "s38", "old"} <= {*keys_read}
     (left_out,) = (await folder.unreadable()).items()
     assert left_out[0] == "21 more files"
@@ -291,14 +324,20 @@ async def test_many_broken_files_are_counted(folder: MarkdownFolder) -> None:
 async def test_what_makes_a_file_unreadable_is_refused(
     folder: MarkdownFolder, key: str, tags: Sequence[str], reason: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=rf"\.md was not written, because its front matter has {reason}"):
+    with pytest.raises(
+        InvalidInput, match=rf"\.md was not written, because its front matter has {reason}"
+    ):
         await commit(folder, entry(key, tags=tags))
     assert files(folder) == []
 
 
-async def test_an_entry_that_is_as_long_as_can_be_read_makes_room_and_comes_back(folder: MarkdownFolder) -> None:
+async def test_an_entry_that_is_as_long_as_can_be_read_makes_room_and_comes_back(
+    folder: MarkdownFolder,
+) -> None:
     front = (
-        "key: long\ntags: []\ncreated_at: 2024-01-15\nupdated_at: 2024-01-15\n".ljust(front_matter.MAX_BYTES - 1, "#")
+        "key: long\ntags: []\ncreated_at: 2024-01-15\nupdated_at: 2024-01-15\n".ljust(
+            front_matter.MAX_BYTES - 1, "#"
+        )
         + "\n"
     )
     by_hand(folder.place / "long.md", f"---\n{front}---\n\nbody\n")
@@ -310,7 +349,9 @@ async def test_an_entry_that_is_as_long_as_can_be_read_makes_room_and_comes_back
     assert (folder.place / "long.md").read_text() == f"---\n{front}---\n\nbody\n"
 
 
-async def test_rights_of_an_entry_stay_but_not_that_everybody_may_write_it(folder: MarkdownFolder) -> None:
+async def test_rights_of_an_entry_stay_but_not_that_everybody_may_write_it(
+    folder: MarkdownFolder,
+) -> None:
     (stored,) = (await commit(folder, entry("k"))).entries
     (folder.place / "k.md").chmod(0o666)
     await commit(folder, replace(stored, body="other"))
@@ -349,7 +390,9 @@ async def test_a_read_only_place_and_a_held_lock_are_one_sentence(tmp_path: Path
         await opened_folder.aclose()
 
 
-async def test_a_caller_who_gives_up_leaves_a_whole_change_and_no_lock(folder: MarkdownFolder) -> None:
+async def test_a_caller_who_gives_up_leaves_a_whole_change_and_no_lock(
+    folder: MarkdownFolder,
+) -> None:
     for number in range(20):
         task = asyncio.create_task(commit(folder, entry(f"k{number}")))
         await asyncio.sleep(number * 0.0005)
@@ -367,19 +410,26 @@ async def test_names_of_hashes_are_those_of_folders(folder: MarkdownFolder) -> N
 
 
 @pytest.mark.parametrize("key", ["plain", "a/b", "API"])
-async def test_a_file_with_another_key_in_the_way_is_never_replaced(folder: MarkdownFolder, key: str) -> None:
+async def test_a_file_with_another_key_in_the_way_is_never_replaced(
+    folder: MarkdownFolder, key: str
+) -> None:
     (stored,) = (await commit(folder, entry(key, "first"))).entries
     path = folder.place / stored.ref
     by_hand(path, path.read_text(encoding="utf-8").replace(f"key: {key}", "key: other"))
     await commit(folder, entry(key, "second"))
     entries = {stored.key: stored for stored in await entries_in(folder)}
-    assert {name: stored.body for name, stored in entries.items()} == {"other": "first", key: "second"}
+    assert {name: stored.body for name, stored in entries.items()} == {
+        "other": "first",
+        key: "second",
+    }
     await commit(folder, *(archived(stored, "expired", NOW) for stored in entries.values()))
     assert await keys(folder, Filter(archived=True)) == sorted(["other", key])
 
 
 @pytest.mark.parametrize("hashed", [False, True])
-async def test_a_file_of_a_person_without_front_matter_is_never_replaced(folder: MarkdownFolder, hashed: bool) -> None:
+async def test_a_file_of_a_person_without_front_matter_is_never_replaced(
+    folder: MarkdownFolder, hashed: bool
+) -> None:
     name = f"{hashed_name('k') if hashed else 'k'}.md"
     for prefix in ("", "archive/"):
         by_hand(folder.place / "k.md", "# mine\n")
@@ -387,11 +437,15 @@ async def test_a_file_of_a_person_without_front_matter_is_never_replaced(folder:
     (stored,) = (await commit(folder, entry("k", "text"))).entries
     await commit(folder, archived(stored, "expired", NOW))
     assert await keys(folder, Filter(archived=True)) == ["k"]
-    assert all((folder.place / f"{prefix}{name}").read_text() == "# mine\n" for prefix in ("", "archive/"))
+    assert all(
+        (folder.place / f"{prefix}{name}").read_text() == "# mine\n" for prefix in ("", "archive/")
+    )
 
 
 @pytest.mark.parametrize("key", ["k", "a/b"])
-async def test_all_that_is_archived_in_one_second_comes_back(folder: MarkdownFolder, key: str) -> None:
+async def test_all_that_is_archived_in_one_second_comes_back(
+    folder: MarkdownFolder, key: str
+) -> None:
     (named,) = (await commit(folder, entry(f"{key} {NOW}", "its key is a name of another"))).entries
     await commit(folder, archived(named, "expired", NOW))
     for number in range(4):
@@ -407,20 +461,30 @@ async def test_all_that_is_archived_in_one_second_comes_back(folder: MarkdownFol
 @pytest.mark.skipif(os.name == "nt", reason="names are UTF-16")
 async def test_a_name_that_is_not_utf_8_keeps_no_other_entry_away(folder: MarkdownFolder) -> None:
     for prefix in ("", "archive/"):
-        by_hand(folder.place / os.fsdecode(f"{prefix}caf\udce9\n.md".encode(errors="surrogateescape")), "---\n---\nx\n")
+        by_hand(
+            folder.place / os.fsdecode(f"{prefix}caf\udce9\n.md".encode(errors="surrogateescape")),
+            "---\n---\nx\n",
+        )
     await commit(folder, entry("fine"))
     assert await keys(folder) == ["fine"]
     for archive in (False, True):
         ((name, reason),) = (await folder.unreadable(archive=archive)).items()
         assert name == f"{'archive/' * archive}caf\\udce9\\n.md"
         assert reason == "its name is not UTF-8; rename it"
-    assert all("caf\\udce9\\n.md" in finding.what and finding.what.isprintable() for finding in await folder.examine())
+    assert all(
+        "caf\\udce9\\n.md" in finding.what and finding.what.isprintable()
+        for finding in await folder.examine()
+    )
 
 
-async def test_a_plain_file_in_the_place_of_the_archive_stores_nothing_and_says_so(folder: MarkdownFolder) -> None:
+async def test_a_plain_file_in_the_place_of_the_archive_stores_nothing_and_says_so(
+    folder: MarkdownFolder,
+) -> None:
     (stored,) = (await commit(folder, entry("one"))).entries
     by_hand(folder.place / "archive", "not a folder")
-    with pytest.raises(StorageUnwritable, match=r"archive is not a folder; move it away.* Nothing was changed"):
+    with pytest.raises(
+        StorageUnwritable, match=r"archive is not a folder; move it away.* Nothing was changed"
+    ):
         await commit(folder, entry("two"), archived(stored, "over_limit", NOW))
     assert files(folder) == ["archive", "one.md"]
     assert await keys(folder) == ["one"]

@@ -27,7 +27,9 @@ def printed(data_dir: Path, seeds: range, count: int) -> list[str]:
         for seed in seeds:
             arguments = [sys.executable, mixed_work.__file__, str(data_dir), str(seed), str(count)]
             process = stack.enter_context(
-                subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                subprocess.Popen(
+                    arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
             )
             stack.callback(process.kill)
             started.append(process)
@@ -45,7 +47,13 @@ def printed(data_dir: Path, seeds: range, count: int) -> list[str]:
 
 @pytest.mark.parametrize(
     ("processes", "count", "run"),
-    [(3, 40, 0), *(pytest.param(4, 200, run, marks=pytest.mark.full, id=f"run {run}") for run in range(1, 6))],
+    [
+        (3, 40, 0),
+        *(
+            pytest.param(4, 200, run, marks=pytest.mark.full, id=f"run {run}")
+            for run in range(1, 6)
+        ),
+    ],
 )
 async def test_processes_that_do_everything_at_once_lose_nothing(
     tmp_path: Path, processes: int, count: int, run: int
@@ -56,7 +64,11 @@ async def test_processes_that_do_everything_at_once_lose_nothing(
     state = await store.read("chat")
     commits = (await store.history("chat", limit=sys.maxsize))[::-1]
     # Every version was acknowledged to one process, and none to two: the exact count.
-    looked = [commit.version for commit in commits if all(isinstance(change, CleanedUp) for change in commit.changes)]
+    looked = [
+        commit.version
+        for commit in commits
+        if all(isinstance(change, CleanedUp) for change in commit.changes)
+    ]
     assert len(looked) == lines.count("looked")
     assert sorted(acknowledged + looked) == list(range(1, state.version + 1))
     assert [commit.version for commit in commits] == sorted(acknowledged + looked)
@@ -68,7 +80,9 @@ async def test_processes_that_do_everything_at_once_lose_nothing(
     assert contents(state) == contents(folded)
     assert await store.archive("chat") == archived(reversed(commits))
     assert [
-        finding for finding in examine(tmp_path, tmp_path / "chat", NOW) if finding.grade in ("error", "warning")
+        finding
+        for finding in examine(tmp_path, tmp_path / "chat", NOW)
+        if finding.grade in ("error", "warning")
     ] == []
     await store.compact("chat")
     assert contents(await open_store(tmp_path).read("chat")) == contents(folded)

@@ -36,7 +36,9 @@ def loaded(folder: Path, name: str) -> list[dict[str, Any]]:
     def refuse(text: str) -> float:
         raise AssertionError(f"JSON.parse knows no {text}")
 
-    rows: list[dict[str, Any]] = json.loads((folder / name).read_bytes().decode("utf-8"), parse_constant=refuse)
+    rows: list[dict[str, Any]] = json.loads(
+        (folder / name).read_bytes().decode("utf-8"), parse_constant=refuse
+    )
     assert isinstance(rows, list)
     return rows
 
@@ -53,27 +55,38 @@ def check(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         # A field of another program's under a name that goes first would be another time.
         assert DATE.fullmatch(row.get("time_stamp") or row["timestamp"])
         assert all(
-            isinstance(keyword["word"], str) and is_finite_number(keyword["weight"]) for keyword in row["keywords"]
+            isinstance(keyword["word"], str) and is_finite_number(keyword["weight"])
+            for keyword in row["keywords"]
         )
         assert is_finite_number(row["score"])
         assert isinstance(row["conversation_id"], str)
     for row in long:
-        assert all(isinstance(row[field], str) for field in ("name", "prompt", "trigger", "createdContext"))
+        assert all(
+            isinstance(row[field], str) for field in ("name", "prompt", "trigger", "createdContext")
+        )
         assert DATE.fullmatch(row["createdAt"])
         assert "updatedAt" not in row or DATE.fullmatch(row["updatedAt"])
     return short, long
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(st.lists(SHORT_TERM, max_size=4), st.lists(LONG_TERM, max_size=4))
 async def test_every_record_has_what_it_needs(
-    tmp_path_factory: pytest.TempPathFactory, short: list[ShortTermMemory], long: list[LongTermMemory]
+    tmp_path_factory: pytest.TempPathFactory,
+    short: list[ShortTermMemory],
+    long: list[LongTermMemory],
 ) -> None:
     folder = tmp_path_factory.mktemp("data")
     store = open_store(folder)
     memories = {memory.id: memory for memory in short}
     triggers = {trigger.name: trigger for trigger in long}
-    await commit(store, *map(Added, memories.values()), *(TriggerSet(trigger, None) for trigger in triggers.values()))
+    await commit(
+        store,
+        *map(Added, memories.values()),
+        *(TriggerSet(trigger, None) for trigger in triggers.values()),
+    )
     if not short and not long:
         return
     await store.compact("chat")
@@ -83,11 +96,18 @@ async def test_every_record_has_what_it_needs(
 
 
 async def test_so_has_what_the_tools_store(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": "我喜欢吃披萨", "name": "小明"}, {"role": "assistant", "content": "好的"}]
+    messages = [
+        {"role": "user", "content": "我喜欢吃披萨", "name": "小明"},
+        {"role": "assistant", "content": "好的"},
+    ]
     async with open_memory(tmp_path) as app:
         conversation = {"conversation_id": "chat"}
         await call(TOOLS["add_short_term_memory"], app.call, conversation | {"messages": messages})
-        long_term = {"name": "披萨", "prompt": "要芝士", "trigger": "match_keys(context.messages, ['披萨']) > 0"}
+        long_term = {
+            "name": "披萨",
+            "prompt": "要芝士",
+            "trigger": "match_keys(context.messages, ['披萨']) > 0",
+        }
         await call(TOOLS["add_long_term_memory"], app.call, conversation | long_term)
     (row,), (trigger,) = check(tmp_path / "chat")
     assert row["text"] == "小明: 我喜欢吃披萨\nassistant: 好的"

@@ -40,7 +40,13 @@ def file(data_dir: Path, name: str) -> Path:
     return private(data_dir, name, chat=folder_name(CHAT))
 
 
-WHOLE = [("t", "undone", 2), ("a", "deleted", 2), ("c", "hand", 3), ("u", "deleted", 4), ("d", "too_old", 6)]
+WHOLE = [
+    ("t", "undone", 2),
+    ("a", "deleted", 2),
+    ("c", "hand", 3),
+    ("u", "deleted", 4),
+    ("d", "too_old", 6),
+]
 """Names, reasons and versions; `b` was removed and came back."""
 
 
@@ -51,7 +57,11 @@ async def test_archive_and_history_are_complete(older: Path) -> None:
     restorable = next(entry.memory for entry in await store.archive(CHAT) if name_of(entry) == "a")
     assert restorable == memory("a", score=3.5, pinned=True)
     assert [name_of(entry) for entry in await store.archive(CHAT, newest=2)] == ["u", "d"]
-    assert [finding.grade for finding in examine(older, store.folder(CHAT), NOW + DAY) if finding.grade != "ok"] == []
+    assert [
+        finding.grade
+        for finding in examine(older, store.folder(CHAT), NOW + DAY)
+        if finding.grade != "ok"
+    ] == []
 
 
 async def test_what_comes_back_from_it_stays_back(older: Path) -> None:

@@ -62,7 +62,9 @@ async def test_one_that_is_being_written_stays(tmp_path: Path) -> None:
     assert [*store._open] == ["another"]
 
 
-async def test_writers_on_both_sides_of_a_leaving_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writers_on_both_sides_of_a_leaving_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(tmp_path, open_conversations=1)
     monkeypatch.setattr(OpenConversation, "busy", False)
 
@@ -85,7 +87,9 @@ async def test_ten_thousand_folders_are_not_looked_into_by_a_call(
     looked_into: list[object] = []
     for module, name in ((Path, "iterdir"), (os, "scandir"), (os, "listdir")):
         listing = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda path, listing=listing: looked_into.append(path) or listing(path))
+        monkeypatch.setattr(
+            module, name, lambda path, listing=listing: looked_into.append(path) or listing(path)
+        )
     store: JsonFileStore = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     assert [*(await store.read("chat")).short_term] == ["before", "a"]
@@ -93,4 +97,6 @@ async def test_ten_thousand_folders_are_not_looked_into_by_a_call(
     # A new id is compared with the names that are there, once.
     await commit(store, Added(memory("a")), chat="new")
     await commit(store, Added(memory("b")), chat="new")
-    assert [path for path in looked_into if Path(str(path)).parent != tmp_path / "new"] == [tmp_path]
+    assert [path for path in looked_into if Path(str(path)).parent != tmp_path / "new"] == [
+        tmp_path
+    ]

@@ -44,7 +44,12 @@ STRANGE = {
 
 
 async def test_strange_records_come_back_equal_from_commits_and_from_snapshots() -> None:
-    strange = memory("a\0", words={"披萨": -0.0, "x": 1e-7}, messages=(Message("user", "\0\u2028"),), extra=STRANGE)
+    strange = memory(
+        "a\0",
+        words={"披萨": -0.0, "x": 1e-7},
+        messages=(Message("user", "\0\u2028"),),
+        extra=STRANGE,
+    )
     with tenant_of_its_own() as (database, tenant):
         store = PostgresStore(database, tenant, lambda: NOW)
         changes = Added(strange), TriggerSet(trigger("t"), None)
@@ -74,7 +79,9 @@ def test_two_nodes_and_a_third_reader_equal_the_fold(rng: Random, steps: list[st
                     if changes:
                         apply(expected, changes)
                         expected.version += 1
-                        await node.update("chat", lambda _, changes=changes: (changes, None), by="test")  # type: ignore[misc]
+                        await node.update(
+                            "chat", lambda _, changes=changes: (changes, None), by="test"
+                        )  # type: ignore[misc]
                 elif step == "c":
                     await node.compact("chat")
                 elif step == "d":
@@ -102,7 +109,9 @@ async def test_snapshots_follow_when_commits_outgrow_them() -> None:
                 by="test",  # type: ignore[misc]
             )
         await store.aclose()
-        [[base, pending]] = _rows("select base, pending_bytes from memory_server.partitions where tenant = %s", tenant)
+        [[base, pending]] = _rows(
+            "select base, pending_bytes from memory_server.partitions where tenant = %s", tenant
+        )
         assert base in (3, 4), "a fold has what is there when it reads"
         assert pending < 40_000
         fresh = PostgresStore(database, tenant, lambda: NOW)
@@ -115,15 +124,21 @@ async def test_upkeep_opens_only_what_can_be_forgotten_and_the_past_of_all_ends(
         store = PostgresStore(database, tenant, lambda: now[0])
         for name, count in (("small", 3), ("large", 9)):
             for number in range(count):
-                await store.update(name, lambda _, number=number: ([Added(memory(f"m{number}"))], None), by="test")  # type: ignore[misc]
-            await store.update(name, lambda _: ([Forgotten(memory("m0"), "deleted")], None), by="test")
+                await store.update(
+                    name, lambda _, number=number: ([Added(memory(f"m{number}"))], None), by="test"
+                )  # type: ignore[misc]
+            await store.update(
+                name, lambda _: ([Forgotten(memory("m0"), "deleted")], None), by="test"
+            )
         assert await store.larger(5) == ["large"]
         now[0] += 91 * 86_400_000
         await store.update("small", lambda _: ([Added(memory("new"))], None), by="test")
         await store.expire(now[0])
         assert [commit.version for commit in await store.history("small")] == [5]
         assert await store.history("large") == ()
-        assert len((await PostgresStore(database, tenant, lambda: NOW).read("large")).short_term) == 8
+        assert (
+            len((await PostgresStore(database, tenant, lambda: NOW).read("large")).short_term) == 8
+        )
         await store.aclose()
 
 
@@ -172,7 +187,9 @@ async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
             assert first is True
             assert second is False
             with psycopg.connect(postgres(), autocommit=True) as connection:
-                connection.execute("update memory_server.upkeep set until = now() where tenant = %s", [tenant])
+                connection.execute(
+                    "update memory_server.upkeep set until = now() where tenant = %s", [tenant]
+                )
             async with other_lease.turn() as third:
                 assert third
         async with other_lease.turn() as fourth:
@@ -181,17 +198,30 @@ async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
         assert other_lease.last_run_ms() == NOW
 
 
-async def test_a_pause_of_one_node_is_one_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pause_of_one_node_is_one_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
         node_settings = Settings(store=f"{postgres()}#{tenant}", data_dir=tmp_path, seed=1)
-        async with open_memory(settings=node_settings) as node, open_memory(settings=node_settings) as other_node:
+        async with (
+            open_memory(settings=node_settings) as node,
+            open_memory(settings=node_settings) as other_node,
+        ):
             node.home.pause.write(Pause())
             with pytest.raises(MemoryPaused):
-                await other_node.conversation("chat").short_term.add([Message("user", "apples grow here")])
+                await other_node.conversation("chat").short_term.add(
+                    [Message("user", "apples grow here")]
+                )
             node.home.pause.remove()
-            await other_node.conversation("chat").short_term.add([Message("user", "apples grow here")])
-            assert {finding.grade for finding in other_node.home.examine()} <= {"ok", "note", "warning"}
+            await other_node.conversation("chat").short_term.add(
+                [Message("user", "apples grow here")]
+            )
+            assert {finding.grade for finding in other_node.home.examine()} <= {
+                "ok",
+                "note",
+                "warning",
+            }
             with pytest.raises(InvalidInput, match="pg_dump"):
                 await other_node.memories.backups.make("one")
             assert other_node.home.size() > 0
@@ -208,11 +238,15 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
         answers: list[Pause | None] = []
 
         def decide(state: ConversationState) -> tuple[list[Added], None]:
-            answers.append(pause.read(NOW))  # in the event loop, while the only connection of writers is in use
+            answers.append(
+                pause.read(NOW)
+            )  # in the event loop, while the only connection of writers is in use
             return [Added(memory("a"))], None
 
         async with asyncio.timeout(20):
-            await asyncio.gather(*(store.update(f"c{number}", decide, by="test") for number in range(5)))
+            await asyncio.gather(
+                *(store.update(f"c{number}", decide, by="test") for number in range(5))
+            )
         assert answers == [None] * 5
         await store.aclose()
         database.close()
@@ -234,11 +268,18 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
         ("postgresql://u:[secret@127.0.0.1:1/x", "cannot be kept at `postgresql://`"),
         ("postgressql://u:secret@127.0.0.1:1/x", "cannot be kept at `postgressql://`"),
         ("postgresql://u:secret@127.0.0.1:1/x", "postgresql://u@127.0.0.1:1/x cannot be reached"),
-        ("postgresql://u:secret@/x?host=/nowhere&password=secret", "postgresql://u@/nowhere/x cannot be reached"),
+        (
+            "postgresql://u:secret@/x?host=/nowhere&password=secret",
+            "postgresql://u@/nowhere/x cannot be reached",
+        ),
     ],
 )
 def test_a_wrong_address_is_one_sentence_without_the_password(
-    store: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: str,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("MEMORY_SERVER_STORE", store)
     assert main(["--data-dir", str(tmp_path), "--log-level", "DEBUG", "list"]) != 0
@@ -248,7 +289,9 @@ def test_a_wrong_address_is_one_sentence_without_the_password(
     assert "Traceback" not in output
 
 
-def test_an_unknown_user_or_database_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_user_or_database_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wrong = postgres().rpartition("/")[0] + "/no_such_database"
     assert main(["--data-dir", str(tmp_path), "copy", "--to", wrong]) != 0
     assert "no_such_database" in capsys.readouterr().err
@@ -291,7 +334,9 @@ async def test_two_nodes_that_migrate_at_once_migrate_once() -> None:
         nodes = [Database(url) for _ in range(8)]
         await asyncio.gather(*(node.run(lambda attempt: None) for node in nodes))
         with psycopg.connect(url) as connection:
-            numbers = connection.execute("select number from memory_server.migrations order by 1").fetchall()
+            numbers = connection.execute(
+                "select number from memory_server.migrations order by 1"
+            ).fetchall()
         assert [number for (number,) in numbers] == list(schema.migrations())
         for node in nodes:
             node.close()
@@ -306,7 +351,9 @@ async def test_a_folder_copied_to_the_database_and_back_is_equal_and_changes_can
     with tenant_of_its_own() as (_, tenant):
         async with open_memory(tmp_path / "here") as app:
             for number in range(5):
-                await app.conversation("小明").short_term.add([Message("user", f"apples of the {number}. tree")])
+                await app.conversation("小明").short_term.add(
+                    [Message("user", f"apples of the {number}. tree")]
+                )
             deleted = await app.conversation("小明").short_term.delete("3. tree")
             await app.conversation("b").long_term.add("birthday", "Congratulate", "true")
             await app.store.compact("小明")
@@ -319,8 +366,12 @@ async def test_a_folder_copied_to_the_database_and_back_is_equal_and_changes_can
         source_home = str(tmp_path / "here")
         database_home = f"{postgres()}#{tenant}"
         target_home = str(tmp_path / "back")
-        assert (await asyncio.to_thread(run, "--from", source_home, "--to", database_home, "--dry-run"))[0] == 0
-        assert (await asyncio.to_thread(run, "--from", source_home, "--to", database_home, "nobody"))[0] == 2
+        assert (
+            await asyncio.to_thread(run, "--from", source_home, "--to", database_home, "--dry-run")
+        )[0] == 0
+        assert (
+            await asyncio.to_thread(run, "--from", source_home, "--to", database_home, "nobody")
+        )[0] == 2
         assert (await asyncio.to_thread(run, "--from", source_home, "--to", source_home))[0] == 2
         for source, target in ((source_home, database_home), (database_home, target_home)):
             status, output = await asyncio.to_thread(run, "--from", source, "--to", target)
@@ -358,10 +409,19 @@ def _rows(query: str, *parameters: object) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("kind", ["folder", "database"])
-async def test_a_book_is_switched_and_removed_and_comes_back_in_its_order(tmp_path: Path, kind: str) -> None:
+async def test_a_book_is_switched_and_removed_and_comes_back_in_its_order(
+    tmp_path: Path, kind: str
+) -> None:
     book = BookEntry("9f", "Tale", "tale.json")
     memories = [
-        LongTermMemory(name, "text", "true", NOW, rules=FiringRules(cooldown=number), book=replace(book, uid=name))
+        LongTermMemory(
+            name,
+            "text",
+            "true",
+            NOW,
+            rules=FiringRules(cooldown=number),
+            book=replace(book, uid=name),
+        )
         for number, name in enumerate(("Town", "River", "Bridge", "Mill"))
     ]
     changes = [TriggerSet(memory, None) for memory in memories]

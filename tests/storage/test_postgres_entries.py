@@ -100,21 +100,30 @@ def comparable(matches: Any) -> Any:
     return hits, matches.total, dict(matches.left_off)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 4))])
-async def test_it_finds_what_sqlite_finds_in_the_same_order(store: Any, beside: SqliteStore, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 4))]
+)
+async def test_it_finds_what_sqlite_finds_in_the_same_order(
+    store: Any, beside: SqliteStore, seed: int
+) -> None:
     rng = random.Random(seed)
     entries = random_entries(rng, 150)
     removed = [
-        archived(replace(stored, id=number, version=1), "deleted", NOW) for number, stored in enumerate(entries[:20], 1)
+        archived(replace(stored, id=number, version=1), "deleted", NOW)
+        for number, stored in enumerate(entries[:20], 1)
     ]
     for entry_store in (store, beside):
         await commit(entry_store, entries)
         await commit(entry_store, removed)
         await commit(
-            entry_store, random_entries(random.Random(seed + 100), 0) or [Entry("alice likes 披萨", ref="a")], ALICE
+            entry_store,
+            random_entries(random.Random(seed + 100), 0) or [Entry("alice likes 披萨", ref="a")],
+            ALICE,
         )
     for _ in range(60):
-        text = " ".join(rng.choice([*WORDS, "错误", "eat", "的", "c"]) for _ in range(rng.randint(1, 5)))
+        text = " ".join(
+            rng.choice([*WORDS, "错误", "eat", "的", "c"]) for _ in range(rng.randint(1, 5))
+        )
         where = Filter(
             kinds=rng.choice(((), ("tech",))),
             projects=rng.choice((None, ("", "shop"))),
@@ -129,17 +138,23 @@ async def test_it_finds_what_sqlite_finds_in_the_same_order(store: Any, beside: 
             least_share=rng.choice((0.0, 0.3)),
             other_words=tuple(rng.sample(WORDS, rng.randint(0, 3))),
         )
-        assert comparable(await search(store, NOTES, query)) == comparable(await search(beside, NOTES, query)), query
+        assert comparable(await search(store, NOTES, query)) == comparable(
+            await search(beside, NOTES, query)
+        ), query
 
         def look(view: Any, query: Query = query) -> Any:
             return sorted(view.shares(query)), view.alike(query.text, query.where, 5)
 
         assert await store.read(NOTES, look) == await beside.read(NOTES, look), query
         written = Query("-> ERR", where)
-        assert comparable(await search(store, NOTES, written)) == comparable(await search(beside, NOTES, written))
+        assert comparable(await search(store, NOTES, written)) == comparable(
+            await search(beside, NOTES, written)
+        )
 
 
-async def test_notes_of_every_language_come_in_the_same_order(store: Any, beside: SqliteStore) -> None:
+async def test_notes_of_every_language_come_in_the_same_order(
+    store: Any, beside: SqliteStore
+) -> None:
     notes = mixed_notes(300)
     for entry_store in (store, beside):
         await commit(entry_store, notes)
@@ -155,7 +170,9 @@ async def test_notes_of_every_language_come_in_the_same_order(store: Any, beside
         "how do we configure the pool?",
     ):
         query = Query(text, limit=300)
-        assert comparable(await search(store, NOTES, query)) == comparable(await search(beside, NOTES, query)), text
+        assert comparable(await search(store, NOTES, query)) == comparable(
+            await search(beside, NOTES, query)
+        ), text
 
 
 async def test_vectors_are_compared_alike(store: Any, beside: SqliteStore) -> None:
@@ -163,7 +180,9 @@ async def test_vectors_are_compared_alike(store: Any, beside: SqliteStore) -> No
     vectors = {}
     for entry_store in (store, beside):
         entry_store.embeds = "m"
-        await commit(entry_store, [Entry(f"fact {number}", ref=f"r{number}") for number in range(20)], ALICE)
+        await commit(
+            entry_store, [Entry(f"fact {number}", ref=f"r{number}") for number in range(20)], ALICE
+        )
     for number in range(15):
         direction = np.random.default_rng(number).normal(size=8).astype("float32")
         vectors[(ALICE, f"fact {number}")] = (direction / np.linalg.norm(direction)).tobytes()
@@ -173,7 +192,9 @@ async def test_vectors_are_compared_alike(store: Any, beside: SqliteStore) -> No
         await entry_store.keep_vectors(vectors)
         await entry_store.keep_vectors(vectors)
         results.append(await entry_store.read(ALICE, lambda view: view.nearest(sought, EVERYTHING)))
-        assert await entry_store.vectors(ALICE, ["fact 3", "unknown"]) == {"fact 3": vectors[ALICE, "fact 3"]}
+        assert await entry_store.vectors(ALICE, ["fact 3", "unknown"]) == {
+            "fact 3": vectors[ALICE, "fact 3"]
+        }
         assert len(await entry_store.without_vector(3)) == 3
         assert await entry_store.read(ALICE, lambda view: view.vectors(EVERYTHING)) == 15
     (of_postgres, count), (of_sqlite, count_of_sqlite) = results
@@ -214,16 +235,25 @@ async def test_a_long_text_is_found_though_its_terms_do_not_fit_into_one_vector(
 
 
 async def test_a_tenant_never_sees_another(store: Any) -> None:
-    with entries_of_its_own() as store_of_other, entries_of_its_own(tenant=store.tenant) as same_tenant:
+    with (
+        entries_of_its_own() as store_of_other,
+        entries_of_its_own(tenant=store.tenant) as same_tenant,
+    ):
         for entry_store in (store, store_of_other):
-            receipt = await commit(entry_store, [Entry(f"披萨 of {entry_store.tenant}", ref="same", key="k")])
+            receipt = await commit(
+                entry_store, [Entry(f"披萨 of {entry_store.tenant}", ref="same", key="k")]
+            )
             assert receipt.entry.id == 1
             assert receipt.change_id == "k1"
             await entry_store.mark_used("/p", ["a"], NOW)
-        for entry_store, owner in ((store, store), (store_of_other, store_of_other), (same_tenant, store)):
-            assert [hit.entry.body for hit in (await search(entry_store, NOTES, Query("披萨"))).hits] == [
-                f"披萨 of {owner.tenant}"
-            ]
+        for entry_store, owner in (
+            (store, store),
+            (store_of_other, store_of_other),
+            (same_tenant, store),
+        ):
+            assert [
+                hit.entry.body for hit in (await search(entry_store, NOTES, Query("披萨"))).hits
+            ] == [f"披萨 of {owner.tenant}"]
             assert [receipt.seq for _, receipt in await entry_store.operations()] == [1]
             assert await entry_store.uses("/p") == {"a": (NOW, 1)}
         await commit(store_of_other, [Entry("more")])
@@ -237,11 +267,16 @@ def write_many(tenant: str, name: str, count: int, comparable: Path) -> None:
     """A node: notes, refs and facts, from several callers at once; what is acknowledged is a line of `acknowledged`."""
 
     async def run() -> None:
-        with entries_of_its_own(tenant=tenant) as entry_store, comparable.open("a", buffering=1) as lines:
+        with (
+            entries_of_its_own(tenant=tenant) as entry_store,
+            comparable.open("a", buffering=1) as lines,
+        ):
             scopes = [NOTES, Scope("refs", "short-term"), ALICE, Scope("sessions", "bob")]
 
             async def write_one(number: int) -> None:
-                [stored] = (await commit(entry_store, [Entry(f"{name} {number}")], scopes[number % 4])).entries
+                [stored] = (
+                    await commit(entry_store, [Entry(f"{name} {number}")], scopes[number % 4])
+                ).entries
                 lines.write(f"{name} {number}\n")
                 await entry_store.count_use([stored.id], NOW)
 
@@ -259,7 +294,10 @@ async def test_two_nodes_that_write_at_once_lose_nothing_and_store_nothing_twice
     count = 16
     files = [tmp_path / name for name in ("left", "right")]
     context = multiprocessing.get_context("spawn")
-    nodes = [context.Process(target=write_many, args=(store.tenant, file.name, count, file)) for file in files]
+    nodes = [
+        context.Process(target=write_many, args=(store.tenant, file.name, count, file))
+        for file in files
+    ]
     for node in nodes:
         node.start()
     if killed:
@@ -277,7 +315,9 @@ async def test_two_nodes_that_write_at_once_lose_nothing_and_store_nothing_twice
     bodies = [entry.body for entry in entries]
     assert set(acknowledged) <= set(bodies)
     assert len(bodies) == len(set(bodies)) <= len(acknowledged) + 8 * killed
-    assert sorted(entry.id for entry in entries) == list(range(1, len(entries) + 1)), "no number twice, and no gap"
+    assert sorted(entry.id for entry in entries) == list(range(1, len(entries) + 1)), (
+        "no number twice, and no gap"
+    )
     assert killed or {entry.uses for entry in entries} == {1}
     assert sorted(operation.seq for _, operation in await store.operations(limit=999)) == list(
         range(1, len(entries) + 1)
@@ -309,7 +349,9 @@ async def test_a_connection_that_is_lost_in_the_commit_leaves_neither_nothing_no
     assert sorted(entry.body for entry in entries) == ["first", "second", "third"]
 
 
-async def test_while_another_node_writes_a_search_answers_and_a_writer_says_that_it_waited_too_long(store: Any) -> None:
+async def test_while_another_node_writes_a_search_answers_and_a_writer_says_that_it_waited_too_long(
+    store: Any,
+) -> None:
     await commit(store, [Entry("披萨")])
     with database().connect() as connection:
         locking = "select 1 from memory_server.all_stores where tenant = %s for update"
@@ -317,14 +359,18 @@ async def test_while_another_node_writes_a_search_answers_and_a_writer_says_that
         assert connection.execute(locking, [store.tenant]).fetchall() == [(1,)]
         with pytest.raises(LockTimeout, match="Another node"):
             await store._write(lambda rows: None, 0.3)
-        assert [hit.entry.body for hit in (await search(store, NOTES, Query("披萨"))).hits] == ["披萨"]
+        assert [hit.entry.body for hit in (await search(store, NOTES, Query("披萨"))).hits] == [
+            "披萨"
+        ]
         connection.execute("rollback")
     await commit(store, [Entry("later")])
     assert (await figures(store, NOTES)).count == 2
 
 
 @pytest.mark.parametrize("origin", ["sqlite", "postgres"])
-async def test_a_copy_in_the_other_database_is_equal_and_goes_on(store: Any, tmp_path: Path, origin: str) -> None:
+async def test_a_copy_in_the_other_database_is_equal_and_goes_on(
+    store: Any, tmp_path: Path, origin: str
+) -> None:
     file = SqliteStore(tmp_path / "k.sqlite3", lambda: NOW)
     source: Any = file
     target: Any = store
@@ -358,7 +404,9 @@ async def test_a_copy_in_the_other_database_is_equal_and_goes_on(store: Any, tmp
 
 
 @pytest.mark.parametrize("name", ["x) values (1); --", "x /* /* */", 'a"b', "X", "é"])
-async def test_names_in_a_copy_of_somebody_else_become_no_statement(store: Any, tmp_path: Path, name: str) -> None:
+async def test_names_in_a_copy_of_somebody_else_become_no_statement(
+    store: Any, tmp_path: Path, name: str
+) -> None:
     file = SqliteStore(tmp_path / "k.sqlite3", lambda: NOW)
     await commit(file, [Entry("hostile")])
     await file.copy_to(path := tmp_path / "copy.sqlite3")
@@ -379,21 +427,29 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
         async with open_memory(tmp_path, settings=Settings(seed=1, store=url)) as app:
             notes = app.knowledge.notes
             engines = app.memories.engines
-            receipt = await notes.remember("tech", f"about {marker}", f"The number of {marker} is 4711", tags=[marker])
+            receipt = await notes.remember(
+                "tech", f"about {marker}", f"The number of {marker} is 4711", tags=[marker]
+            )
             await notes.edit(receipt.entry.ref, append=f"more about {marker}")
             await notes.remember("tech", "pet", "The cat is called Miso.")
-            await app.knowledge.sessions.add(SessionIds("alice"), f"{marker} likes tea", mode="direct")
+            await app.knowledge.sessions.add(
+                SessionIds("alice"), f"{marker} likes tea", mode="direct"
+            )
             await app.conversation().short_term.add([Message("user", f"I met {marker} yesterday")])
             await notes.reindex()  # a copy of all of it is set aside
             await call(
-                TOOLS["recall_turn"], app.call, {"messages": [{"role": "user", "content": f"Where is {marker}?"}]}
+                TOOLS["recall_turn"],
+                app.call,
+                {"messages": [{"role": "user", "content": f"Where is {marker}?"}]},
             )
             await asyncio.to_thread(app.recalls.write)
             await notes.recall(marker)
             items, words = await forgetting.find(engines, [marker], Sought(archived=None))
             erasure = await forgetting.erasure_of(engines, items, words)
             before = {table.name for table in await asyncio.to_thread(app.home.holding, erasure)}
-            assert before >= {f"memory_server.all_{name}" for name in ("entries", "changes", "copies")}
+            assert before >= {
+                f"memory_server.all_{name}" for name in ("entries", "changes", "copies")
+            }
             assert "memory_server.commits" in before
             analyze()  # what the planner knows of the values
             await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
@@ -402,11 +458,13 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
             assert everywhere(marker) == []
             assert app.home.erased.holds([f"The number of {marker} is 4711\nmore about {marker}"])
             # Another node knows it too, and finds the rest.
-            async with open_memory(tmp_path / "other", settings=Settings(seed=1, store=url)) as other_node:
+            async with open_memory(
+                tmp_path / "other", settings=Settings(seed=1, store=url)
+            ) as other_node:
                 assert other_node.home.erased.holds([receipt.entry.body])
-                assert [hit.entry.body for hit in (await other_node.knowledge.notes.recall("cat")).hits] == [
-                    "The cat is called Miso."
-                ]
+                assert [
+                    hit.entry.body for hit in (await other_node.knowledge.notes.recall("cat")).hits
+                ] == ["The cat is called Miso."]
 
 
 async def test_the_copy_of_a_folder_and_back_has_entries_recalls_and_what_was_erased(
@@ -427,7 +485,9 @@ async def test_the_copy_of_a_folder_and_back_has_entries_recalls_and_what_was_er
             erasure = await forgetting.erasure_of(app.memories.engines, items, words)
             await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)
             app.home.erased.end()
-            app.home.recalls.append({"id": "1", "at": "2026-06-20T08:00:00.000Z", "conversation": "c", "said": "吃?"})
+            app.home.recalls.append(
+                {"id": "1", "at": "2026-06-20T08:00:00.000Z", "conversation": "c", "said": "吃?"}
+            )
         status, output = await asyncio.to_thread(run, source_home, database_home, "--dry-run")
         assert status == 0, output
         assert "knowledge would be copied: 2 entries" in output, output
@@ -438,12 +498,17 @@ async def test_the_copy_of_a_folder_and_back_has_entries_recalls_and_what_was_er
             status, output = await asyncio.to_thread(run, source, target)
             assert status == 0, output
             assert "knowledge is already in the other store" in output, output
-        for settings in (Settings(store=database_home, data_dir=tmp_path / "x"), Settings(data_dir=Path(target_home))):
+        for settings in (
+            Settings(store=database_home, data_dir=tmp_path / "x"),
+            Settings(data_dir=Path(target_home)),
+        ):
             async with open_memory(settings=settings) as app:
                 assert app.home.erased.holds(erasure.texts)
                 assert [line["said"] for line in app.home.recalls.lines()] == ["吃?"]
                 assert (await app.knowledge.lifecycle.undo(edit.change_id or "")).steps
-                assert [hit.entry.body for hit in (await app.knowledge.notes.recall("pool")).hits] == ["at most 20"]
+                assert [
+                    hit.entry.body for hit in (await app.knowledge.notes.recall("pool")).hits
+                ] == ["at most 20"]
         status, output = await asyncio.to_thread(run, source_home, database_home)
         assert status == 1, output
         assert "it differs; nothing is merged" in output, output

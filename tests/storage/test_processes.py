@@ -56,7 +56,9 @@ asyncio.run(main())
 
 
 @contextmanager
-def writer(data_dir: Path, name: str, count: int, compact_every: int = 0) -> Iterator[subprocess.Popen[str]]:
+def writer(
+    data_dir: Path, name: str, count: int, compact_every: int = 0
+) -> Iterator[subprocess.Popen[str]]:
     """A process that writes `count` memories after its first line of input, and prints the id of each one that was
     acknowledged."""
     with subprocess.Popen(
@@ -88,34 +90,48 @@ async def with_a_counter(data_dir: Path) -> None:
     ("processes", "adds"),
     [(3, 30), *(pytest.param(4, 200, marks=pytest.mark.full, id=f"run {run}") for run in range(5))],
 )
-async def test_processes_that_write_at_once_lose_no_update(tmp_path: Path, processes: int, adds: int) -> None:
+async def test_processes_that_write_at_once_lose_no_update(
+    tmp_path: Path, processes: int, adds: int
+) -> None:
     await with_a_counter(tmp_path)
     with ExitStack() as stack:
-        writers = [writer(tmp_path, f"p{number}", adds, (0, 7)[number % 2]) for number in range(processes)]
+        writers = [
+            writer(tmp_path, f"p{number}", adds, (0, 7)[number % 2]) for number in range(processes)
+        ]
         started = [stack.enter_context(process) for process in writers]
         for process in started:
             begin(process)
         outputs = [process.communicate(timeout=120)[0] for process in started]
     assert [output.count("\n") for output in outputs] == [adds] * processes
     state = await reopened(tmp_path)
-    expected = {f"p{process}-{number}" for process, number in product(range(processes), range(adds))}
+    expected = {
+        f"p{process}-{number}" for process, number in product(range(processes), range(adds))
+    }
     assert set(state.short_term) == expected | {"counter"}
     # Each commit read what the others had written: no increment is lost.
     assert state.short_term["counter"].score == processes * adds
     assert state.version == processes * adds + 1
     history = (tmp_path / "chat" / ".memory-server" / "history.jsonl").read_bytes()
     journal = (tmp_path / "chat" / ".memory-server" / "journal.jsonl").read_bytes()
-    seqs = [line["seq"] for line in map(json_text.loads, (history + journal).splitlines()) if "seq" in line]
+    seqs = [
+        line["seq"]
+        for line in map(json_text.loads, (history + journal).splitlines())
+        if "seq" in line
+    ]
     assert seqs == list(range(1, processes * adds + 2))
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(300, marks=pytest.mark.full)])
-async def test_every_acknowledged_write_of_a_killed_process_is_found(tmp_path: Path, kills: int) -> None:
+async def test_every_acknowledged_write_of_a_killed_process_is_found(
+    tmp_path: Path, kills: int
+) -> None:
     rng = Random(20260621)
     await with_a_counter(tmp_path)
     acknowledged: set[str] = set()
     for number in range(kills):
-        with writer(tmp_path, f"k{number}", 100_000, compact_every=rng.choice([0, 1, 3])) as process:
+        with writer(
+            tmp_path, f"k{number}", 100_000, compact_every=rng.choice([0, 1, 3])
+        ) as process:
             begin(process)
             assert process.stdout is not None
             for _ in range(rng.randrange(25)):

@@ -14,8 +14,14 @@ from memory_server.storage.partition import journal
 LINE = st.binary(min_size=1, max_size=12).map(lambda line: line.replace(b"\n", b" "))
 
 
-@given(st.lists(LINE, max_size=8), st.binary(max_size=9).map(lambda rest: rest.replace(b"\n", b"")), st.integers(1, 20))
-def test_the_lines_are_those_of_the_file(lines: list[bytes], unfinished: bytes, block_bytes: int) -> None:
+@given(
+    st.lists(LINE, max_size=8),
+    st.binary(max_size=9).map(lambda rest: rest.replace(b"\n", b"")),
+    st.integers(1, 20),
+)
+def test_the_lines_are_those_of_the_file(
+    lines: list[bytes], unfinished: bytes, block_bytes: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, "_BLOCK_BYTES", block_bytes)
         path = Path(folder, "history.jsonl")

@@ -49,7 +49,11 @@ def test_lines_come_back_as_they_were_each_in_its_conversation(recall_log: Recal
     assert recall_log.lines("小明") == [lines[0], lines[2]]
     assert recall_log.lines("chat") == [lines[1]]
     assert recall_log.lines("nobody") == []
-    assert sorted(recall_line["id"] for recall_line in recall_log.lines()) == ["00000001", "00000002", "00000003"]
+    assert sorted(recall_line["id"] for recall_line in recall_log.lines()) == [
+        "00000001",
+        "00000002",
+        "00000003",
+    ]
 
 
 def test_a_conversation_keeps_its_last_2000_lines_at_most(recall_log: RecallLog) -> None:
@@ -110,7 +114,13 @@ def test_a_last_line_that_was_lost_in_part_harms_no_other(tmp_path: Path, cut: i
 def test_lines_that_are_no_recalls_are_passed_over(tmp_path: Path) -> None:
     recall_log = RecallFiles(tmp_path)
     recall_log.append(line(1))
-    wrong = [[], {}, line(2) | {"at": "soon"}, line(3) | {"at": True}, {"id": "4", "at": "2026-06-20T08:00:00.000Z"}]
+    wrong = [
+        [],
+        {},
+        line(2) | {"at": "soon"},
+        line(3) | {"at": True},
+        {"id": "4", "at": "2026-06-20T08:00:00.000Z"},
+    ]
     with file_of(tmp_path).open("a") as file:
         file.write("\n".join(map(json.dumps, wrong)) + "\nno JSON\n")
     assert recall_log.lines() == [line(1)]
@@ -124,7 +134,9 @@ def test_where_nothing_is_stored_nothing_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_a_line_is_its_owners_alone_and_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_its_owners_alone_and_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recall_log = RecallFiles(tmp_path)
     recall_log.append(line(1))
     monkeypatch.setattr(files, "sync_file", pytest.fail)

@@ -13,9 +13,24 @@ from pathlib import Path
 import pytest
 
 from memory_server.storage import repositories
-from memory_server.storage.repositories import as_on_disk, checkout_at, folder_of_work, normalized, project_at
+from memory_server.storage.repositories import (
+    as_on_disk,
+    checkout_at,
+    folder_of_work,
+    normalized,
+    project_at,
+)
 
-ME = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main")
+ME = (
+    "-c",
+    "user.name=a",
+    "-c",
+    "user.email=a@b",
+    "-c",
+    "protocol.file.allow=always",
+    "-c",
+    "init.defaultBranch=main",
+)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -70,7 +85,9 @@ def worktree(top: Path) -> Layout:
 def worktree_with_relative_paths(top: Path) -> Layout:
     worktree(top)
     (top / "shop-pay" / ".git").write_text("gitdir: ../shop/.git/worktrees/shop-pay\n")
-    (top / "shop" / ".git" / "worktrees" / "shop-pay" / "gitdir").write_text("../../../../shop-pay/.git\n")
+    (top / "shop" / ".git" / "worktrees" / "shop-pay" / "gitdir").write_text(
+        "../../../../shop-pay/.git\n"
+    )
     return Layout(top / "shop-pay", top / "shop")
 
 
@@ -103,7 +120,14 @@ def bare_itself(top: Path) -> Layout:
 
 
 def bare_behind_a_file(top: Path) -> Layout:
-    git(repository(top / "source"), "clone", "-q", "--bare", str(top / "source"), str(top / "shop" / ".bare"))
+    git(
+        repository(top / "source"),
+        "clone",
+        "-q",
+        "--bare",
+        str(top / "source"),
+        str(top / "shop" / ".bare"),
+    )
     (top / "shop" / ".git").write_text("gitdir: ./.bare\n")
     git(top / "shop", "worktree", "add", "-q", "pay", "-b", "pay")
     return Layout(top / "shop" / "pay", top / "shop")
@@ -135,7 +159,9 @@ def git_elsewhere(top: Path) -> Layout:
 
 def file_that_names_another_repository(top: Path) -> Layout:
     (top / "archive").mkdir()
-    (top / "archive" / ".git").write_text(f"gitdir: {repository(top / 'shop', 'https://host.example/shop')}/.git\n")
+    (top / "archive" / ".git").write_text(
+        f"gitdir: {repository(top / 'shop', 'https://host.example/shop')}/.git\n"
+    )
     return Layout(top / "archive", top / "archive")
 
 
@@ -148,7 +174,9 @@ def file_that_names_a_worktree_of_another(top: Path) -> Layout:
 
 def link_that_names_another_repository(top: Path) -> Layout:
     (top / "archive").mkdir()
-    (top / "archive" / ".git").symlink_to(repository(top / "shop", "https://host.example/shop") / ".git")
+    (top / "archive" / ".git").symlink_to(
+        repository(top / "shop", "https://host.example/shop") / ".git"
+    )
     return Layout(top / "archive", top / "archive")
 
 
@@ -191,10 +219,34 @@ def folder_that_is_gone(top: Path) -> Layout:
 
 
 LAYOUTS = [
-    *(plain, folder_in_it, worktree, worktree_with_relative_paths, worktree_inside, worktree_that_was_moved_by_git),
-    *(copied_worktree, bare_with_worktree, bare_itself, bare_behind_a_file, top_of_bare_behind_a_file, submodule),
-    *(submodule_in_a_worktree, git_elsewhere, file_that_names_another_repository, symlink_to_it, folder_without_git),
-    *(file_that_names_a_worktree_of_another, link_that_names_another_repository, file_that_names_nothing),
+    *(
+        plain,
+        folder_in_it,
+        worktree,
+        worktree_with_relative_paths,
+        worktree_inside,
+        worktree_that_was_moved_by_git,
+    ),
+    *(
+        copied_worktree,
+        bare_with_worktree,
+        bare_itself,
+        bare_behind_a_file,
+        top_of_bare_behind_a_file,
+        submodule,
+    ),
+    *(
+        submodule_in_a_worktree,
+        git_elsewhere,
+        file_that_names_another_repository,
+        symlink_to_it,
+        folder_without_git,
+    ),
+    *(
+        file_that_names_a_worktree_of_another,
+        link_that_names_another_repository,
+        file_that_names_nothing,
+    ),
     *(file_without_sense, home, home_with_git, top_of_all, folder_that_is_gone),
 ]
 
@@ -243,19 +295,47 @@ URLS = [
     ("ssh://git@ssh.github.com:443/Acme/shop", "github.com/acme/shop"),
     ("https://ssh.github.com/acme/shop", "ssh.github.com/acme/shop"),
     ("git@github.com-work:acme/backend.git", "github.com-work/acme/backend"),
-    *((url, None) for url in ("/srv/git/shop.git", "../shop", "file:///srv/git/shop", "C:\\git\\shop", "~/shop", "")),
-    *((url, None) for url in ("work:acme/backend", "git@server:shop.git", "ssh://nas/shop", "https://10.0.0.5/shop")),
     *(
         (url, None)
-        for url in ("git@192.168.1.4:shop", "https://[fe80::1]/shop", "https://nas.local/a", "http://a.lan/b")
+        for url in (
+            "/srv/git/shop.git",
+            "../shop",
+            "file:///srv/git/shop",
+            "C:\\git\\shop",
+            "~/shop",
+            "",
+        )
+    ),
+    *(
+        (url, None)
+        for url in (
+            "work:acme/backend",
+            "git@server:shop.git",
+            "ssh://nas/shop",
+            "https://10.0.0.5/shop",
+        )
+    ),
+    *(
+        (url, None)
+        for url in (
+            "git@192.168.1.4:shop",
+            "https://[fe80::1]/shop",
+            "https://nas.local/a",
+            "http://a.lan/b",
+        )
     ),
     (f"https://host.example/{'a' * 301}", None),
-    *((url, None) for url in ("https://github.com/", "https://host.example:x/a", "ext::sh -c a", "http://[/a")),
+    *(
+        (url, None)
+        for url in ("https://github.com/", "https://host.example:x/a", "ext::sh -c a", "http://[/a")
+    ),
 ]
 
 
 @pytest.mark.parametrize(("url", "origin"), URLS)
-def test_one_repository_has_one_url_and_a_url_of_one_network_is_none(url: str, origin: str | None) -> None:
+def test_one_repository_has_one_url_and_a_url_of_one_network_is_none(
+    url: str, origin: str | None
+) -> None:
     assert normalized(url) == origin
 
 
@@ -296,21 +376,31 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize(("config", "origin"), CONFIGS)
-def test_the_url_is_that_of_origin_and_two_are_none(top: Path, config: str, origin: str | None) -> None:
+def test_the_url_is_that_of_origin_and_two_are_none(
+    top: Path, config: str, origin: str | None
+) -> None:
     (repository(top / "shop") / ".git" / "config").write_text(config, encoding="utf-8", newline="")
     assert key(top / "shop") == (origin or str(top / "shop"))
 
 
-def test_a_disk_that_does_not_tell_case_has_one_project(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_tell_case_has_one_project(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository(top / "Shop")
     assert as_on_disk(top / "Shop") == str(top / "Shop")
     repository(top / "shop")
     assert key(top / "Shop") != key(top / "shop")
-    monkeypatch.setattr(repositories, "_is_same", lambda path, other_path: str(path).lower() == str(other_path).lower())
+    monkeypatch.setattr(
+        repositories,
+        "_is_same",
+        lambda path, other_path: str(path).lower() == str(other_path).lower(),
+    )
     assert key(top / "Shop") == key(top / "shop")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
+)
 def test_settings_of_another_user_say_nothing(top: Path) -> None:
     config = repository(top / "shop", "https://github.com/acme/a") / ".git" / "config"
     os.chown(config, 65534, -1)
@@ -340,7 +430,10 @@ def test_a_path_that_no_request_could_hold_keeps_its_identity(top: Path) -> None
         deep.mkdir()
     (deep.parent / "other").mkdir()
     (deep / "other").mkdir()
-    keys = {key(folder, on_several_machines=True) for folder in (deep, deep / "other", deep.parent / "other")}
+    keys = {
+        key(folder, on_several_machines=True)
+        for folder in (deep, deep / "other", deep.parent / "other")
+    }
     assert len(keys) == 3
     assert all(project_key is not None and len(project_key) < 200 for project_key in keys)
     assert key(deep) == str(deep)

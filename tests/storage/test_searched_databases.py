@@ -53,7 +53,10 @@ def test_a_zip_with_a_password_counts_as_unread(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("a.txt", "purple walrus " * 99)
     data = bytearray(path.read_bytes())
-    for mark, position in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # the flag "encrypted" of both headers
+    for mark, position in (
+        (b"PK\x03\x04", 6),
+        (b"PK\x01\x02", 8),
+    ):  # the flag "encrypted" of both headers
         data[data.index(mark) + position] |= 1
     path.write_bytes(data)
     assert holding(tmp_path, WALRUS).unread == (path,)

@@ -54,7 +54,10 @@ def a_socket(path: Path) -> None:
 
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pipe": (os.mkfifo, "a named pipe"),
-    "a link to a pipe": (lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")), "a named pipe"),
+    "a link to a pipe": (
+        lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")),
+        "a named pipe",
+    ),
     "a link to a device": (lambda path: path.symlink_to(os.devnull), "a device"),
     "a socket": (a_socket, "a socket"),
     "a folder": (Path.mkdir, "a folder"),
@@ -129,7 +132,10 @@ async def test_a_conversation_says_what_is_in_the_place_of_its_file_and_others_g
 
 MESSAGES = [{"role": "user", "content": "披萨 pizza"}]
 OVER_ALL: dict[str, tuple[dict[str, Any], bool]] = {
-    "search_short_term_memories": ({"recentMessages": MESSAGES, "scope": "all", "conversation_id": "fine"}, True),
+    "search_short_term_memories": (
+        {"recentMessages": MESSAGES, "scope": "all", "conversation_id": "fine"},
+        True,
+    ),
     "explain_recall": (
         {"recentMessages": MESSAGES, "text": "pizza", "scope": "all", "conversation_id": "fine"},
         False,
@@ -160,7 +166,9 @@ async def test_upkeep_passes_over_the_conversation_that_cannot_be_read(tmp_path:
 
 
 @pytest.mark.parametrize("file", [LONG_TERM, ".memory-server/journal.jsonl"])
-async def test_the_triggers_of_a_conversation_fire_where_the_shelf_cannot_be_read(tmp_path: Path, file: str) -> None:
+async def test_the_triggers_of_a_conversation_fire_where_the_shelf_cannot_be_read(
+    tmp_path: Path, file: str
+) -> None:
     async with two_conversations(tmp_path) as app:
         put(tmp_path / "default" / file, "a pipe")
         arguments = {"messages": MESSAGES, "conversation_id": "fine"}
@@ -194,7 +202,9 @@ async def test_what_can_be_written_anew_is_written_over_a_pipe(tmp_path: Path, n
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("kind", ["a pipe", "a folder"])
-async def test_doctor_names_whatever_is_in_the_place_of_a_file(tmp_path: Path, file: str, kind: str) -> None:
+async def test_doctor_names_whatever_is_in_the_place_of_a_file(
+    tmp_path: Path, file: str, kind: str
+) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     await store.compact("chat")
@@ -202,7 +212,10 @@ async def test_doctor_names_whatever_is_in_the_place_of_a_file(tmp_path: Path, f
     [finding] = examine(tmp_path, tmp_path / "chat", NOW)
     assert finding.grade == "error"
     assert finding.about == "chat"
-    assert finding.what == f"{tmp_path / 'chat' / file} is {KINDS[kind][1]} and not a file; move it away and try again."
+    assert (
+        finding.what
+        == f"{tmp_path / 'chat' / file} is {KINDS[kind][1]} and not a file; move it away and try again."
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -213,16 +226,25 @@ async def test_the_lock_is_taken_on_a_file_only(tmp_path: Path, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a socket", "a folder"])
-async def test_a_backup_that_is_no_file_is_told_and_the_others_are_listed(tmp_path: Path, kind: str) -> None:
+async def test_a_backup_that_is_no_file_is_told_and_the_others_are_listed(
+    tmp_path: Path, kind: str
+) -> None:
     async with two_conversations(tmp_path) as app:
         backups: Backups = app.memories.backups
         await backups.make("whole")
         put(tmp_path / ".memory-server" / "backups" / f"odd{ENDING}", kind)
         listed = await soon(backups.listed())
-        assert {backup.name: backup.problem is None for backup in listed} == {"whole": True, "odd": False}
-        with pytest.raises(Exception, match=f"The backup odd cannot be read: it is {KINDS[kind][1]} and not a file"):
+        assert {backup.name: backup.problem is None for backup in listed} == {
+            "whole": True,
+            "odd": False,
+        }
+        with pytest.raises(
+            Exception, match=f"The backup odd cannot be read: it is {KINDS[kind][1]} and not a file"
+        ):
             await soon(backups.restore("odd"))
-        findings = [finding for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"]
+        findings = [
+            finding for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"
+        ]
         warnings = [finding.what for finding in findings if finding.grade == "warning"]
         assert len(warnings) == 1
         assert "odd" in warnings[0]
@@ -232,8 +254,12 @@ async def test_a_file_larger_than_is_read_is_named_before_it_is_read(tmp_path: P
     async with two_conversations(tmp_path) as app:
         path = tmp_path / "odd" / SHORT_TERM
         path.touch()
-        os.truncate(path, folders.MAX_FILE_BYTES + 1)  # a file of zeros that takes no room on the disk
-        with pytest.raises(StorageUnwritable, match="has more than 1,073,741,824 bytes; move it away"):
+        os.truncate(
+            path, folders.MAX_FILE_BYTES + 1
+        )  # a file of zeros that takes no room on the disk
+        with pytest.raises(
+            StorageUnwritable, match="has more than 1,073,741,824 bytes; move it away"
+        ):
             await soon(app.conversation("odd").short_term.statistics())
         results = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
         assert results.unread == {"odd": tmp_path / "odd" / SHORT_TERM}

@@ -37,7 +37,11 @@ def failing(number: int) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(errno.ENOSPC, "disk is full"), (errno.EROFS, "cannot be written"), (errno.EIO, "Input/output error")],
+    [
+        (errno.ENOSPC, "disk is full"),
+        (errno.EROFS, "cannot be written"),
+        (errno.EIO, "Input/output error"),
+    ],
 )
 @pytest.mark.parametrize(
     "where",
@@ -67,7 +71,8 @@ async def test_a_write_that_fails_says_why_changes_nothing_and_reading_goes_on(
 
 
 @pytest.mark.parametrize(
-    "where", ["storage.partition.journal.append", "kernel.files.write_aside", "kernel.files.append_durably"]
+    "where",
+    ["storage.partition.journal.append", "kernel.files.write_aside", "kernel.files.append_durably"],
 )
 async def test_a_compaction_that_fails_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
@@ -112,7 +117,9 @@ async def test_a_newer_format_opens_read_only(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-async def test_one_unreadable_folder_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_unreadable_folder_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(tmp_path)
     for chat in ("a", "lost+found", "z"):
         (tmp_path / chat).mkdir()
@@ -131,7 +138,9 @@ async def test_one_unreadable_folder_does_not_hide_the_others(tmp_path: Path, mo
 # --- the Node original's folder ----------------------------------------------------------------------------
 
 
-async def test_a_folder_of_the_node_original_opens_as_it_is_and_keeps_unknown_fields(tmp_path: Path) -> None:
+async def test_a_folder_of_the_node_original_opens_as_it_is_and_keeps_unknown_fields(
+    tmp_path: Path,
+) -> None:
     folder_of_node = tmp_path / "Work"
     folder_of_node.mkdir()
     record = {
@@ -141,9 +150,21 @@ async def test_a_folder_of_the_node_original_opens_as_it_is_and_keeps_unknown_fi
         "score": 1,
         "mood": {"a": [1]},
     }
-    (folder_of_node / SHORT_TERM).write_bytes(orjson.dumps([record, record], option=orjson.OPT_INDENT_2))
+    (folder_of_node / SHORT_TERM).write_bytes(
+        orjson.dumps([record, record], option=orjson.OPT_INDENT_2)
+    )
     (folder_of_node / LONG_TERM).write_bytes(
-        orjson.dumps([{"name": "t", "prompt": "p", "trigger": "true", "createdAt": record["timestamp"], "tags": ["x"]}])
+        orjson.dumps(
+            [
+                {
+                    "name": "t",
+                    "prompt": "p",
+                    "trigger": "true",
+                    "createdAt": record["timestamp"],
+                    "tags": ["x"],
+                }
+            ]
+        )
     )
     before = tree(tmp_path)
     store = open_store(tmp_path)
@@ -175,11 +196,18 @@ async def test_an_id_is_noted_beside_its_files(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for chat in ("a/b", "a:b", "CON", "小明"):
         await commit(store, Added(memory("m")), chat=chat)
-        assert orjson.loads((store.folder(chat) / ".memory-server" / "conversation.json").read_bytes())["id"] == chat
+        assert (
+            orjson.loads(
+                (store.folder(chat) / ".memory-server" / "conversation.json").read_bytes()
+            )["id"]
+            == chat
+        )
     assert await open_store(tmp_path).conversations() == sorted(["a/b", "a:b", "CON", "小明"])
 
 
-async def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_that_may_not_be_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def forbidden(self: Path, **options: Any) -> bool:
         raise PermissionError(errno.EACCES, "Permission denied", str(self))
 

@@ -38,7 +38,21 @@ from sandbox.firing.chat_state import ChatState, Effect, Firing
 
 pytestmark = pytest.mark.anyio
 
-IDS = ["chat", "小明", "a/b", "a:b", "CON", "..", "Work", "work", " padded ", "x" * 256, "🎂", "~", "."]
+IDS = [
+    "chat",
+    "小明",
+    "a/b",
+    "a:b",
+    "CON",
+    "..",
+    "Work",
+    "work",
+    " padded ",
+    "x" * 256,
+    "🎂",
+    "~",
+    ".",
+]
 
 
 @pytest.fixture(params=["memory", "json_files", "postgres"])
@@ -70,23 +84,36 @@ async def commit(store: ConversationStore, *changes: Change, chat: str = "chat")
 
 async def test_an_unknown_conversation_is_empty_and_stays_unknown(store: ConversationStore) -> None:
     assert await store.read("chat") == ConversationState("chat")
-    assert await store.update("chat", lambda state: ((), len(state.short_term)), by="test") == (0, None)
+    assert await store.update("chat", lambda state: ((), len(state.short_term)), by="test") == (
+        0,
+        None,
+    )
     await store.compact("chat")
     assert await store.conversations() == []
 
 
 async def test_every_kind_of_change_is_seen_by_the_next_reader(store: ConversationStore) -> None:
-    pizza = memory("a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]})
+    pizza = memory(
+        "a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]}
+    )
     await commit(store, Added(pizza), Added(memory("b")))
-    await commit(store, Reinforced("a", 0, 5), TriggerSet(trigger("t"), None), TriggerSet(trigger("u"), None))
-    await commit(store, Forgotten(memory("b"), "deleted"), TriggerRemoved(trigger("u")), CleanedUp(NOW, None))
+    await commit(
+        store, Reinforced("a", 0, 5), TriggerSet(trigger("t"), None), TriggerSet(trigger("u"), None)
+    )
+    await commit(
+        store, Forgotten(memory("b"), "deleted"), TriggerRemoved(trigger("u")), CleanedUp(NOW, None)
+    )
     state = await store.read("chat")
-    reinforced = memory("a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]}, score=5)
+    reinforced = memory(
+        "a", words={"披萨": 1.5}, messages=(Message("user", "hi"),), extra={"mood": ["好"]}, score=5
+    )
     assert contents(state) == ((reinforced,), (trigger("t"),), NOW, {})
     assert state.version == 3
 
 
-async def test_when_memories_came_in_a_chat_is_seen_by_the_next_reader(store: ConversationStore) -> None:
+async def test_when_memories_came_in_a_chat_is_seen_by_the_next_reader(
+    store: ConversationStore,
+) -> None:
     cooling = Firing(3, NOW, before=(1, NOW - 5), cooldown=Effect(3, 7, is_protected=True))
     first = ChatState(3, NOW, {"k": cooling, "l": Firing(3, NOW, sticky=Effect(3, 5))})
     second = ChatState(4, NOW + 1, {"k": cooling})
@@ -100,15 +127,21 @@ async def test_when_memories_came_in_a_chat_is_seen_by_the_next_reader(store: Co
     assert [entry.changes[0] for entry in await store.history("chat")][1] == moved
 
 
-async def test_the_other_words_of_a_memory_come_back_from_each_store(store: ConversationStore) -> None:
+async def test_the_other_words_of_a_memory_come_back_from_each_store(
+    store: ConversationStore,
+) -> None:
     words = {"披萨": 1.5, kept_word("晚饭"): 0.5}
     plain = memory("a", words={"披萨": 1.5}, messages=(Message("user", "披萨"),))
-    edited = replace(memory("a", words=words, messages=plain.messages), other_words=("晚饭", "聚餐"))
+    edited = replace(
+        memory("a", words=words, messages=plain.messages), other_words=("晚饭", "聚餐")
+    )
     await commit(store, Added(plain))
     await commit(store, Edited(edited, plain))
     await store.compact("chat")
     assert (await store.read("chat")).short_term == {"a": edited}
-    assert next(past_commit.changes for past_commit in await store.history("chat")) == (Edited(edited, plain),)
+    assert next(past_commit.changes for past_commit in await store.history("chat")) == (
+        Edited(edited, plain),
+    )
 
 
 async def test_a_decision_sees_what_was_committed_before_it(store: ConversationStore) -> None:
@@ -134,7 +167,9 @@ async def test_a_decision_without_changes_commits_nothing(store: ConversationSto
     assert (await store.read("chat")).version == 1
 
 
-async def test_a_decision_that_raises_changes_nothing_and_holds_up_nobody(store: ConversationStore) -> None:
+async def test_a_decision_that_raises_changes_nothing_and_holds_up_nobody(
+    store: ConversationStore,
+) -> None:
     await commit(store, Added(memory("a")))
 
     def refuse(state: ConversationState) -> tuple[Sequence[Change], None]:
@@ -156,7 +191,9 @@ async def test_conversations_do_not_see_each_other(store: ConversationStore) -> 
         assert [stored.score for stored in state.short_term.values()] == [number]
 
 
-async def test_conversations_lists_what_was_written_to_even_when_it_is_empty_now(store: ConversationStore) -> None:
+async def test_conversations_lists_what_was_written_to_even_when_it_is_empty_now(
+    store: ConversationStore,
+) -> None:
     await commit(store, Added(memory("a")))
     await commit(store, Forgotten(memory("a"), "deleted"))
     assert await store.conversations() == ["chat"]
@@ -177,7 +214,9 @@ async def test_compacting_changes_nothing_that_is_read(store: ConversationStore)
     assert contents(await store.read("chat")) == contents(expected)
 
 
-async def test_a_writer_that_cannot_get_in_says_so_and_the_first_one_goes_on(store: ConversationStore) -> None:
+async def test_a_writer_that_cannot_get_in_says_so_and_the_first_one_goes_on(
+    store: ConversationStore,
+) -> None:
     entered = asyncio.Event()
     go_on = asyncio.Event()
     # The stores decide without awaiting, so a busy conversation is one whose writers' lock another task holds.

@@ -22,11 +22,17 @@ from memory_server.tools.base.budget import size
 from memory_server.tools.base.tool import MAX_BYTES, Answer, ToolFailed, call
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20)
 )
 ANYTHING = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 SPECIAL = st.sampled_from(
@@ -46,11 +52,21 @@ SPECIAL = st.sampled_from(
             "\x00",
             "a" * 300,
         ),
-        *("2026-06-20", "not a date", "0", "default:1", "match_keys(context.messages, ['披萨']) > 0", "let x = ;"),
+        *(
+            "2026-06-20",
+            "not a date",
+            "0",
+            "default:1",
+            "match_keys(context.messages, ['披萨']) > 0",
+            "let x = ;",
+        ),
     ]
 )
 MESSAGE = st.fixed_dictionaries(
-    {"role": st.sampled_from(["user", "assistant", "system"]), "content": st.text(max_size=30) | SPECIAL},
+    {
+        "role": st.sampled_from(["user", "assistant", "system"]),
+        "content": st.text(max_size=30) | SPECIAL,
+    },
     optional={"timestamp": st.integers(10**11, 2 * 10**12), "name": st.text(max_size=5)},
 )
 
@@ -93,7 +109,9 @@ def arguments(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 def spoilt_arguments(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """The same with one argument that is anything, or one that nobody knows."""
     names = st.sampled_from([*schema.get("properties", {}), "nonsense"])
-    return st.builds(lambda good, name, value: good | {name: value}, arguments(schema), names, ANYTHING)
+    return st.builds(
+        lambda good, name, value: good | {name: value}, arguments(schema), names, ANYTHING
+    )
 
 
 async def remembered(app: App) -> Any:
@@ -101,7 +119,11 @@ async def remembered(app: App) -> Any:
     conversations = {}
     for conversation_id in await app.store.conversations():
         state = await app.store.read(conversation_id)
-        conversations[conversation_id] = (state.version, list(state.short_term), dict(state.long_term))
+        conversations[conversation_id] = (
+            state.version,
+            list(state.short_term),
+            dict(state.long_term),
+        )
     return conversations, await app.knowledge.lifecycle.live()
 
 
@@ -121,7 +143,9 @@ async def check_call(app: App, name: str, sent_arguments: dict[str, Any]) -> Non
         assert "failed inside the server" not in str(answer)
         assert await remembered(app) == before
         return
-    Draft202012Validator(TOOLS[name].output_schema()).validate(json.loads(orjson.dumps(answer.structured)))
+    Draft202012Validator(TOOLS[name].output_schema()).validate(
+        json.loads(orjson.dumps(answer.structured))
+    )
     assert answer.text
     assert size(answer.structured) <= MAX_BYTES
     if TOOLS[name].read_only:
@@ -162,7 +186,9 @@ def fuzz(memory: Memory, name: str, examples: int) -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_arguments_of_every_kind_are_an_error_that_changes_nothing_or_a_valid_result(memory: Memory, name: str) -> None:
+def test_arguments_of_every_kind_are_an_error_that_changes_nothing_or_a_valid_result(
+    memory: Memory, name: str
+) -> None:
     fuzz(memory, name, examples=6)
 
 

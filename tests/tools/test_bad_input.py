@@ -23,13 +23,20 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere_together")]
 
 async def contents_of(app: App) -> tuple[Any, ...]:
     state = await app.store.read("default")
-    memories = state.version, dict(state.short_term), dict(state.long_term), await app.conversations.ids()
+    memories = (
+        state.version,
+        dict(state.short_term),
+        dict(state.long_term),
+        await app.conversations.ids(),
+    )
     layers = [await layer.page() for layer in app.knowledge.layers.known]
     return *memories, await app.knowledge.overview(), layers
 
 
 @pytest.fixture(scope="module")
-async def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+async def memory(
+    elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[App]:
     """One memory for all cases, none of which changes it."""
     async with open_memory(tmp_path_factory.mktemp("data")) as app:
         await call(TOOLS["add_short_term_memory"], app.call, {"messages": HELLO})
@@ -64,10 +71,29 @@ async def test_a_mistake_costs_no_more_than_a_sentence(app: App, tool: Tool) -> 
 
 
 WRONG: tuple[Any, ...] = (
-    *("", "yes", "on", "true", "1", "x" * 100_001, 0, 1, 1.0, -1, 0.5, 2**80, math.nan, True, False, None),
+    *(
+        "",
+        "yes",
+        "on",
+        "true",
+        "1",
+        "x" * 100_001,
+        0,
+        1,
+        1.0,
+        -1,
+        0.5,
+        2**80,
+        math.nan,
+        True,
+        False,
+        None,
+    ),
     *([], [1], [[]], [None], {}, {"a": 1}, [{}], [{"role": 1}], [{"role": "x", "content": []}]),
 )
-INTERNALS = re.compile(r"function|<class|functools|0x[0-9a-f]{6}|pydantic|Annotated|Argument|validator|\w\[[a-zA-Z]")
+INTERNALS = re.compile(
+    r"function|<class|functools|0x[0-9a-f]{6}|pydantic|Annotated|Argument|validator|\w\[[a-zA-Z]"
+)
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
@@ -90,7 +116,10 @@ def test_true_is_only_true_and_a_whole_number_only_a_whole_number(tool: Tool) ->
     shapes = tool.input_schema()["properties"]
     usable = _required_arguments(tool)
     for name, shape in shapes.items():
-        wrong = {"boolean": ["yes", "on", "true", 1, 1.0, "1", []], "integer": [True, "1", 1.0, "x", []]}
+        wrong = {
+            "boolean": ["yes", "on", "true", 1, 1.0, "1", []],
+            "integer": [True, "1", 1.0, "x", []],
+        }
         for value in wrong.get(shape.get("type", ""), ()):
             with pytest.raises(ValidationError) as failure:
                 tool.arguments.model_validate(usable | {name: value})
@@ -138,14 +167,19 @@ async def test_a_trigger_that_depends_on_the_data_is_stored_with_a_warning(app: 
 @pytest.mark.parametrize(
     ("trigger", "warning"),
     [
-        ("new Date().getMonth() === 12", "never true: getMonth() gives 0 to 11; January is 0 (line 1, column 1)"),
+        (
+            "new Date().getMonth() === 12",
+            "never true: getMonth() gives 0 to 11; January is 0 (line 1, column 1)",
+        ),
         (
             "match_keys(context.messages, ['生日'], 'User') > 0",
             "no scope 'User'; did you mean 'user'? (line 1, column 38)",
         ),
     ],
 )
-async def test_a_trigger_that_cannot_be_meant_is_stored_with_a_warning(app: App, trigger: str, warning: str) -> None:
+async def test_a_trigger_that_cannot_be_meant_is_stored_with_a_warning(
+    app: App, trigger: str, warning: str
+) -> None:
     arguments = {"name": "a", "trigger": trigger}
     for name, more in (("add_long_term_memory", {"prompt": "p"}), ("update_long_term_memory", {})):
         answer = await call(TOOLS[name], app.call, arguments | more)
@@ -159,11 +193,15 @@ async def test_an_unwritable_data_folder_is_said_and_reading_goes_on(tmp_path: P
     async with open_memory(blocked / "data") as app:
         with pytest.raises(ToolFailed, match=r"^Nothing was changed in .*\.$"):
             await call(TOOLS["add_short_term_memory"], app.call, {"messages": HELLO})
-        answer = await call(TOOLS["search_short_term_memories"], app.call, {"recentMessages": HELLO})
+        answer = await call(
+            TOOLS["search_short_term_memories"], app.call, {"recentMessages": HELLO}
+        )
         assert answer.structured["totalSearched"] == 0
 
 
-async def test_a_fault_of_ours_is_one_sentence_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_of_ours_is_one_sentence_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with App(Settings(data_dir=tmp_path)) as app:
         monkeypatch.setattr(app.conversations, "get", lambda _: 1 / 0)
         with pytest.raises(ToolFailed, match=r"failed inside the server \(ZeroDivisionError\)"):

@@ -18,17 +18,27 @@ BUDGET = 4_000
 LEAST_BYTES = 2_000
 """The least that the setting `results.max_bytes` allows."""
 
-TEXTS = st.text(max_size=40) | st.builds(lambda c, n: c * n, st.sampled_from('a中🎂"\n'), st.integers(0, 4_000))
+TEXTS = st.text(max_size=40) | st.builds(
+    lambda c, n: c * n, st.sampled_from('a中🎂"\n'), st.integers(0, 4_000)
+)
 ROWS = st.lists(st.fixed_dictionaries({"id": st.text(max_size=12), "text": TEXTS}), max_size=40)
 
 
-@given(ROWS, st.lists(TEXTS, max_size=60), st.booleans(), st.integers(0, 45), st.sampled_from([(), ("中", "a")]))
+@given(
+    ROWS,
+    st.lists(TEXTS, max_size=60),
+    st.booleans(),
+    st.integers(0, 45),
+    st.sampled_from([(), ("中", "a")]),
+)
 def test_a_result_is_within_its_budget_and_says_so_where_it_was_not(
     rows: list[Any], more: list[str], paged: bool, offset: int, query_words: tuple[str, ...]
 ) -> None:
     fields = {"rows": rows, "more": more, "total": len(rows)}
     paging = Paging("rows") if paged else None
-    within, note = truncated(fields, BUDGET, paging, offset=offset if paged else 0, query_words=query_words)
+    within, note = truncated(
+        fields, BUDGET, paging, offset=offset if paged else 0, query_words=query_words
+    )
     assert size(within) <= BUDGET
     shown = rows[offset:] if paged else rows
     if size(fields | {"rows": shown}) <= BUDGET:
@@ -64,7 +74,9 @@ def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None
 
 def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     text = f"{'生日🎂' * 3_000}Zebra{'a' * 9_000}"
-    cut = truncated({"text": text, "other": "b" * 9_000}, BUDGET, query_words=("missing", "zebra", "a"))[0]
+    cut = truncated(
+        {"text": text, "other": "b" * 9_000}, BUDGET, query_words=("missing", "zebra", "a")
+    )[0]
     assert cut["text"].startswith("…")
     assert "🎂Zebraaaa" in cut["text"]
     shown = cut["text"].rpartition("… (")[0].removeprefix("…")
@@ -72,12 +84,16 @@ def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     assert f"… ({len(text) - len(shown):,} more characters)" in cut["text"]
     assert cut["other"].startswith("bbb")
     assert BUDGET * 0.9 < size(cut) <= BUDGET
-    at_the_end = truncated({"text": "a" * 9_000 + "zebra"}, BUDGET, query_words=("zebra",))[0]["text"]
+    at_the_end = truncated({"text": "a" * 9_000 + "zebra"}, BUDGET, query_words=("zebra",))[0][
+        "text"
+    ]
     assert "azebra… (" in at_the_end
 
 
 def test_a_recalled_block_is_cut_inside_of_its_tags() -> None:
-    cut = truncated({"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, query_words=("日",))[0]["prompt"]
+    cut = truncated(
+        {"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, query_words=("日",)
+    )[0]["prompt"]
     assert cut.startswith(f"{HEAD}生日🎂生日")
     assert cut.endswith(f" more characters){FOOT}")
 
@@ -86,7 +102,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("tool", ["search_short_term_memories", "recall_turn", "search_memories"])
-async def test_what_was_looked_for_in_a_memory_that_is_too_long_for_a_result_stays(app: App, tool: str) -> None:
+async def test_what_was_looked_for_in_a_memory_that_is_too_long_for_a_result_stays(
+    app: App, tool: str
+) -> None:
     content = f"{'今天天气真好。' * 3_000}芝麻怕打雷。{'我们出去走走。' * 3_000}"
     messages = [
         {"role": "user", "content": content},
@@ -161,7 +179,9 @@ async def test_what_came_back_is_counted_also_where_the_list_is_cut(app: App) ->
         await call(TOOLS["add_short_term_memory"], app.call, {"messages": [message]})
     await call(TOOLS["delete_short_term_memories"], app.call, {"pattern": "披萨"})
     again = {"pattern": "披萨"}
-    back = await call(TOOLS["restore_memories_from_archive"], app.call, again, max_bytes=LEAST_BYTES)
+    back = await call(
+        TOOLS["restore_memories_from_archive"], app.call, again, max_bytes=LEAST_BYTES
+    )
     assert len(back.structured["restored"]) < 40
     assert back.structured["restoredCount"] == 40
     assert "Brought back 40 memories" in back.text

@@ -20,7 +20,10 @@ from memory_server.tools.base.tool import ToolFailed, call
 from memory_server.tools.one_memory import _texts_with
 
 anyio = pytest.mark.anyio
-SAID = [Message("user", "My cat is called Miso"), Message("assistant", "Miso is a fine name for a cat")]
+SAID = [
+    Message("user", "My cat is called Miso"),
+    Message("assistant", "Miso is a fine name for a cat"),
+]
 
 
 async def stored_id(app: App) -> str:
@@ -58,11 +61,23 @@ async def test_the_new_words_are_found_and_an_undo_brings_the_old_ones_back(tmp_
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"find": "Miso", "replace": "Halloran"}, "has these words 2 times; give more of the text around them."),
-        ({"find": "dog", "replace": "cat"}, "No message of the memory .* has these words; give some as they are"),
-        ({"find": "Miso\nassistant", "replace": "x"}, "No message of the memory .* has these words"),
+        (
+            {"find": "Miso", "replace": "Halloran"},
+            "has these words 2 times; give more of the text around them.",
+        ),
+        (
+            {"find": "dog", "replace": "cat"},
+            "No message of the memory .* has these words; give some as they are",
+        ),
+        (
+            {"find": "Miso\nassistant", "replace": "x"},
+            "No message of the memory .* has these words",
+        ),
         ({"find": "", "replace": "x"}, "find"),
-        ({"id": "zz", "find": "Miso", "replace": "x"}, "No short-term memory of default has the id `zz`"),
+        (
+            {"id": "zz", "find": "Miso", "replace": "x"},
+            "No short-term memory of default has the id `zz`",
+        ),
     ],
 )
 async def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(
@@ -79,15 +94,28 @@ async def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(
 async def test_a_whole_message_is_taken_out_and_the_last_one_is_not(tmp_path: Path) -> None:
     async with open_memory(tmp_path / "data") as app:
         memory_id = await stored_id(app)
-        await call(TOOLS["edit_memory"], app.call, {"id": memory_id, "find": SAID[1].content, "replace": ""})
+        await call(
+            TOOLS["edit_memory"],
+            app.call,
+            {"id": memory_id, "find": SAID[1].content, "replace": ""},
+        )
         assert await texts_of(app) == ["My cat is called Miso"]
         with pytest.raises(ToolFailed, match="to remove the memory, forget it"):
-            await call(TOOLS["edit_memory"], app.call, {"id": memory_id, "find": SAID[0].content, "replace": ""})
+            await call(
+                TOOLS["edit_memory"],
+                app.call,
+                {"id": memory_id, "find": SAID[0].content, "replace": ""},
+            )
         assert await texts_of(app) == ["My cat is called Miso"]
 
 
-@given(st.lists(st.text("ab ", max_size=6), min_size=1, max_size=3), st.text("ab ", min_size=1, max_size=2))
-def test_words_are_replaced_where_they_are_once_and_nowhere_else(contents: list[str], find: str) -> None:
+@given(
+    st.lists(st.text("ab ", max_size=6), min_size=1, max_size=3),
+    st.text("ab ", min_size=1, max_size=2),
+)
+def test_words_are_replaced_where_they_are_once_and_nowhere_else(
+    contents: list[str], find: str
+) -> None:
     messages = tuple(Message("user", content) for content in contents)
     memory = replace(a_memory("m"), messages=messages)
     count = sum(content.count(find) for content in contents)
@@ -114,7 +142,10 @@ def test_the_command_edits_the_memory_whose_id_begins_so(
     [line] = run("list", "--json", "-c", "default")[1].splitlines()
     memory_id = json.loads(line)["id"]
     status, out, _ = run("edit", memory_id[:4], "Miso", "Halloran")
-    assert (status, out.startswith(f"{memory_id} says now: user: My cat is called Halloran. Change ")) == (0, True)
+    assert (
+        status,
+        out.startswith(f"{memory_id} says now: user: My cat is called Halloran. Change "),
+    ) == (0, True)
     assert "Halloran" in run("show", memory_id)[1]
     status, out, err = run("edit", memory_id[:4], "Miso", "Halloran")
     assert (status, out, err.count("\n")) == (1, "", 1)

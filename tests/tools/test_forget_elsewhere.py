@@ -17,7 +17,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("confirm", [False, True], ids=["asked", "confirmed"])
-async def test_each_place_that_keeps_the_words_is_counted(confirm: bool, tmp_path: Path, elsewhere: None) -> None:
+async def test_each_place_that_keeps_the_words_is_counted(
+    confirm: bool, tmp_path: Path, elsewhere: None
+) -> None:
     settings = Settings(seed=1, layers={"project_dir": tmp_path / "project"})  # type: ignore[arg-type]
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await app.conversation().short_term.add([Message("user", "Dr Quillon is my therapist")])

@@ -29,7 +29,13 @@ STATED = [{"role": "user", "content": "晚上吃披萨。"}]
 @pytest.fixture
 async def app(tmp_path: Path, trigger_sandbox: TriggerSandbox) -> AsyncIterator[App]:
     settings = Settings.model_validate(
-        {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "chat"}
+        {
+            "data_dir": tmp_path,
+            "now": NOW / 1000,
+            "seed": 1,
+            "timezone": "Asia/Shanghai",
+            "conversation": "chat",
+        }
     )
     async with App(settings, runtime=Runtime(settings, lent_sandbox=trigger_sandbox)) as opened:
         yield opened
@@ -46,8 +52,12 @@ async def ask(app: App, tool: str, **arguments: Any) -> Answer:
     return await call(TOOLS[tool], app.call, arguments)
 
 
-async def explanation_of(app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any) -> dict[str, Any]:
-    answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=messages, **arguments)
+async def explanation_of(
+    app: App, memory_id: str, *, messages: Any = ASK, **arguments: Any
+) -> dict[str, Any]:
+    answer = await ask(
+        app, "explain_recall", memory_id=memory_id, recentMessages=messages, **arguments
+    )
     assert answer.structured["reason"] in answer.text
     return answer.structured
 
@@ -72,12 +82,18 @@ async def test_each_reason_is_told(app: App) -> None:
     outranked = await explanation_of(app, "late")
     assert outranked["verdict"] == "outranked"
     assert [row["id"] for row in outranked["by"]] == ["m0", "beside", "third", "m1", "m2"]
-    assert "flashback" not in outranked, "after a question nothing comes by chance where matches came"
+    assert "flashback" not in outranked, (
+        "after a question nothing comes by chance where matches came"
+    )
     stated = await explanation_of(app, "late", messages=STATED)
     assert [row["id"] for row in stated["by"]] == ["m0", "beside", "third"]
     assert 0 < stated["flashback"]["probability"] <= 1
     near = await explanation_of(app, "near")
-    assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
+    assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == (
+        "same_moment",
+        "m0",
+        4.0,
+    )
     near = await explanation_of(app, "near", messages=STATED)
     assert "flashback" not in near
     assert "It cannot be a flashback" in near["reason"]
@@ -137,7 +153,12 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     await ask(app, "delete_long_term_memory", name="买菜")
     archived = await ask(app, "search_memories", query="披萨", archived=True)
     short, long = archived.structured["results"]
-    assert (short["id"], short["matched"], short["tags"], short["score"]) == ("gone", ["披萨"], ["吃"], 5.0)
+    assert (short["id"], short["matched"], short["tags"], short["score"]) == (
+        "gone",
+        ["披萨"],
+        ["吃"],
+        5.0,
+    )
     assert short["removed"]["reason"] == "deleted"
     assert short["removed"]["removedBy"] == "delete_short_term_memories"
     assert short["removed"]["changeId"] == done.structured["changeId"]
@@ -155,7 +176,10 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     assert await names(min_score=1) == ["gone"]
     assert await names(limit=1, offset=1, memory_type="short_term") == ["gone"]
     assert await names(conversation_id="work") == []
-    assert await names(conversation_id="work", scope="all", memory_type="short_term") == ["cat", "gone"]
+    assert await names(conversation_id="work", scope="all", memory_type="short_term") == [
+        "cat",
+        "gone",
+    ]
     await ask(app, "restore_memories_from_archive", ids=["gone"])
     assert await names(query="披萨") == ["买菜"]
     plain = await ask(app, "search_memories", query="披萨")
@@ -186,27 +210,39 @@ async def test_a_question_that_finds_nothing_says_what_the_archive_would_have(ap
         "`memory-server --conversation chat search "
     )
     note = (await ask(app, "search_short_term_memories", **asked)).structured["note"]
-    assert note == f"No memory shares enough words with these messages. {archive_note}--archived '披萨 吃'` shows them."
+    assert (
+        note
+        == f"No memory shares enough words with these messages. {archive_note}--archived '披萨 吃'` shows them."
+    )
     turn = await ask(app, "recall_turn", messages=ASK)
     assert turn.structured["note"].startswith(archive_note)
     assert archive_note in turn.text
     unrelated = [{"role": "user", "content": "外面在打雷"}]
-    assert "archive" not in (await ask(app, "search_short_term_memories", recentMessages=unrelated)).text
+    assert (
+        "archive"
+        not in (await ask(app, "search_short_term_memories", recentMessages=unrelated)).text
+    )
     assert "note" not in (await ask(app, "recall_turn", messages=unrelated)).structured
 
 
-async def test_the_archive_is_not_looked_at_where_something_came(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_archive_is_not_looked_at_where_something_came(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await keep(app, relevant("kept", 50.0, age=DAY))
 
     async def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("the archive was read")
 
     monkeypatch.setattr(app.store, "archive", never)
-    assert (await ask(app, "search_short_term_memories", recentMessages=ASK)).structured["topRelevant"]
+    assert (await ask(app, "search_short_term_memories", recentMessages=ASK)).structured[
+        "topRelevant"
+    ]
     assert (await ask(app, "recall_turn", messages=ASK)).structured["shortTerm"]["topRelevant"]
 
 
-async def test_an_archive_that_cannot_be_read_costs_a_search_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_archive_that_cannot_be_read_costs_a_search_nothing(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(*_: Any, **__: Any) -> Any:
         raise StorageError("It cannot be read.", Path("archive.jsonl"))
 
@@ -248,14 +284,19 @@ async def test_a_memory_is_found_by_its_words_or_by_a_part_of_its_text(app: App)
         ({"memory_id": "a", "scope": "familie"}, "There is no scope `familie`"),
     ],
 )
-async def test_what_cannot_be_explained_is_one_sentence(app: App, arguments: dict[str, str], sentence: str) -> None:
+async def test_what_cannot_be_explained_is_one_sentence(
+    app: App, arguments: dict[str, str], sentence: str
+) -> None:
     await keep(app, relevant("a", 50.0, age=DAY))
     with pytest.raises(ToolFailed, match=sentence):
         await ask(app, "explain_recall", recentMessages=ASK, **arguments)
 
 
 async def test_memories_of_both_kinds_are_found_page_by_page(app: App) -> None:
-    await keep(app, *(relevant(f"m{n}", 20.0, age=(n + 1) * DAY, text=f"user: 披萨 {n} #吃") for n in range(5)))
+    await keep(
+        app,
+        *(relevant(f"m{n}", 20.0, age=(n + 1) * DAY, text=f"user: 披萨 {n} #吃") for n in range(5)),
+    )
     await ask(app, "add_long_term_memory", name="披萨", prompt="爱吃披萨 #吃", trigger="true")
     seen: list[str] = []
     offset: int | None = 0
@@ -270,7 +311,13 @@ async def test_memories_of_both_kinds_are_found_page_by_page(app: App) -> None:
 
 
 async def test_a_page_that_is_too_long_goes_on_where_it_ended(app: App) -> None:
-    await keep(app, *(relevant(f"m{n:02}", 20.0, age=(n + 1) * DAY, text="user: " + "披萨" * 100) for n in range(60)))
+    await keep(
+        app,
+        *(
+            relevant(f"m{n:02}", 20.0, age=(n + 1) * DAY, text="user: " + "披萨" * 100)
+            for n in range(60)
+        ),
+    )
     seen: list[str] = []
     offset: int | None = 0
     while offset is not None:
@@ -289,9 +336,16 @@ async def test_a_day_is_one_of_the_servers_zone_and_is_included(app: App) -> Non
     # NOW is 08:00 on 21 June in Shanghai; the day began eight hours before.
     times = {"before": 8 * 60 + 1, "first": 8 * 60, "last": -16 * 60 + 1, "after": -16 * 60}
     await keep(app, *(memory(name, age=minutes * MINUTE) for name, minutes in times.items()))
-    whole_day = await ask(app, "search_memories", date_from="2026-06-21", date_to="2026-06-21", order="asc")
+    whole_day = await ask(
+        app, "search_memories", date_from="2026-06-21", date_to="2026-06-21", order="asc"
+    )
     assert [hit["id"] for hit in whole_day.structured["results"]] == ["first", "last"]
-    exact = await ask(app, "search_memories", date_from="2026-06-20T16:00:00Z", date_to="2026-06-21T00:00:00+08:00")
+    exact = await ask(
+        app,
+        "search_memories",
+        date_from="2026-06-20T16:00:00Z",
+        date_to="2026-06-21T00:00:00+08:00",
+    )
     assert [hit["id"] for hit in exact.structured["results"]] == ["first"]
 
 
@@ -299,13 +353,22 @@ async def test_all_conversations_can_be_searched(app: App) -> None:
     await keep(app, relevant("here", 20.0, age=DAY))
     await keep(app, relevant("there", 30.0, age=2 * DAY), chat="work")
     answer = (await ask(app, "search_memories", keywords=["披萨"], scope="all")).structured
-    assert [(hit["id"], hit["conversation_id"]) for hit in answer["results"]] == [("there", "work"), ("here", "chat")]
+    assert [(hit["id"], hit["conversation_id"]) for hit in answer["results"]] == [
+        ("there", "work"),
+        ("here", "chat"),
+    ]
 
 
 async def test_patterns_of_a_conversation(app: App) -> None:
     await keep(app, relevant("a", 20.0, age=DAY), relevant("b", 30.0, age=9 * DAY, score=7.0))
     medicine = LongTermMemory("药", "芝麻每天一粒", "true", NOW - DAY)
-    await ask(app, "add_long_term_memory", name=medicine.name, prompt=medicine.prompt, trigger=medicine.trigger)
+    await ask(
+        app,
+        "add_long_term_memory",
+        name=medicine.name,
+        prompt=medicine.prompt,
+        trigger=medicine.trigger,
+    )
     answer = await ask(app, "analyze_memory_patterns", top_keywords=1)
     short = answer.structured["short_term"]
     long = answer.structured["long_term"]
@@ -314,17 +377,27 @@ async def test_patterns_of_a_conversation(app: App) -> None:
     assert long["total"] == 1
     assert "average_score" not in long
     assert "披萨 (2)" in answer.text
-    assert "long_term" not in (await ask(app, "analyze_memory_patterns", memory_type="short_term")).structured
+    assert (
+        "long_term"
+        not in (await ask(app, "analyze_memory_patterns", memory_type="short_term")).structured
+    )
 
 
 @pytest.mark.anyio
 async def test_shared_words_are_spelt_as_the_memory_has_them_and_each_once(tmp_path: Path) -> None:
     async with App(Settings(data_dir=tmp_path)) as app:
         for text in ("The dentist appointments are booked.", "Longjing tea is fresh."):
-            await call(TOOLS["add_short_term_memory"], app.call, {"messages": [{"role": "user", "content": text}]})
+            await call(
+                TOOLS["add_short_term_memory"],
+                app.call,
+                {"messages": [{"role": "user", "content": text}]},
+            )
         answers = [
             await call(TOOLS["search_memories"], app.call, {"query": query})
             for query in ("booking a dentist appointment", "longjing")
         ]
     matched = [answer.structured["results"][0]["matched"] for answer in answers]
-    assert [sorted(words) for words in matched] == [["appointments", "booked", "dentist"], ["Longjing"]]
+    assert [sorted(words) for words in matched] == [
+        ["appointments", "booked", "dentist"],
+        ["Longjing"],
+    ]

@@ -87,7 +87,9 @@ async def test_each_chat_has_its_own_state(app: App) -> None:
 
 
 async def test_sticky_comes_without_its_key_and_delay_waits(app: App) -> None:
-    await store(app, lore("Sword", rules=FiringRules(sticky=3)), lore("Late", rules=FiringRules(delay=3)))
+    await store(
+        app, lore("Sword", rules=FiringRules(sticky=3)), lore("Late", rules=FiringRules(delay=3))
+    )
     assert activated_names(await recall(app)) == ["Sword"]
     assert activated_names(await recall(app, "nothing")) == ["Sword"]
     assert sorted(activated_names(await recall(app))) == ["Late", "Sword"]
@@ -106,7 +108,13 @@ async def test_what_had_no_room_did_not_come_and_has_no_cooldown(app: App) -> No
 async def test_a_trigger_reads_when_it_last_came(app: App) -> None:
     source = "context.last_fired === null || context.last_fired.messages >= 3"
     await store(app, LongTermMemory("Now and then", "x", source, NOW))
-    assert [bool(activated_names(await recall(app))) for _ in range(5)] == [True, False, False, True, False]
+    assert [bool(activated_names(await recall(app))) for _ in range(5)] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 async def test_a_recall_without_a_trace_writes_no_state(app: App) -> None:
@@ -125,7 +133,9 @@ async def test_a_recall_without_a_trace_writes_no_state(app: App) -> None:
         ("search_memories", {"query": "sword"}),
     ],
 )
-async def test_searches_and_explanations_write_no_state(app: App, name: str, arguments: dict[str, Any]) -> None:
+async def test_searches_and_explanations_write_no_state(
+    app: App, name: str, arguments: dict[str, Any]
+) -> None:
     await store(app, lore("Sword", rules=FiringRules(once=True)))
     before = await version_of(app)
     await call(TOOLS[name], app.call, arguments)
@@ -141,7 +151,9 @@ async def test_a_paused_memory_writes_no_state(app: App) -> None:
     assert await version_of(app) == before
 
 
-async def test_a_read_only_memory_writes_no_state(tmp_path: Path, trigger_sandbox: TriggerSandbox) -> None:
+async def test_a_read_only_memory_writes_no_state(
+    tmp_path: Path, trigger_sandbox: TriggerSandbox
+) -> None:
     settings = Settings(data_dir=tmp_path / "data", timezone="UTC")
     async with App(settings) as writable:
         await store(writable, lore("Sword", rules=FiringRules(once=True)))
@@ -169,7 +181,9 @@ async def test_the_state_comes_back_in_another_process_and_an_undo_takes_it_back
     async with App(settings, runtime=Runtime(settings, lent_sandbox=trigger_sandbox)) as app:
         assert activated_names(await recall(app)) == []
         history = await app.store.history("default")
-        recall_commit = next(commit for commit in history if commit.by == "recall_turn" and commit.version == 2)
+        recall_commit = next(
+            commit for commit in history if commit.by == "recall_turn" and commit.version == 2
+        )
         await app.memories.engines[0].undo(change_id("default", recall_commit.version))
         assert activated_names(await recall(app)) == ["Sword"]
 
@@ -213,7 +227,9 @@ async def test_a_window_that_is_killed_leaves_a_state_that_is_whole(tmp_path: Pa
         assert (await app.store.read("default")).chats["s"].messages == before + 1
 
 
-async def test_a_lock_that_does_not_come_in_time_is_said(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_that_does_not_come_in_time_is_said(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await store(app, lore("Sword", rules=FiringRules(once=True)))
 
     async def locked(*_arguments: Any, **_more: Any) -> Any:
@@ -230,7 +246,10 @@ async def test_a_lock_that_does_not_come_in_time_is_said(app: App, monkeypatch: 
 
 @pytest.mark.parametrize("letter", ["a", "长", "あ", "🎂", "é"])
 async def test_no_script_makes_an_answer_cut_a_prompt(app: App, letter: str) -> None:
-    parts = [lore(str(number), f"{letter * 12_000} {number}", FiringRules(order=number)) for number in range(4)]
+    parts = [
+        lore(str(number), f"{letter * 12_000} {number}", FiringRules(order=number))
+        for number in range(4)
+    ]
     await store(app, *parts)
     answer = await recall(app, maxChars=50_000)
     prompt = answer.structured["prompt"]
@@ -241,10 +260,15 @@ async def test_no_script_makes_an_answer_cut_a_prompt(app: App, letter: str) -> 
 
 
 async def test_activated_names_what_stands_in_the_prompt_in_its_order(app: App) -> None:
-    await store(app, lore("Low", rules=FiringRules(order=1)), lore("High", rules=FiringRules(order=9)))
+    await store(
+        app, lore("Low", rules=FiringRules(order=1)), lore("High", rules=FiringRules(order=9))
+    )
     answer = await recall(app)
     rows = answer.structured["longTerm"]["activated"]
-    assert [(row["name"], row["order"], row["chars"]) for row in rows] == [("Low", 1, 9), ("High", 9, 10)]
+    assert [(row["name"], row["order"], row["chars"]) for row in rows] == [
+        ("Low", 1, 9),
+        ("High", 9, 10),
+    ]
     assert all("prompt" not in row for row in rows)
     prompt = answer.structured["prompt"]
     assert prompt.index("[Low] about Low") < prompt.index("[High] about High")
@@ -253,7 +277,9 @@ async def test_activated_names_what_stands_in_the_prompt_in_its_order(app: App) 
 async def test_texts_of_a_book_bring_others_and_macros_are_filled_before(app: App) -> None:
     recursive = FiringRules(recursion=RecursionRules(is_on=True))
     bow = "match_keys(context.messages, ['Mika']) > 0"
-    await store(app, lore("Sword", "{{char}} has it.", recursive), lore("Bow", rules=recursive, trigger=bow))
+    await store(
+        app, lore("Sword", "{{char}} has it.", recursive), lore("Bow", rules=recursive, trigger=bow)
+    )
     assert activated_names(await recall(app)) == ["Sword"]
     answer = await recall(app, participants={"user": "Ann", "char": {"name": "Mika"}})
     assert sorted(activated_names(answer)) == ["Bow", "Sword"]
@@ -273,7 +299,9 @@ async def test_one_of_a_group_comes_and_the_rest_is_named(app: App) -> None:
 
 async def test_two_memories_with_the_same_macro_draw_for_themselves(app: App) -> None:
     macro = "{{pick::" + "::".join(map(str, range(50))) + "}}"
-    await store(app, *(lore(f"m{number}", f"{macro} #{number}", trigger="true") for number in range(6)))
+    await store(
+        app, *(lore(f"m{number}", f"{macro} #{number}", trigger="true") for number in range(6))
+    )
     lines: Sequence[str] = (await recall(app)).structured["prompt"].splitlines()
     drawn = {line.split()[1] for line in lines if line.startswith("[m")}
     assert len(drawn) > 2
@@ -295,7 +323,9 @@ async def test_a_trigger_that_had_no_time_is_named_and_the_others_come(
     assert "1 trigger did not run" in answer.structured["note"]
 
 
-async def test_a_trigger_is_told_when_its_memory_last_came_in_rounds_of_recursion_too(app: App) -> None:
+async def test_a_trigger_is_told_when_its_memory_last_came_in_rounds_of_recursion_too(
+    app: App,
+) -> None:
     recursive = FiringRules(recursion=RecursionRules(is_on=True))
     once = "context.last_fired === null && match_keys(context.messages, ['sword', 'shield']) > 0"
     await store(

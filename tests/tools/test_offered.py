@@ -53,24 +53,38 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({"tools": "get_memory_stats"}, ["get_memory_stats"]),
     ({"tools": "list_backups,get_memory_stats"}, ["get_memory_stats", "list_backups"]),
     ({"toolsets": "long-term", "tools": "get_memory_stats"}, ["get_memory_stats", *LONG]),
-    ({"exclude_tools": "remember_turn"}, [name for name in DEFAULT_TOOLS if name != "remember_turn"]),
-    ({"tools": "list_backups,get_memory_stats", "exclude_tools": "get_memory_stats"}, ["list_backups"]),
+    (
+        {"exclude_tools": "remember_turn"},
+        [name for name in DEFAULT_TOOLS if name != "remember_turn"],
+    ),
+    (
+        {"tools": "list_backups,get_memory_stats", "exclude_tools": "get_memory_stats"},
+        ["list_backups"],
+    ),
     ({"toolsets": "short-term", "read_only": True}, READING_SHORT),
     ({"tools": "delete_backup,list_backups", "read_only": True}, ["list_backups"]),
 ]
 
 
 @pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
-def test_the_settings_choose_which_tools_are_offered(settings: dict[str, Any], names: list[str]) -> None:
+def test_the_settings_choose_which_tools_are_offered(
+    settings: dict[str, Any], names: list[str]
+) -> None:
     chosen = Settings(**settings)
     assert list(offered_tools(chosen)) == names
     assert list(offered_tools(load(as_environment(chosen)))) == names, "the same by the environment"
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"toolsets": "short-term,archives"}, r"^There is no toolset `archives`; did you mean `archive`\?$"),
+    (
+        {"toolsets": "short-term,archives"},
+        r"^There is no toolset `archives`; did you mean `archive`\?$",
+    ),
     ({"toolsets": "x"}, r"^There is no toolset `x`; there are default, short-term, .*, all\.$"),
-    ({"tools": "get_memory_stat"}, r"^There is no tool `get_memory_stat`; did you mean `get_memory_stats`\?$"),
+    (
+        {"tools": "get_memory_stat"},
+        r"^There is no tool `get_memory_stat`; did you mean `get_memory_stats`\?$",
+    ),
     ({"exclude_tools": "search"}, r"^There is no tool `search`; (did you mean|there are) "),
     ({"toolsets": ","}, r"^No tool is left to offer; "),
     ({"tools": "delete_backup", "read_only": True}, r"^No tool is left to offer; "),
@@ -84,9 +98,7 @@ def test_a_wrong_choice_is_one_sentence(settings: dict[str, Any], sentence: str)
 
 
 def test_tools_that_differ_only_in_spelling_are_not_offered_together() -> None:
-    sentence = (
-        "`memory_add` and `memoryAdd` differ only in spelling; offer `sessions` and `refs` from two server entries."
-    )
+    sentence = "`memory_add` and `memoryAdd` differ only in spelling; offer `sessions` and `refs` from two server entries."
     with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
         offered_tools(Settings(toolsets="refs,sessions"))
     with pytest.raises(InvalidInput, match="only in spelling"):
@@ -118,12 +130,16 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
     file.write_text(json.dumps(edited), encoding="utf-8")
     before = contents(tmp_path)
     # Of two tools whose names differ only in spelling, one is offered: those of sessions have a test of their own.
-    settings = Settings(read_only=True, toolsets="all,notes,layers,refs", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
+    settings = Settings(
+        read_only=True, toolsets="all,notes,layers,refs", short_term={"own_conversation_minutes": 0}
+    )  # type: ignore[arg-type]
     async with open_memory(tmp_path, settings=settings) as app:
         server = build_server(lambda _: app.call, lambda: offered_tools(settings), read_only=True)
         async with Client(server) as client:
             listed = (await client.list_tools()).tools
-            assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
+            assert all(
+                tool.annotations is not None and tool.annotations.read_only_hint for tool in listed
+            )
             reading = {tool.name for tool in TOOLS.values() if tool.only_reads}
             assert {tool.name for tool in listed} == reading - {*SESSIONS}
             answer = await client.call_tool("search_short_term_memories", {"recentMessages": HELLO})
@@ -142,7 +158,9 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
-def test_a_model_is_told_of_no_tool_that_it_does_not_have(settings: dict[str, Any], names: list[str]) -> None:
+def test_a_model_is_told_of_no_tool_that_it_does_not_have(
+    settings: dict[str, Any], names: list[str]
+) -> None:
     text = instructions(offered_tools(Settings(**settings)))
     assert {name for name in TOOLS if re.search(rf"\b{name}\b", text)} <= set(names)
     assert [name for name in TURN if name in text] == [name for name in TURN if name in names]
@@ -157,7 +175,9 @@ def test_a_model_with_the_usual_tools_is_told_to_recall_and_to_remember_each_tur
     assert usual_offer(Settings(toolsets="default"))
     assert "Before you answer, call recall_turn" in text
     assert "store what was said in the turn with remember_turn" in text
-    assert "remember_turn" not in instructions(offered_tools(Settings(toolsets="turn", read_only=True)))
+    assert "remember_turn" not in instructions(
+        offered_tools(Settings(toolsets="turn", read_only=True))
+    )
 
 
 def test_what_is_usual_needs_no_look_at_the_tools() -> None:

@@ -27,17 +27,26 @@ ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
 @asynccontextmanager
-async def connected(folder: Path, mode: str, tools: Mapping[str, Tool] | None = None) -> AsyncIterator[Client]:
+async def connected(
+    folder: Path, mode: str, tools: Mapping[str, Tool] | None = None
+) -> AsyncIterator[Client]:
     """A client of a server with `tools`, by default those that a server offers when nothing is chosen."""
     chosen = None if tools is None else lambda: tools
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.call, chosen), mode=mode) as client:
+    async with (
+        open_memory(folder) as app,
+        Client(build_server(lambda _: app.call, chosen), mode=mode) as client,
+    ):
         assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
         yield client
 
 
 @pytest.mark.parametrize(
     ("mode", "cases"),
-    [("auto", CASES), ("legacy", CASES[::6]), pytest.param("legacy", CASES, marks=pytest.mark.full)],
+    [
+        ("auto", CASES),
+        ("legacy", CASES[::6]),
+        pytest.param("legacy", CASES, marks=pytest.mark.full),
+    ],
     ids=["auto", "some of legacy", "legacy"],
 )
 async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothing(
@@ -45,7 +54,9 @@ async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothi
 ) -> None:
     async with connected(tmp_path / "data", mode, TOOLS) as client:
         await client.call_tool("add_short_term_memory", {"messages": HELLO})
-        await client.call_tool("add_long_term_memory", {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER})
+        await client.call_tool(
+            "add_long_term_memory", {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
+        )
     # Another session: the first one has brought its files up to date, which takes place seconds after a write.
     async with connected(tmp_path / "data", mode, TOOLS) as client:
         await client.call_tool("get_memory_stats", {})
@@ -61,14 +72,21 @@ async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothi
     # A refused call of `sessions` is in the history of its user, and changes no entry.
     database = tmp_path / "data" / ".memory-server" / "knowledge.sqlite3"
     with closing(sqlite3.connect(database)) as history:
-        counts = [history.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("entries", "changes")]
+        counts = [
+            history.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("entries", "changes")
+        ]
         assert counts == [0, 0]
-        assert history.execute("SELECT count(*) FROM operations WHERE error IS NULL").fetchone() == (0,)
+        assert history.execute(
+            "SELECT count(*) FROM operations WHERE error IS NULL"
+        ).fetchone() == (0,)
     assert {name: text for name, text in now.items() if not name.startswith(str(database))} == files
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_the_text_and_the_fields_of_an_answer_are_the_same_facts(tmp_path: Path, mode: str) -> None:
+async def test_the_text_and_the_fields_of_an_answer_are_the_same_facts(
+    tmp_path: Path, mode: str
+) -> None:
     async with connected(tmp_path / "data", mode) as client:
         stored = await client.call_tool("add_short_term_memory", {"messages": HELLO})
         assert stored.is_error is False
@@ -77,7 +95,9 @@ async def test_the_text_and_the_fields_of_an_answer_are_the_same_facts(tmp_path:
 
 
 @pytest.mark.parametrize("mode", ERAS)
-async def test_an_unknown_tool_is_refused_with_the_names_of_the_others(tmp_path: Path, mode: str) -> None:
+async def test_an_unknown_tool_is_refused_with_the_names_of_the_others(
+    tmp_path: Path, mode: str
+) -> None:
     async with connected(tmp_path / "data", mode) as client:
         refused = await client.call_tool("add_memory", {})
         assert refused.is_error is True
@@ -91,11 +111,15 @@ async def test_every_character_of_an_icon_may_stand_in_a_uri(tmp_path: Path) -> 
         assert icons
         for icon in icons:
             # RFC 3986: unreserved and reserved characters, and percent-encoded bytes.
-            assert re.fullmatch(r"data:(?:[\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-F]{2})+", icon.src, re.ASCII), icon.src
+            assert re.fullmatch(
+                r"data:(?:[\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-F]{2})+", icon.src, re.ASCII
+            ), icon.src
             ElementTree.fromstring(unquote(icon.src.partition(",")[2]))
 
 
-async def test_the_sdk_need_not_look_at_schemas_since_no_argument_is_a_header(tmp_path: Path) -> None:
+async def test_the_sdk_need_not_look_at_schemas_since_no_argument_is_a_header(
+    tmp_path: Path,
+) -> None:
     async with open_memory(tmp_path) as app:
         server = build_server(lambda _: app.call, lambda: TOOLS)
         assert server.get_tool_input_schema is not None
@@ -119,15 +143,24 @@ MOST_CHARS = 5_600
 async def test_the_list_of_the_default_tools_is_short(tmp_path: Path, mode: str) -> None:
     async with connected(tmp_path, mode) as client:
         listed = await client.list_tools()
-    forms = [tool.model_dump(by_alias=True, include={"name", "description", "input_schema"}) for tool in listed.tools]
+    forms = [
+        tool.model_dump(by_alias=True, include={"name", "description", "input_schema"})
+        for tool in listed.tools
+    ]
     assert all(set(form) == {"name", "description", "inputSchema"} for form in forms)
     assert len(json.dumps(forms, ensure_ascii=False)) <= MOST_CHARS
-    assert all(tool.input_schema["properties"] and tool.output_schema is None for tool in listed.tools)
+    assert all(
+        tool.input_schema["properties"] and tool.output_schema is None for tool in listed.tools
+    )
 
 
-async def test_a_program_may_call_the_twelve_tools_of_the_node_original_without_asking_for_them(tmp_path: Path) -> None:
+async def test_a_program_may_call_the_twelve_tools_of_the_node_original_without_asking_for_them(
+    tmp_path: Path,
+) -> None:
     async with connected(tmp_path, "legacy") as client:
-        for name in [tool.name for toolset in ("short-term", "long-term") for tool in TOOLSETS[toolset]]:
+        for name in [
+            tool.name for toolset in ("short-term", "long-term") for tool in TOOLSETS[toolset]
+        ]:
             assert "There is no tool" not in text_of(await client.call_tool(name, {}))
         assert "There is no tool" in text_of(await client.call_tool("get_history", {}))
 

@@ -27,16 +27,29 @@ pytestmark = pytest.mark.anyio
 async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
     monkeypatch.setattr("memory_server.conversations.search.SEARCH_WAIT_SECONDS", 0.02)
     settings = Settings.model_validate(
-        {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "小明"}
+        {
+            "data_dir": tmp_path,
+            "now": NOW / 1000,
+            "seed": 1,
+            "timezone": "Asia/Shanghai",
+            "conversation": "小明",
+        }
     )
     async with App(settings) as opened:
         for chat, age in (("小明", DAY), ("小红", 2 * DAY)):
             message = Message("user", f"{chat}喜欢披萨", NOW - age, chat)
             stored = memory(
-                f"of {chat}", age=age, words={"披萨": 60.0}, chat=chat, text=message.content, messages=(message,)
+                f"of {chat}",
+                age=age,
+                words={"披萨": 60.0},
+                chat=chat,
+                text=message.content,
+                messages=(message,),
             )
             stored = replace(stored, indexed_with=parameters(settings).wording.enrichment.signature)
-            await opened.store.update(chat, lambda _, stored=stored: ([Added(stored)], None), by="test")
+            await opened.store.update(
+                chat, lambda _, stored=stored: ([Added(stored)], None), by="test"
+            )
         yield opened
 
 
@@ -59,7 +72,11 @@ async def test_as_usual_nothing_of_it_is_shown(app: App) -> None:
 
 async def test_lines_are_the_whole_text(app: App) -> None:
     answer = await search(app, maxBytes=200)
-    assert answer.text == answer.structured["lines"] == marked("小明（昨天，早上）：小明喜欢披萨", "zh")
+    assert (
+        answer.text
+        == answer.structured["lines"]
+        == marked("小明（昨天，早上）：小明喜欢披萨", "zh")
+    )
 
 
 async def test_a_look_without_a_trace(app: App) -> None:
@@ -76,7 +93,9 @@ async def test_each_change_is_named_and_can_be_undone_where_it_was_made(app: App
     assert ("keptIn" in first, second["keptIn"]) == (False, "小红")
     assert "UTC in 小红 (" in answer.text
     assert "changeId" not in answer.structured
-    changes = {change["conversation_id"]: change["changeId"] for change in answer.structured["changes"]}
+    changes = {
+        change["conversation_id"]: change["changeId"] for change in answer.structured["changes"]
+    }
     assert {*changes} == {"小明", "小红"}
     for chat, change in changes.items():
         assert await score_of(app, chat) == 5
@@ -100,8 +119,19 @@ PART = {"type": "text"}
 OF_CLIENTS: list[tuple[list[dict[str, Any]], list[tuple[str, str]]]] = [
     (
         [
-            SAID | {"content": [PART | {"text": "看这个"}, {"type": "image_url"}, PART | {"text": "披萨"}]},
-            {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f"}}]},
+            SAID
+            | {
+                "content": [
+                    PART | {"text": "看这个"},
+                    {"type": "image_url"},
+                    PART | {"text": "披萨"},
+                ]
+            },
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "1", "function": {"name": "f"}}],
+            },
             {"role": "tool", "tool_call_id": "1", "content": "output"},
             {"role": "assistant", "content": "好吃", "refusal": None, "annotations": []},
         ],
@@ -110,12 +140,18 @@ OF_CLIENTS: list[tuple[list[dict[str, Any]], list[tuple[str, str]]]] = [
     (
         [
             {"role": "developer", "content": "be brief"},
-            {"role": "assistant", "content": [PART | {"text": "a"}, {"type": "tool_use", "name": "f"}]},
+            {
+                "role": "assistant",
+                "content": [PART | {"text": "a"}, {"type": "tool_use", "name": "f"}],
+            },
             {"role": "user", "content": [{"type": "tool_result", "content": "output"}]},
             {"role": "user", "content": [{"type": "input_text", "text": "b"}]},
             {
                 "role": "assistant",
-                "content": [{"type": "reasoning_text", "text": "why"}, {"type": "output_text", "text": "c"}],
+                "content": [
+                    {"type": "reasoning_text", "text": "why"},
+                    {"type": "output_text", "text": "c"},
+                ],
             },
         ],
         [("system", "be brief"), ("assistant", "a"), ("user", "b"), ("assistant", "c")],

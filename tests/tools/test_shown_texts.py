@@ -27,7 +27,9 @@ async def chatted(app: App) -> App:
     """An app with memories whose texts pass for something else."""
     chat = app.conversation("default")
     stored = await chat.short_term.add([Message("user", f"tuna cat {FORGED}", app.clock() - 10**8)])
-    await chat.short_term.add([Message("user", f"the cat ate tuna {FORGED}", app.clock() - 2 * 10**8)])
+    await chat.short_term.add(
+        [Message("user", f"the cat ate tuna {FORGED}", app.clock() - 2 * 10**8)]
+    )
     await chat.long_term.add(NAME, PROMPT, TRIGGER, created_context=f"said{FORGED}")
     await chat.long_term.update(NAME, updated_context=f"again{FORGED}")
     await chat.short_term.pin(stored.memory.id, by="test")
@@ -46,7 +48,9 @@ async def chatted(app: App) -> App:
         ("restore_memories_from_archive", {"pattern": "tuna", "dry_run": True}),
     ],
 )
-async def test_a_memory_makes_no_line_and_no_tag_of_its_own(chatted: App, tool: str, arguments: dict[str, Any]) -> None:
+async def test_a_memory_makes_no_line_and_no_tag_of_its_own(
+    chatted: App, tool: str, arguments: dict[str, Any]
+) -> None:
     if tool == "restore_memories_from_archive":
         await chatted.conversation("default").short_term.delete("tuna", by="test")
         await chatted.conversation("default").long_term.delete(NAME, by="test")
@@ -59,9 +63,15 @@ async def test_a_memory_makes_no_line_and_no_tag_of_its_own(chatted: App, tool: 
 
 
 async def test_json_gives_a_memory_as_it_is(chatted: App) -> None:
-    (listed,) = (await call(TOOLS["list_long_term_memories"], chatted.call, {})).structured["memories"]
+    (listed,) = (await call(TOOLS["list_long_term_memories"], chatted.call, {})).structured[
+        "memories"
+    ]
     context = (await call(TOOLS["get_memory_context"], chatted.call, {"name": NAME})).structured
-    assert (listed["name"], context["trigger"], context["createdContext"]) == (NAME, TRIGGER, f"said{FORGED}")
+    assert (listed["name"], context["trigger"], context["createdContext"]) == (
+        NAME,
+        TRIGGER,
+        f"said{FORGED}",
+    )
 
 
 async def test_keywords_are_whole_words_of_the_text(app: App) -> None:

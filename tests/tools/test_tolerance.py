@@ -33,7 +33,9 @@ def as_clients_send(value: Any, draw: st.DrawFn, schema: dict[str, Any], name: s
             return sent
         case dict() if "properties" in schema:
             members = schema["properties"]
-            sent = {key: as_clients_send(item, draw, members[key], key) for key, item in value.items()}
+            sent = {
+                key: as_clients_send(item, draw, members[key], key) for key, item in value.items()
+            }
             nulls = dict.fromkeys(set(members) - set(value) - set(schema.get("required", ())))
             if draw(st.booleans()):
                 sent |= nulls
@@ -132,13 +134,25 @@ def test_messages_that_may_also_be_a_text_are_read_only_if_they_are_messages() -
 
 
 @pytest.mark.anyio
-async def test_a_turn_sent_as_text_is_stored_and_a_tool_that_destroys_refuses_the_same(tmp_path: Path) -> None:
+async def test_a_turn_sent_as_text_is_stored_and_a_tool_that_destroys_refuses_the_same(
+    tmp_path: Path,
+) -> None:
     async with open_memory(tmp_path) as app:
-        await call(TOOLS["remember_turn"], app.call, {"messages": json.dumps(HELLO), "session": None})
+        await call(
+            TOOLS["remember_turn"], app.call, {"messages": json.dumps(HELLO), "session": None}
+        )
         answer = await call(
-            TOOLS["search_memories"], app.call, {"query": "tent", "limit": "5", "offset": None, "keywords": "[]"}
+            TOOLS["search_memories"],
+            app.call,
+            {"query": "tent", "limit": "5", "offset": None, "keywords": "[]"},
         )
         assert "locker 12" in answer.text
         with pytest.raises(ToolFailed, match="`dry_run` must be true or false"):
-            await call(TOOLS["delete_short_term_memories"], app.call, {"pattern": "tent", "dry_run": "false"})
-        assert "locker 12" in (await call(TOOLS["search_memories"], app.call, {"query": "tent"})).text
+            await call(
+                TOOLS["delete_short_term_memories"],
+                app.call,
+                {"pattern": "tent", "dry_run": "false"},
+            )
+        assert (
+            "locker 12" in (await call(TOOLS["search_memories"], app.call, {"query": "tent"})).text
+        )

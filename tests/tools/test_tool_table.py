@@ -29,7 +29,9 @@ def test_a_tool_is_what_its_golden_file_says(name: str) -> None:
     text = json.dumps(form, ensure_ascii=False, indent=1) + "\n"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text, "if this change is meant, run with UPDATE_GOLDEN=1"
+    assert path.read_text(encoding="utf-8") == text, (
+        "if this change is meant, run with UPDATE_GOLDEN=1"
+    )
 
 
 def test_there_is_no_golden_file_without_a_tool() -> None:
@@ -39,7 +41,9 @@ def test_there_is_no_golden_file_without_a_tool() -> None:
 def test_the_twelve_tools_of_the_node_original_are_answered() -> None:
     twelve = [tool.name for name in ("short-term", "long-term") for tool in TOOLSETS[name]]
     assert len(twelve) == 12
-    assert {*twelve, *DEFAULT_TOOLS, "undo_change"} == set(ANSWERED_TOOLS), "what was forgotten can be taken back"
+    assert {*twelve, *DEFAULT_TOOLS, "undo_change"} == set(ANSWERED_TOOLS), (
+        "what was forgotten can be taken back"
+    )
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -20,16 +20,23 @@ pytestmark = pytest.mark.anyio
 
 
 def turn_of(*contents: str, **more: Any) -> dict[str, Any]:
-    messages = [{"role": role, "content": text} for role, text in zip(cycle(("user", "assistant")), contents)]
+    messages = [
+        {"role": role, "content": text}
+        for role, text in zip(cycle(("user", "assistant")), contents)
+    ]
     return {"messages": messages, **more}
 
 
 async def remember(app: App, *contents: str, **more: Any) -> dict[str, Any]:
-    return (await call(remember_turn, app.call, turn_of(*contents, **{"session": "told", **more}))).structured
+    return (
+        await call(remember_turn, app.call, turn_of(*contents, **{"session": "told", **more}))
+    ).structured
 
 
 async def recall(app: App, *contents: str, **more: Any) -> Answer:
-    return await call(recall_turn, app.call, turn_of(*contents, **{"session": "asks", "flashbacks": 0, **more}))
+    return await call(
+        recall_turn, app.call, turn_of(*contents, **{"session": "asks", "flashbacks": 0, **more})
+    )
 
 
 def recalled_ids(answer: Answer) -> list[str]:
@@ -60,7 +67,10 @@ async def test_a_turn_keeps_its_time_where_its_messages_have_none(app: App) -> N
     [before] = await app.conversation().short_term.memories()
     await remember(app, "早上好", turn_id="1")
     assert (await app.conversation().short_term.memories())[0].time_ms == before.time_ms
-    later = {"messages": [{"role": "user", "content": "晚上好", "timestamp": before.time_ms + DAY}], "turn_id": "1"}
+    later = {
+        "messages": [{"role": "user", "content": "晚上好", "timestamp": before.time_ms + DAY}],
+        "turn_id": "1",
+    }
     await call(remember_turn, app.call, later)
     assert (await app.conversation().short_term.memories())[0].time_ms == before.time_ms + DAY
 
@@ -85,13 +95,17 @@ async def test_turns_and_sessions_are_forgotten_and_what_is_gone_is_no_error(app
     for number in range(60):
         await remember(app, f"第{number}句话", turn_id=f"qq/{number}", session="one")
     await remember(app, "别的对话说的", turn_id="x", session="two")
-    forgotten = (await call(forget, app.call, {"ids": ["qq/3", "qq/4"], "confirm": True})).structured
+    forgotten = (
+        await call(forget, app.call, {"ids": ["qq/3", "qq/4"], "confirm": True})
+    ).structured
     assert (forgotten["found"], forgotten["forgotten"]) == (2, True)
     again = (await call(forget, app.call, {"ids": ["qq/3"], "confirm": True})).structured
     assert (again["found"], again["forgotten"]) == (0, False)
     whole = (await call(forget, app.call, {"said_in": "one", "confirm": True})).structured
     assert (whole["found"], whole["forgotten"]) == (58, True)
-    assert [memory.text for memory in await app.conversation().short_term.memories()] == ["user: 别的对话说的"]
+    assert [memory.text for memory in await app.conversation().short_term.memories()] == [
+        "user: 别的对话说的"
+    ]
     with pytest.raises(ToolFailed, match="said_in"):
         await call(forget, app.call, {"ids": ["x"], "said_in": "two"})
 
@@ -99,15 +113,26 @@ async def test_turns_and_sessions_are_forgotten_and_what_is_gone_is_no_error(app
 async def test_several_conversations_are_recalled_with_one_budget(app: App) -> None:
     group = (await remember(app, "周末去爬香山", conversation_id="group"))["id"]
     private = (await remember(app, "香山那天我要带药", conversation_id="private"))["id"]
-    await app.conversation("private").long_term.add("药", "记得带药", "match_keys(context.messages, ['香山']) > 0")
+    await app.conversation("private").long_term.add(
+        "药", "记得带药", "match_keys(context.messages, ['香山']) > 0"
+    )
     alone = await recall(app, "香山几点出发？", conversation_id="group")
     assert recalled_ids(alone) == [group]
     both = await recall(app, "香山几点出发？", conversation_id="group", also=["private", "group"])
     assert set(recalled_ids(both)) == {group, private}
-    kept_in = {item["id"]: item.get("keptIn") for item in both.structured["shortTerm"]["topRelevant"]}
+    kept_in = {
+        item["id"]: item.get("keptIn") for item in both.structured["shortTerm"]["topRelevant"]
+    }
     assert (kept_in[group], kept_in[private]) == (None, "private")
     assert [row["name"] for row in both.structured["longTerm"]["activated"]] == ["药"]
-    assert len((await recall(app, "香山几点出发？", also=["private"], maxChars=200)).structured["prompt"]) <= 200
+    assert (
+        len(
+            (await recall(app, "香山几点出发？", also=["private"], maxChars=200)).structured[
+                "prompt"
+            ]
+        )
+        <= 200
+    )
 
 
 async def test_a_recall_without_a_trace_changes_no_score(app: App) -> None:
@@ -126,7 +151,9 @@ async def test_what_the_sent_messages_hold_does_not_come_again(app: App) -> None
     assert recalled_ids(answer) == [water_id]
     only = await recall(app, *turn, "香山要带水", "记下了。", "香山还要带什么？")
     assert recalled_ids(only) == []
-    assert "these messages, or this session, have it already" in only.structured["shortTerm"]["note"]
+    assert (
+        "these messages, or this session, have it already" in only.structured["shortTerm"]["note"]
+    )
 
 
 async def test_an_item_says_what_matched_and_why(app: App) -> None:
@@ -135,11 +162,14 @@ async def test_an_item_says_what_matched_and_why(app: App) -> None:
     [item] = (await recall(app, "朝阳门那个诊所怎么走？")).structured["shortTerm"]["topRelevant"]
     assert set(item["matched"]) & {"朝阳门", "诊所", "朝阳门的诊所"}
     assert item["reason"].endswith("。")
-    [item] = (await recall(app, "Which dentist has the box of toys?", conversation_id="en")).structured["shortTerm"][
-        "topRelevant"
-    ]
+    [item] = (
+        await recall(app, "Which dentist has the box of toys?", conversation_id="en")
+    ).structured["shortTerm"]["topRelevant"]
     assert {"dentist", "boxes", "toys"} <= set(item["matched"])
-    assert item["reason"] == "“dentist”, “boxes” and “toys” are rare in your memories, and this one has them."
+    assert (
+        item["reason"]
+        == "“dentist”, “boxes” and “toys” are rare in your memories, and this one has them."
+    )
 
 
 async def test_a_pause_is_said_by_each_answer(app: App) -> None:
@@ -160,14 +190,23 @@ async def test_a_model_is_not_told_of_the_arguments_of_programs() -> None:
 async def test_the_hook_may_bring_what_the_transcript_has(app: App) -> None:
     """What a compaction took out of the context stands in the transcript still."""
     await remember(app, "香山几点出发？", "七点。", session="a")
-    messages = [Message("user", "香山几点出发？"), Message("assistant", "七点。"), Message("user", "香山几点？")]
-    answer = await app.conversation().short_term.search(messages, session=Session("b"), reinforce=False)
+    messages = [
+        Message("user", "香山几点出发？"),
+        Message("assistant", "七点。"),
+        Message("user", "香山几点？"),
+    ]
+    answer = await app.conversation().short_term.search(
+        messages, session=Session("b"), reinforce=False
+    )
     assert len(answer.recall.top) == 1
 
 
 async def test_a_speaker_is_found_by_name_as_a_word_is(app: App) -> None:
     def turn(name: str, content: str) -> list[dict[str, str]]:
-        return [{"role": "user", "name": name, "content": content}, {"role": "assistant", "content": "好的"}]
+        return [
+            {"role": "user", "name": name, "content": content},
+            {"role": "assistant", "content": "好的"},
+        ]
 
     ids = {}
     for name, content in (
@@ -176,9 +215,15 @@ async def test_a_speaker_is_found_by_name_as_a_word_is(app: App) -> None:
         ("Ann", "陶艺课真有意思"),
         ("阿明", "地铁停了"),
     ):
-        answer = await call(remember_turn, app.call, {"messages": turn(name, content), "session": name})
+        answer = await call(
+            remember_turn, app.call, {"messages": turn(name, content), "session": name}
+        )
         ids[name] = answer.structured["id"]
-    for question, name in (("老王最近怎么样？", "老王"), ("阿紅說過什麼？", "阿红"), ("What did ann say?", "Ann")):
+    for question, name in (
+        ("老王最近怎么样？", "老王"),
+        ("阿紅說過什麼？", "阿红"),
+        ("What did ann say?", "Ann"),
+    ):
         answer = await recall(app, question)
         assert recalled_ids(answer)[0] == ids[name], question
         [first, *_] = answer.structured["shortTerm"]["topRelevant"]
@@ -187,7 +232,10 @@ async def test_a_speaker_is_found_by_name_as_a_word_is(app: App) -> None:
 
 
 async def test_only_a_whole_id_forgets_and_the_beginning_of_one_is_shown(app: App) -> None:
-    turns = [await remember(app, f"Secret {number} of the boats.", turn_id=f"turn/{number}") for number in range(3)]
+    turns = [
+        await remember(app, f"Secret {number} of the boats.", turn_id=f"turn/{number}")
+        for number in range(3)
+    ]
     first = turns[0]["id"]
     second = turns[1]["id"]
     shown = (await call(forget, app.call, {"ids": [first[:4], second[:4]]})).structured
@@ -248,7 +296,9 @@ async def test_what_comes_by_chance_is_asked_for_and_neither_reinforced_nor_used
     assert await app.recall_turn([Message("user", "晚安")], flashbacks=1)
     assert {memory.score for memory in await app.conversation().short_term.memories()} == {0.0}
     ids = [item["id"] for item in tiers["randomFlashback"]]
-    app.recalls.note(lambda at: {"at": at, "conversation": "default", "session": "s", "turn": None, "used": ids})
+    app.recalls.note(
+        lambda at: {"at": at, "conversation": "default", "session": "s", "turn": None, "used": ids}
+    )
     assert not app.recalls.found()[-1].used
 
 
@@ -259,7 +309,9 @@ async def test_a_question_gets_as_many_matches_without_chance(app: App) -> None:
             [Message("user", f"煤球第{number}次打翻颜料", now_ms - (number + 2) * DAY)]
         )
     for flashbacks in (0, 2):
-        answer = await call(recall_turn, app.call, turn_of("煤球打翻了什么？", flashbacks=flashbacks))
+        answer = await call(
+            recall_turn, app.call, turn_of("煤球打翻了什么？", flashbacks=flashbacks)
+        )
         assert len(recalled_ids(answer)) == 5
 
 
@@ -272,15 +324,24 @@ async def test_a_number_below_zero_is_refused(app: App) -> None:
 
 
 @pytest.mark.parametrize("question", ["晚上吃披萨吗？", "你都记得我什么", "我今天说了什么？"])
-async def test_a_search_does_not_speak_of_what_was_just_to_be_forgotten(app: App, question: str) -> None:
+async def test_a_search_does_not_speak_of_what_was_just_to_be_forgotten(
+    app: App, question: str
+) -> None:
     await remember(app, "我喜欢吃披萨", "记住了")
     forgotten = (await call(forget, app.call, {"words": "披萨", "confirm": True})).structured
     assert forgotten["changeId"]
     for answer in (
         await call(recall_turn, app.call, turn_of(question)),
-        await call(TOOLS["search_short_term_memories"], app.call, {"recentMessages": turn_of(question)["messages"]}),
+        await call(
+            TOOLS["search_short_term_memories"],
+            app.call,
+            {"recentMessages": turn_of(question)["messages"]},
+        ),
     ):
         assert "archive" not in answer.text
     await app.memories.engines[0].undo((await app.memories.engines[0].history())[0].id)
     await call(TOOLS["delete_short_term_memories"], app.call, {"pattern": "披萨"})
-    assert "The archive has 1 memory" in (await call(recall_turn, app.call, turn_of("晚上吃披萨吗？"))).text
+    assert (
+        "The archive has 1 memory"
+        in (await call(recall_turn, app.call, turn_of("晚上吃披萨吗？"))).text
+    )

@@ -13,11 +13,22 @@ import pytest
 from sample_memories import DAY, HOUR, NOW
 from trigger_table import TableRunner
 
-from memory_server.conversations.changes import Added, Forgotten, Pinned, Restored, Unpinned, change_id
+from memory_server.conversations.changes import (
+    Added,
+    Forgotten,
+    Pinned,
+    Restored,
+    Unpinned,
+    change_id,
+)
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.history import name_of
 from memory_server.conversations.lifecycle import ConversationLifecycle
-from memory_server.conversations.recall.parameters import Parameters, RecallParameters, RetentionParameters
+from memory_server.conversations.recall.parameters import (
+    Parameters,
+    RecallParameters,
+    RetentionParameters,
+)
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
@@ -56,7 +67,11 @@ class Month:
 
     async def day(self) -> None:
         """A process starts, is used, and ends; what it did is noted from its history."""
-        store = JsonFileStore(self.folder, lambda: self.now, StoreParameters(idle_seconds=3600, archive_days=KEEP_DAYS))
+        store = JsonFileStore(
+            self.folder,
+            lambda: self.now,
+            StoreParameters(idle_seconds=3600, archive_days=KEEP_DAYS),
+        )
         services = Services(store, TableRunner(), PARAMETERS, lambda: self.now, self.rng)
         conversations = Conversations(services)
         chat = conversations.get("小明")
@@ -84,7 +99,10 @@ class Month:
             await short.search([Message("user", self.rng.choice(TOPICS))])
         elif action == 6:
             chosen = self.rng.choice(names)
-            if any(memory.id == chosen for memory in await short.memories()) and len(self.pinned) < 3:
+            if (
+                any(memory.id == chosen for memory in await short.memories())
+                and len(self.pinned) < 3
+            ):
                 await short.pin(chosen)
         elif action == 7:
             # Whoever is deleted on purpose goes, pinned or not: it is noted below.
@@ -109,7 +127,9 @@ class Month:
         if records:
             records.pop(self.rng.randrange(len(records)))
             # As an editor on Windows saves it.
-            path.write_bytes("\r\n".join(json.dumps(records, indent=2).splitlines()).encode("utf-8-sig"))
+            path.write_bytes(
+                "\r\n".join(json.dumps(records, indent=2).splitlines()).encode("utf-8-sig")
+            )
 
     async def _note(self, store: JsonFileStore) -> None:
         """What was removed and brought back since yesterday, as the history tells it."""
@@ -123,7 +143,9 @@ class Month:
             for change in commit.changes:
                 match change:
                     case Forgotten(memory, reason):
-                        assert reason in ("deleted", "undone", "hand") or memory.id not in self.pinned
+                        assert (
+                            reason in ("deleted", "undone", "hand") or memory.id not in self.pinned
+                        )
                         self.alive.discard(memory.id)
                         self.pinned.discard(memory.id)
                         self.gone[memory.id] = commit.at_ms
@@ -155,12 +177,16 @@ class Month:
             # Upkeep is due after 20 hours and sees the age from the run before.
             if days > KEEP_DAYS + 3:
                 assert name not in archived
-                assert self.tokens[name] not in text, "the text of what was forgotten does not linger"
+                assert self.tokens[name] not in text, (
+                    "the text of what was forgotten does not linger"
+                )
         assert state.version == self.version
         self.sizes.append(sum(path.stat().st_size for path in files))
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12))])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12))]
+)
 async def test_a_month_loses_nothing_and_keeps_nothing_too_long(tmp_path: Path, seed: int) -> None:
     month = Month(tmp_path, seed)
     for number in range(30):

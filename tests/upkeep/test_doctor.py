@@ -25,7 +25,11 @@ from memory_server.storage.backups.files import ENDING
 from memory_server.storage.homes import open_home
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import ConversationFiles
-from memory_server.storage.json_store.examination import examine, examine_conversation, examine_folder
+from memory_server.storage.json_store.examination import (
+    examine,
+    examine_conversation,
+    examine_folder,
+)
 from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +55,9 @@ async def test_a_healthy_conversation_is_ok_and_nothing_is_touched(tmp_path: Pat
     before = tree(tmp_path)
     assert findings_in(folder) == [
         Finding(
-            "ok", "chat", "2 short-term and 1 long-term memories in the files, 2 commits since, every file can be read"
+            "ok",
+            "chat",
+            "2 short-term and 1 long-term memories in the files, 2 commits since, every file can be read",
         )
     ]
     assert tree(tmp_path) == before
@@ -96,7 +102,11 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
         (replaced(JOURNAL, in_line(1, lambda line: b"\n")), "error", "it has no checksum"),
         (without(JOURNAL), "warning", "is missing: what was stored since"),
         (replaced(JOURNAL, lambda data: data[:-5]), "note", "a write that was never finished"),
-        (replaced(SHORT_TERM, lambda data: data[:-5]), "warning", "short-term-memory.json cannot be used"),
+        (
+            replaced(SHORT_TERM, lambda data: data[:-5]),
+            "warning",
+            "short-term-memory.json cannot be used",
+        ),
         (
             replaced(SHORT_TERM, lambda data: b" "),
             "warning",
@@ -120,19 +130,41 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
             "error",
             "there is no copy of it",
         ),
-        (replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), b"tea")), "note", "changed by hand"),
-        (replaced(SHORT_TERM, lambda data: data.replace(b"2026", b"2036", 1)), "warning", "1 memory in short-term-"),
-        (replaced(".memory-server/conversation.json", lambda _: b"{"), "warning", "the name of the folder is used"),
+        (
+            replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), b"tea")),
+            "note",
+            "changed by hand",
+        ),
+        (
+            replaced(SHORT_TERM, lambda data: data.replace(b"2026", b"2036", 1)),
+            "warning",
+            "1 memory in short-term-",
+        ),
+        (
+            replaced(".memory-server/conversation.json", lambda _: b"{"),
+            "warning",
+            "the name of the folder is used",
+        ),
         (lambda folder: (folder / f"{SHORT_TERM}.next").touch(), "note", "you may delete it"),
         (
-            lambda folder: (folder / ".memory-server/set-aside.jsonl").write_bytes(b'{"reason":"torn"}\n?\n'),
+            lambda folder: (folder / ".memory-server/set-aside.jsonl").write_bytes(
+                b'{"reason":"torn"}\n?\n'
+            ),
             "note",
             "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn. Upkeep removes them",
         ),
         (lambda folder: folder.chmod(0o755), "warning", "Others may look into"),
         (lambda folder: (folder / SHORT_TERM).unlink(), "note", "is missing; its copy is used"),
-        (without(SHORT_TERM, f".memory-server/{SHORT_TERM}.zlib"), "error", "is missing, and so is the copy of it"),
-        (replaced(".memory-server/history.jsonl", lambda data: b"?" + data), "warning", "1 line of "),
+        (
+            without(SHORT_TERM, f".memory-server/{SHORT_TERM}.zlib"),
+            "error",
+            "is missing, and so is the copy of it",
+        ),
+        (
+            replaced(".memory-server/history.jsonl", lambda data: b"?" + data),
+            "warning",
+            "1 line of ",
+        ),
         (replaced(".memory-server/history.jsonl", lambda data: data[:-1]), "warning", "1 line of "),
         (lambda folder: shutil.copytree(folder, folder.parent / "copy"), "ok", "every file"),
     ],
@@ -206,7 +238,10 @@ async def test_a_folder_that_cannot_be_found_by_its_id_is_an_error(tmp_path: Pat
     (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
     assert finding.grade == "warning"
     assert finding.about == "小明"
-    assert "does not name the conversation; it is the conversation 小明; the next use repairs it" in finding.what
+    assert (
+        "does not name the conversation; it is the conversation 小明; the next use repairs it"
+        in finding.what
+    )
 
 
 async def test_a_held_lock_is_told(tmp_path: Path) -> None:
@@ -214,13 +249,18 @@ async def test_a_held_lock_is_told(tmp_path: Path) -> None:
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
     try:
-        assert any("being written just now by another process" in finding.what for finding in findings_in(folder))
+        assert any(
+            "being written just now by another process" in finding.what
+            for finding in findings_in(folder)
+        )
     finally:
         lock.release()
     assert [finding.grade for finding in findings_in(folder)] == ["ok"]
 
 
-async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_whose_locks_keep_nobody_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = await folder_of(tmp_path)
     monkeypatch.setattr("memory_server.kernel.files.lock_file", lambda *_, **__: True)
     (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
@@ -228,7 +268,9 @@ async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkey
     assert "locks do not work on this disk" in finding.what
 
 
-async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_without_locks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = await folder_of(tmp_path)
 
     def refused(*_: object, **__: object) -> bool:
@@ -246,7 +288,10 @@ async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def grades(data_dir: Path, now_ms: int = NOW) -> dict[str, str]:
-        return {finding.about: finding.grade for finding in open_home(data_dir, lambda: now_ms).examine()}
+        return {
+            finding.about: finding.grade
+            for finding in open_home(data_dir, lambda: now_ms).examine()
+        }
 
     assert grades(tmp_path / "none") == {"folder": "note", "disk": "ok", "clock": "ok"}
     assert not (tmp_path / "none").exists()
@@ -267,11 +312,15 @@ def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.M
     (data / ".memory-server" / "backups" / ".ab.body").touch()
     assert any("unfinished" in finding.what for finding in examine_folder(data, NOW))
     for free, grade in ((10, "error"), (100 * 1024**2, "warning")):
-        monkeypatch.setattr(examination.shutil, "disk_usage", lambda _path, free=free: SimpleNamespace(free=free))
+        monkeypatch.setattr(
+            examination.shutil, "disk_usage", lambda _path, free=free: SimpleNamespace(free=free)
+        )
         assert grades(data)["disk"] == grade
 
 
-def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_read_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*arguments: object) -> object:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "lost+found"))
 
@@ -316,12 +365,16 @@ async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [-1, -40, 30])
-async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(tmp_path: Path, cut: int) -> None:
+async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(
+    tmp_path: Path, cut: int
+) -> None:
     await folder_of(tmp_path)
     async with open_memory(tmp_path) as app:
         await app.memories.backups.make("one")
         await app.memories.backups.make("two")
-    assert [finding.grade for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"] == ["ok"]
+    assert [
+        finding.grade for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"
+    ] == ["ok"]
     path = tmp_path / folders.PRIVATE / "backups" / f"two{ENDING}"
     path.write_bytes(path.read_bytes()[:cut])
     [warning] = [finding for finding in examine_folder(tmp_path, NOW) if finding.about == "backups"]

@@ -44,10 +44,14 @@ class NotedInMemory:
         self.last = at_ms
 
 
-def upkeep(store: MemoryStore | JsonFileStore, ledger: FolderLedger, now_ms: int = NOW) -> Maintenance:
+def upkeep(
+    store: MemoryStore | JsonFileStore, ledger: FolderLedger, now_ms: int = NOW
+) -> Maintenance:
     parameters = Parameters(retention=RetentionParameters(always_kept=0))
     services = Services(store, TableRunner(), parameters, lambda: now_ms, Random(1))
-    return Maintenance(lambda: [ConversationLifecycle(Conversations(services), services)], ledger, lambda: now_ms)
+    return Maintenance(
+        lambda: [ConversationLifecycle(Conversations(services), services)], ledger, lambda: now_ms
+    )
 
 
 async def filled(store: MemoryStore | JsonFileStore) -> None:
@@ -97,7 +101,9 @@ async def test_upkeep_is_the_business_of_one_process() -> None:
     assert len((await store.read("a")).short_term) == 2
 
 
-async def test_a_conversation_that_fails_is_reported_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_conversation_that_fails_is_reported_and_passed_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Stubborn(MemoryStore):
         async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
             if conversation_id == "b":
@@ -158,7 +164,9 @@ def test_looking_at_the_ledger_makes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("note", [b"", b"{", b"[]", b"{}", b'{"lastRun":null}', b'{"lastRun":"soon"}', b"\xff"])
+@pytest.mark.parametrize(
+    "note", [b"", b"{", b"[]", b"{}", b'{"lastRun":null}', b'{"lastRun":"soon"}', b"\xff"]
+)
 def test_a_broken_note_is_none(tmp_path: Path, note: bytes) -> None:
     (tmp_path / ".memory-server").mkdir()
     (tmp_path / ".memory-server" / "upkeep.json").write_bytes(note)

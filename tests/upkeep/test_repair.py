@@ -22,7 +22,9 @@ from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 
 pytestmark = pytest.mark.anyio
-MEMORIES = [memory(name, text=f"user: {name} 喜欢披萨", extra={"mood": {"id": name}}) for name in "abcde"]
+MEMORIES = [
+    memory(name, text=f"user: {name} 喜欢披萨", extra={"mood": {"id": name}}) for name in "abcde"
+]
 ARRAY = dump_array(map(short_term_json, MEMORIES))
 
 
@@ -31,7 +33,12 @@ ARRAY = dump_array(map(short_term_json, MEMORIES))
 
 async def folder_of(data_dir: Path, chat: str = "chat") -> Path:
     store = open_store(data_dir)
-    await commit(store, *(Added(memory(name, chat=chat)) for name in "abc"), TriggerSet(trigger("t"), None), chat=chat)
+    await commit(
+        store,
+        *(Added(memory(name, chat=chat)) for name in "abc"),
+        TriggerSet(trigger("t"), None),
+        chat=chat,
+    )
     await store.compact(chat)
     for name in "de":
         await commit(store, Added(memory(name, chat=chat)), chat=chat)
@@ -39,7 +46,9 @@ async def folder_of(data_dir: Path, chat: str = "chat") -> Path:
 
 
 def errors(folder: Path) -> list[str]:
-    return [finding.what for finding in examine(folder.parent, folder, NOW) if finding.grade == "error"]
+    return [
+        finding.what for finding in examine(folder.parent, folder, NOW) if finding.grade == "error"
+    ]
 
 
 def mend(folder: Path) -> examination.RepairPlan:
@@ -49,8 +58,12 @@ def mend(folder: Path) -> examination.RepairPlan:
     assert planned is not None
     repair.repair(folder, NOW)
     names = [SHORT_TERM, LONG_TERM, ".memory-server/journal.jsonl"]
-    broken = [name for name in names if name in before and any(name in step for step in planned.steps)]
-    assert {before[name] for name in broken} <= set(tree(folder).values()), "what was there is kept as it was"
+    broken = [
+        name for name in names if name in before and any(name in step for step in planned.steps)
+    ]
+    assert {before[name] for name in broken} <= set(tree(folder).values()), (
+        "what was there is kept as it was"
+    )
     assert errors(folder) == []
     second = repair.plan(folder)
     assert second is None or second.steps == (), "a second repair has nothing to do"
@@ -79,7 +92,9 @@ async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Pa
     mend(folder)
     assert contents(await reopened(tmp_path)) == before
     assert b'"edited"' in journal.read_bytes()
-    assert [finding.what for finding in examine(tmp_path, folder, NOW) if "by hand" in finding.what] == []
+    assert [
+        finding.what for finding in examine(tmp_path, folder, NOW) if "by hand" in finding.what
+    ] == []
 
 
 async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path: Path) -> None:
@@ -90,14 +105,23 @@ async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path:
     for name in (SHORT_TERM, LONG_TERM):
         private(tmp_path, f"{name}.zlib").unlink()
     performed = mend(folder)
-    assert "there is no copy of it, the history can restore 3 memories, the file is kept whole" in performed.steps[0]
+    assert (
+        "there is no copy of it, the history can restore 3 memories, the file is kept whole"
+        in performed.steps[0]
+    )
     after = contents(await reopened(tmp_path))
-    assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
+    assert [sorted(part, key=str) for part in after[:2]] == [
+        sorted(part, key=str) for part in before[:2]
+    ]
     assert private(tmp_path, "set-aside.jsonl").read_text().count("it is not JSON") == 2
-    assert all(past.may_be_only_copy(path) for path, _time in past.broken_files(private(tmp_path, "")))
+    assert all(
+        past.may_be_only_copy(path) for path, _time in past.broken_files(private(tmp_path, ""))
+    )
 
 
-async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history(tmp_path: Path) -> None:
+async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history(
+    tmp_path: Path,
+) -> None:
     folder = await folder_of(tmp_path)
     before = contents(await reopened(tmp_path))
     for name in (SHORT_TERM, LONG_TERM):
@@ -109,7 +133,9 @@ async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history
     assert contents(await reopened(tmp_path)) == before
 
 
-async def test_without_a_history_what_came_since_stays_and_the_file_is_set_aside(tmp_path: Path) -> None:
+async def test_without_a_history_what_came_since_stays_and_the_file_is_set_aside(
+    tmp_path: Path,
+) -> None:
     folder = await folder_of(tmp_path)
     for name in ("history.jsonl", f"{SHORT_TERM}.zlib"):
         private(tmp_path, name).unlink()
@@ -147,7 +173,9 @@ async def test_bad_lines_of_the_journal_are_set_aside_and_the_others_stay(tmp_pa
     store = open_store(tmp_path)
     await store.read("chat")
     mend(folder)
-    assert set((await store.read("chat")).short_term) == set("abce"), "a process that had it open sees it"
+    assert set((await store.read("chat")).short_term) == set("abce"), (
+        "a process that had it open sees it"
+    )
     assert "checksum" in private(tmp_path, "set-aside.jsonl").read_text()
 
 
@@ -155,14 +183,22 @@ async def test_a_folder_whose_note_is_broken_is_found_again_under_its_name(tmp_p
     folder = await folder_of(tmp_path, "小明")
     assert "~" in folder.name
     (folder / ".memory-server" / "conversation.json").write_bytes(b"\x00")
-    assert await open_store(tmp_path).conversations() == ["小明"], "its memories know for whom they are kept"
-    assert [finding.grade for finding in examine(tmp_path, folder, NOW) if finding.grade != "ok"] == ["warning"]
+    assert await open_store(tmp_path).conversations() == ["小明"], (
+        "its memories know for whom they are kept"
+    )
+    assert [
+        finding.grade for finding in examine(tmp_path, folder, NOW) if finding.grade != "ok"
+    ] == ["warning"]
     mend(folder)
-    assert json.loads((folder / ".memory-server" / "conversation.json").read_bytes())["id"] == "小明"
+    assert (
+        json.loads((folder / ".memory-server" / "conversation.json").read_bytes())["id"] == "小明"
+    )
     assert await open_store(tmp_path).conversations() == ["小明"]
 
 
-async def test_a_broken_file_of_the_node_original_is_mended_without_a_journal(tmp_path: Path) -> None:
+async def test_a_broken_file_of_the_node_original_is_mended_without_a_journal(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "Alice"
     folder.mkdir()
     (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
@@ -177,7 +213,9 @@ async def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     (folder / SHORT_TERM).write_bytes(b"?")
     from memory_server.storage.partition import journal
 
-    private(tmp_path, "journal.jsonl").write_bytes(journal.header_line(journal.Header(1, 0, {}, format=99)))
+    private(tmp_path, "journal.jsonl").write_bytes(
+        journal.header_line(journal.Header(1, 0, {}, format=99))
+    )
     before = tree(tmp_path)
     with pytest.raises(StorageUnwritable, match="newer memory-server"):
         repair.plan(folder)
@@ -205,7 +243,9 @@ def test_the_command_says_what_it_would_do_and_what_it_did(
     (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
     before = tree(tmp_path)
     assert main(["doctor", "--repair", "--dry-run"]) == 0
-    assert "there is no copy of it, the file is kept whole" in " ".join(capfd.readouterr().out.split())
+    assert "there is no copy of it, the file is kept whole" in " ".join(
+        capfd.readouterr().out.split()
+    )
     assert tree(tmp_path) == before
     assert main(["doctor", "--repair", "-c", "小红"]) == 2
     assert "There is no conversation 小红;" in capfd.readouterr().err

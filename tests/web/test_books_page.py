@@ -29,9 +29,21 @@ def entry(name: str, prompt: str, trigger: str, rules: FiringRules) -> LongTermM
 
 ENTRIES = (
     entry("Harbour", "The harbour lies below.", "true", FiringRules(order=200)),
-    entry("Rain", "It rains.", "match_keys(context.messages, ['weather'])", FiringRules(group=WEATHER)),
-    entry("Sun", "The sun is out.", "match_keys(context.messages, ['weather'])", FiringRules(group=WEATHER)),
-    entry("Ghost", "It hums.", "match_keys(context.messages, ['lamp'])", FiringRules(cooldown=2, order=90)),
+    entry(
+        "Rain", "It rains.", "match_keys(context.messages, ['weather'])", FiringRules(group=WEATHER)
+    ),
+    entry(
+        "Sun",
+        "The sun is out.",
+        "match_keys(context.messages, ['weather'])",
+        FiringRules(group=WEATHER),
+    ),
+    entry(
+        "Ghost",
+        "It hums.",
+        "match_keys(context.messages, ['lamp'])",
+        FiringRules(cooldown=2, order=90),
+    ),
     entry("Street", LONG, "match_keys(context.messages, ['street'])", FiringRules(order=80)),
 )
 
@@ -41,7 +53,9 @@ async def fill(folder: Path) -> None:
     async with opened(folder) as page:
         changes = [TriggerSet(memory, None) for memory in ENTRIES]
         await page.app.store.update(CHAT, lambda _state: (changes, None), by="import")
-        await page.app.conversation().long_term.add("tea", "Offer tea.", "match_keys(context.messages, ['tea'])")
+        await page.app.conversation().long_term.add(
+            "tea", "Offer tea.", "match_keys(context.messages, ['tea'])"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +102,11 @@ async def test_a_book_is_switched_off_and_on_and_taken_out_and_each_is_undone(pa
     assert not (await books.book(BOOK_ID)).is_on
     [change, *_older] = await page.app.conversation().archive.history(limit=1)
     assert change.by == "page"
-    undo = next(attributes["value"] for attributes in off.named("input") if attributes.get("name") == "change")
+    undo = next(
+        attributes["value"]
+        for attributes in off.named("input")
+        if attributes.get("name") == "change"
+    )
     await page.do("undo", change=undo, place=CHAT, back="triggers")
     assert (await books.book(BOOK_ID)).is_on
     await page.do("switch-book", id=BOOK_ID, on="no", back="triggers")
@@ -96,9 +114,15 @@ async def test_a_book_is_switched_off_and_on_and_taken_out_and_each_is_undone(pa
     assert (await books.book(BOOK_ID)).off == 0
     out = await page.do("remove-book", id=BOOK_ID, back="triggers")
     assert await books.own() == []
-    undo = next(attributes["value"] for attributes in out.named("input") if attributes.get("name") == "change")
+    undo = next(
+        attributes["value"]
+        for attributes in out.named("input")
+        if attributes.get("name") == "change"
+    )
     await page.do("undo", change=undo, place=CHAT, back="triggers")
-    assert [memory.name for memory in await books.entries(BOOK_ID)] == [memory.name for memory in ENTRIES]
+    assert [memory.name for memory in await books.entries(BOOK_ID)] == [
+        memory.name for memory in ENTRIES
+    ]
 
 
 async def test_a_page_that_only_reads_offers_no_change(tmp_path: Path, page: Page) -> None:
@@ -120,8 +144,12 @@ async def test_a_message_shows_what_would_come_and_what_is_left_out_and_why(page
     assert (await page.app.store.read(CHAT)).chats == {}, "trying counts nothing"
 
 
-@pytest.mark.parametrize(("room", "bound"), [("600", "600"), ("x", "7,200"), ("1", "200"), ("99999", "50,000")])
-async def test_the_room_of_a_try_is_within_the_bounds_of_the_tool(page: Page, room: str, bound: str) -> None:
+@pytest.mark.parametrize(
+    ("room", "bound"), [("600", "600"), ("x", "7,200"), ("1", "200"), ("99999", "50,000")]
+)
+async def test_the_room_of_a_try_is_within_the_bounds_of_the_tool(
+    page: Page, room: str, bound: str
+) -> None:
     document = await page.get("triggers", lang="en", say="street", room=room, messages="?")
     assert f"of {bound} characters" in document.text
 
@@ -142,7 +170,9 @@ async def test_the_page_of_a_trigger_says_its_rules_and_saving_keeps_them(page: 
     assert "An entry of the lorebook Venn <b>" in document.text
     assert "Rules: order 90, comes again 2 messages later at the earliest" in document.text
     assert "Rules:" not in (await page.get("trigger", lang="en", name="tea")).text
-    await page.do("save-trigger", name="Ghost", code=ENTRIES[3].trigger, prompt="It sings.", back="triggers")
+    await page.do(
+        "save-trigger", name="Ghost", code=ENTRIES[3].trigger, prompt="It sings.", back="triggers"
+    )
     saved = await page.app.conversation().long_term.get("Ghost")
     assert saved.prompt == "It sings."
     assert saved.rules == ENTRIES[3].rules

@@ -64,7 +64,10 @@ def refuse_elements(page: Parsed) -> None:
     assert {tag for tag, _given in page.elements} <= ALLOWED
     assert list(page.named("script")) in ([], SCRIPTS)
     for tag, attributes in page.elements:
-        assert not any(name.startswith("on") or name in ("style", "srcdoc", "formtarget") for name in attributes), (
+        assert not any(
+            name.startswith("on") or name in ("style", "srcdoc", "formtarget")
+            for name in attributes
+        ), (
             tag,
             attributes,
         )
@@ -72,7 +75,11 @@ def refuse_elements(page: Parsed) -> None:
             address = attributes.get(name, "static/x")
             outside = re.match(r"\s*[a-z][a-z0-9+.-]*:|\s*//|\\", address, re.IGNORECASE)
             # A link in a note is for a reader who clicks; it says nothing of where it was.
-            link = tag == "a" and attributes.get("rel") == "noreferrer noopener" and address.startswith("http")
+            link = (
+                tag == "a"
+                and attributes.get("rel") == "noreferrer noopener"
+                and address.startswith("http")
+            )
             assert not outside or link or address == "data:,", (tag, address)
 
 
@@ -80,11 +87,18 @@ async def store_everywhere(page: Page, text: str, number: int) -> None:
     """Put a text into every field that takes it."""
     app = page.app
     at = app.clock() - number * 3_600_000
-    messages = [Message("user", text, at, text[:190]), Message("assistant", f"芒果 {text}", at + 1, "阿澈")]
+    messages = [
+        Message("user", text, at, text[:190]),
+        Message("assistant", f"芒果 {text}", at + 1, "阿澈"),
+    ]
     for refusing in (
         lambda: app.conversation(CHAT).short_term.add(messages),
-        lambda: app.conversation(CHAT).short_term.add([Message("user", f"芒果 {number} {text}", at)]),
-        lambda: app.conversation(CHAT).long_term.add(f"{number} {text}"[:190], text[:15_000], f"{text[:50]!r} == 1"),
+        lambda: app.conversation(CHAT).short_term.add(
+            [Message("user", f"芒果 {number} {text}", at)]
+        ),
+        lambda: app.conversation(CHAT).long_term.add(
+            f"{number} {text}"[:190], text[:15_000], f"{text[:50]!r} == 1"
+        ),
         lambda: app.conversation(text[:200]).short_term.add(messages),
         lambda: app.knowledge.notes.remember(
             "domain", f"{number} {text}"[:190], f"{text[:9_000]} 芒果", tags=[text[:90]]
@@ -111,7 +125,9 @@ def many_texts() -> list[str]:
     [(PAIRS, 30), pytest.param(many_texts(), 60, marks=pytest.mark.full)],
     ids=["pairs", "many"],
 )
-async def test_no_hostile_text_becomes_an_element(tmp_path: Path, texts: list[str], most_links: int) -> None:
+async def test_no_hostile_text_becomes_an_element(
+    tmp_path: Path, texts: list[str], most_links: int
+) -> None:
     rng = random.Random(3)
     async with opened(tmp_path / "data", toolsets="all,notes,sessions,layers,refs") as page:
         for age, text in enumerate(texts):
@@ -122,7 +138,9 @@ async def test_no_hostile_text_becomes_an_element(tmp_path: Path, texts: list[st
             refuse_elements(document)
             links |= document.links
         inner = sorted(
-            link for link in links if link.startswith(("memory?", "trigger?", "entry?", "subject?", "?c=", "recalls?"))
+            link
+            for link in links
+            if link.startswith(("memory?", "trigger?", "entry?", "subject?", "?c=", "recalls?"))
         )
         for link in rng.sample(inner, min(most_links, len(inner))):
             refuse_elements(await page.get(link))
@@ -136,7 +154,9 @@ async def test_no_hostile_text_becomes_an_element(tmp_path: Path, texts: list[st
 async def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as page:
         text = "<b>粗</b> &amp; “x” {{7*7}} \u202eabc"
-        [addition] = [await page.app.conversation().short_term.add([Message("user", text, page.app.clock())])]
+        [addition] = [
+            await page.app.conversation().short_term.add([Message("user", text, page.app.clock())])
+        ]
         document = await page.get("memory", id=addition.memory.id)
         assert text in document.text
 

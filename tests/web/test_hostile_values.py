@@ -65,9 +65,37 @@ VALUES = (
     "芒果",
     "x" * 20_000,
 )
-PARAMETERS = ("c", "lang", "folder", "by", "word", "page", "q", "open", "id", "edit", "erase", "all", "shelf", "at")
+PARAMETERS = (
+    "c",
+    "lang",
+    "folder",
+    "by",
+    "word",
+    "page",
+    "q",
+    "open",
+    "id",
+    "edit",
+    "erase",
+    "all",
+    "shelf",
+    "at",
+)
 PARAMETERS += ("again", "cleanup", "repair", "owner", "family", "part", "name", "done", "key")
-FIELDS = ("id", "pinned", "in", "text", "before", "family", "place", "change", "name", "code", "prompt", "back")
+FIELDS = (
+    "id",
+    "pinned",
+    "in",
+    "text",
+    "before",
+    "family",
+    "place",
+    "change",
+    "name",
+    "code",
+    "prompt",
+    "back",
+)
 FIELDS += ("backup", "resume", "chat", "at", "zone", "seed")
 drawn_values = pytest.mark.parametrize("drawn", [2, pytest.param(8, marks=pytest.mark.full)])
 """How many values each parameter of each page, and each field of each form, gets."""
@@ -78,7 +106,9 @@ async def fill(folder: Path) -> None:
     async with opened(folder, toolsets="all") as page:
         app = page.app
         await remember(app, "我对芒果过敏。", "芝麻是我的猫。", "芒果布丁端走了。")
-        await app.conversation().long_term.add("过敏", "先问", "match_keys(context.messages, ['芒果']) > 0")
+        await app.conversation().long_term.add(
+            "过敏", "先问", "match_keys(context.messages, ['芒果']) > 0"
+        )
         await app.knowledge.notes.remember("tech", "fruit", "# Mangoes\n\ngrow on trees")
         await app.knowledge.sessions.add(SessionIds("alice"), "Likes tea", mode="direct")
         await ask(app, "芒果能吃吗？")
@@ -102,7 +132,14 @@ async def page(tmp_path: Path, filled_folder: Path):
 def known_values(page: Page) -> Mapping[str, str]:
     """Values that lead further than a refusal."""
     [recall] = page.app.recalls.found()
-    return {"c": CHAT, "q": "芒果", "open": recall.id, "id": recall.came[0].id, "name": "过敏", "word": "芒果"}
+    return {
+        "c": CHAT,
+        "q": "芒果",
+        "open": recall.id,
+        "id": recall.came[0].id,
+        "name": "过敏",
+        "word": "芒果",
+    }
 
 
 @drawn_values
@@ -154,19 +191,32 @@ async def test_no_field_of_a_form_fails_a_page(page: Page, drawn: int) -> None:
         FIRST_MS,
         -1,
         LAST_MS,
-        *(pytest.param(time_ms, marks=pytest.mark.full) for time_ms in (FIRST_MS + 1, 0, LAST_MS - 1)),
+        *(
+            pytest.param(time_ms, marks=pytest.mark.full)
+            for time_ms in (FIRST_MS + 1, 0, LAST_MS - 1)
+        ),
     ],
 )
 async def test_a_memory_of_any_year_is_shown_on_each_page(page: Page, time_ms: int) -> None:
     messages = (Message("user", "芒果很远很远。", time_ms), Message("assistant", "好。", time_ms))
-    far = ShortTermMemory("f" * 16, time_ms, "user: 芒果很远很远。", ("芒果",), (9.0,), 0.0, CHAT, messages)
+    far = ShortTermMemory(
+        "f" * 16, time_ms, "user: 芒果很远很远。", ("芒果",), (9.0,), 0.0, CHAT, messages
+    )
     await page.app._services.commit(CHAT, lambda _state: ([Added(far)], Done()), by="import")
     at = "2026-06-20T08:00:00.000Z"
     items = [{"id": far.id, "tier": "top", "relevance": 20.0, "counted": 20.0}]
-    page.app.home.recalls.append({"id": "a1", "at": at, "conversation": CHAT, "said": "芒果？", "came": items})
+    page.app.home.recalls.append(
+        {"id": "a1", "at": at, "conversation": CHAT, "said": "芒果？", "came": items}
+    )
     for language in ("en", "zh"):
         for path in PAGES:
-            for more in ({}, {"id": far.id}, {"id": far.id, "q": "芒果"}, {"open": "a1"}, {"word": "芒果"}):
+            for more in (
+                {},
+                {"id": far.id},
+                {"id": far.id, "q": "芒果"},
+                {"open": "a1"},
+                {"word": "芒果"},
+            ):
                 answer = await page.client.get(path, params={"lang": language, **more})
                 assert answer.status_code in (200, 404), (path, more)
                 assert len(answer.content) < 200_000, (path, more)

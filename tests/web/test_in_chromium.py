@@ -19,10 +19,14 @@ import pytest
 from clients.node_clients import installed
 from web_page import CHAT, ask, opened, remember
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 if CHROMIUM is None:
     pytest.skip("needs Chromium: there is none on PATH", allow_module_level=True)
-playwright = pytest.importorskip("playwright.async_api", reason="needs Playwright: `pip install playwright`")
+playwright = pytest.importorskip(
+    "playwright.async_api", reason="needs Playwright: `pip install playwright`"
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere_together")]
 TEXTS = [
@@ -53,7 +57,17 @@ class Served:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        command = [sys.executable, "-m", "memory_server", "web", "--no-open", "--data-dir", str(folder), "-c", CHAT]
+        command = [
+            sys.executable,
+            "-m",
+            "memory_server",
+            "web",
+            "--no-open",
+            "--data-dir",
+            str(folder),
+            "-c",
+            CHAT,
+        ]
         command += ["--timezone", "UTC", "--port", "0", "--now", "2026-06-20T12:00:00+00:00"]
         self.log = folder.with_suffix(".log")
         with self.log.open("wb") as out:
@@ -115,7 +129,9 @@ async def _enter(link: str, state: Path) -> str:
 
 
 @asynccontextmanager
-async def browsing(served: tuple[Served, list[str], Path], **options: Any) -> AsyncIterator[tuple[Any, str, list[str]]]:
+async def browsing(
+    served: tuple[Served, list[str], Path], **options: Any
+) -> AsyncIterator[tuple[Any, str, list[str]]]:
     """A tab, the address of the page, and what went wrong."""
     server, _ids, state = served
     base = server.base
@@ -146,10 +162,16 @@ def _paths(ids: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("locale", "title"), [("zh-CN", "它记得我什么"), ("en-GB", "What does it remember of me?")])
-async def test_every_page_is_quiet_and_open_to_all(served: Any, scheme: str, locale: str, title: str) -> None:
+@pytest.mark.parametrize(
+    ("locale", "title"), [("zh-CN", "它记得我什么"), ("en-GB", "What does it remember of me?")]
+)
+async def test_every_page_is_quiet_and_open_to_all(
+    served: Any, scheme: str, locale: str, title: str
+) -> None:
     axe = (installed("axe-core") / "axe.min.js").read_text("utf-8")
-    async with browsing(served, color_scheme=scheme, locale=locale, viewport={"width": 1280, "height": 900}) as (
+    async with browsing(
+        served, color_scheme=scheme, locale=locale, viewport={"width": 1280, "height": 900}
+    ) as (
         tab,
         base,
         wrong,
@@ -164,7 +186,11 @@ async def test_every_page_is_quiet_and_open_to_all(served: Any, scheme: str, loc
             report = await tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
             for violation in report["violations"]:
                 elements = [node["html"][:160] for node in violation["nodes"][:3]]
-                assert violation["impact"] not in ("serious", "critical"), (path, violation["id"], elements)
+                assert violation["impact"] not in ("serious", "critical"), (
+                    path,
+                    violation["id"],
+                    elements,
+                )
         assert not wrong
 
 

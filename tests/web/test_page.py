@@ -89,7 +89,9 @@ async def test_a_card_shows_no_sentence_twice(page: Page) -> None:
     for number in range(4):
         at = page.app.clock() - (20 + number) * 3_600_000
         await page.app.conversation().short_term.add([Message("user", greeting, at)])
-    await page.app.conversation().short_term.add([Message("user", "The harbour smells of fish.", at)])
+    await page.app.conversation().short_term.add(
+        [Message("user", "The harbour smells of fish.", at)]
+    )
     memories = await page.app.conversation().short_term.memories()
     sentences = [sentence.text for sentence in best_sentences(memories, "harbour")]
     assert sentences == ["The harbour smells of fish.", greeting]
@@ -103,7 +105,9 @@ async def test_a_use_of_long_ago_is_found_without_reading_the_history_again_and_
     limits = list[int]()
     await conversation.short_term.search([Message("user", TEXTS[0])])
     for number in range(100):
-        await conversation.short_term.add([Message("user", f"Later exchange {number} about {number * 7919}.")])
+        await conversation.short_term.add(
+            [Message("user", f"Later exchange {number} about {number * 7919}.")]
+        )
     history = type(conversation.archive).history
 
     async def counted(self: Any, *, before: str | None = None, limit: int = 20) -> Any:
@@ -117,10 +121,18 @@ async def test_a_use_of_long_ago_is_found_without_reading_the_history_again_and_
 
 async def test_a_day_is_said_once(page: Page) -> None:
     await remember(page.app, *TEXTS)
-    line = {"at": "2026-06-01T08:00:00Z", "id": "a1", "conversation": CHAT, "by": "hook", "said": "芒果？"}
+    line = {
+        "at": "2026-06-01T08:00:00Z",
+        "id": "a1",
+        "conversation": CHAT,
+        "by": "hook",
+        "said": "芒果？",
+    }
     page.app.home.recalls.append(line)
     document = await page.get("recalls", lang="en")
-    assert [text.strip() for text in document.texts if "June" in text] == ["Monday\u00a01\u00a0June"]
+    assert [text.strip() for text in document.texts if "June" in text] == [
+        "Monday\u00a01\u00a0June"
+    ]
 
 
 async def test_a_change_names_its_own_thing_though_another_place_has_its_number(page: Page) -> None:
@@ -141,7 +153,10 @@ async def test_a_recall_is_shown_with_its_words_and_points(page: Page) -> None:
         if "relevance" in item and item["tier"] not in ("flashback",):
             assert item["counted"] >= line["needed"]
             assert f"{item['counted']:.0f} points; {line['needed']:.0f} are enough" in document.text
-    assert any(attributes.get("class", "") in ("u1", "u2", "u3", "u4") for attributes in document.named("span"))
+    assert any(
+        attributes.get("class", "") in ("u1", "u2", "u3", "u4")
+        for attributes in document.named("span")
+    )
     assert any(f"id={ids[2]}" in link for link in document.links)
 
 
@@ -154,12 +169,30 @@ async def test_a_quiet_recall_says_so(page: Page) -> None:
 
 LINES: dict[str, dict[str, Any]] = {
     "nothing but what each line has": {},
-    "a session began": {"by": "hook", "client": "claude-code", "came": [{"id": "MEMORY", "tier": "last", "chars": 9}]},
+    "a session began": {
+        "by": "hook",
+        "client": "claude-code",
+        "came": [{"id": "MEMORY", "tier": "last", "chars": 9}],
+    },
     "a quiet one": {"by": "tool", "said": "芒果？"},
-    "only a trigger": {"said": "芒果？", "came": [{"id": "过敏", "tier": "trigger"}], "tokens": 9, "chars": 9},
+    "only a trigger": {
+        "said": "芒果？",
+        "came": [{"id": "过敏", "tier": "trigger"}],
+        "tokens": 9,
+        "chars": 9,
+    },
     "in context": {"said": "芒果？", "came": [{"id": "MEMORY", "tier": "top", "relevance": 20.0}]},
-    "of an old version": {"said": "芒果？", "came": [{"id": "MEMORY", "tier": "top", "relevance": 2}], "needed": 9},
-    "broken by hand": {"said": 3, "came": [{"tier": "top"}, 4, {"id": "MEMORY", "words": 3}], "near": {}, "held": [1]},
+    "of an old version": {
+        "said": "芒果？",
+        "came": [{"id": "MEMORY", "tier": "top", "relevance": 2}],
+        "needed": 9,
+    },
+    "broken by hand": {
+        "said": 3,
+        "came": [{"tier": "top"}, 4, {"id": "MEMORY", "words": 3}],
+        "near": {},
+        "held": [1],
+    },
 }
 
 
@@ -169,7 +202,9 @@ async def test_each_line_of_the_record_is_shown_on_each_page_that_has_the_record
 ) -> None:
     [memory, *_rest] = await remember(page.app, *TEXTS)
     recall = json.loads(json.dumps(line).replace("MEMORY", memory))
-    page.app.home.recalls.append({"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, **recall})
+    page.app.home.recalls.append(
+        {"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, **recall}
+    )
     for language in ("en", "zh"):
         for address in ("", "recalls", "history", "triggers", "health"):
             await page.get(address, lang=language)
@@ -197,7 +232,13 @@ async def test_a_session_that_began_is_shown_with_what_it_was_given(page: Page) 
 async def test_what_was_in_the_context_already_is_told_so(page: Page) -> None:
     [memory, *_rest] = await remember(page.app, *TEXTS)
     items = [{"id": memory, "tier": "top", "relevance": 20.0, "counted": 20.0}]
-    line = {"id": "a1", "at": "2026-06-20T08:00:00.000Z", "conversation": CHAT, "said": "芒果？", "came": items}
+    line = {
+        "id": "a1",
+        "at": "2026-06-20T08:00:00.000Z",
+        "conversation": CHAT,
+        "said": "芒果？",
+        "came": items,
+    }
     page.app.home.recalls.append(line)
     text = (await page.get("recalls", lang="en")).text
     assert "1 memory recalled · already in context" in text
@@ -209,7 +250,11 @@ async def test_a_memory_is_pinned_and_the_bar_takes_it_back(page: Page) -> None:
     document = await page.do("pin", id=memory, back=f"memory?c={CHAT}&id={memory}&lang=en")
     assert "Pinned. It is never cleaned up." in document.text
     assert (await page.app.conversation().short_term.memories())[0].pinned
-    [change] = [attributes["value"] for attributes in document.named("input") if attributes.get("name") == "change"]
+    [change] = [
+        attributes["value"]
+        for attributes in document.named("input")
+        if attributes.get("name") == "change"
+    ]
     assert "Undone." in (await page.do("undo", change=change, place=CHAT, back="?lang=en")).text
     assert not (await page.app.conversation().short_term.memories())[0].pinned
 
@@ -220,7 +265,9 @@ async def test_a_memory_is_edited_and_found_by_its_new_words(page: Page) -> None
     fields = {"id": memory, "text": ["我对菠萝过敏。", "记下了。"], "before": before}
     document = await page.do("edit", **fields, back=f"memory?c={CHAT}&id={memory}&lang=en")
     assert "我对菠萝过敏。" in document.text
-    search = await page.app.conversation().short_term.search([Message("user", "菠萝能吃吗")], reinforce=False)
+    search = await page.app.conversation().short_term.search(
+        [Message("user", "菠萝能吃吗")], reinforce=False
+    )
     assert search.recall.top[0].memory.id == memory
 
 
@@ -229,7 +276,9 @@ async def test_an_edit_of_what_was_changed_meanwhile_is_refused(page: Page) -> N
     fields = {"id": memory, "text": ["别的", "记下了。"], "before": "user: 从前"}
     document = await page.do("edit", 422, **fields)
     assert "changed meanwhile" in document.text or "刚才被改过" in document.text
-    assert (await page.app.conversation().short_term.memories())[0].text.startswith("user: 我对芒果")
+    assert (await page.app.conversation().short_term.memories())[0].text.startswith(
+        "user: 我对芒果"
+    )
 
 
 async def test_what_is_forgotten_lies_on_the_shelf_and_comes_back(page: Page) -> None:
@@ -265,7 +314,9 @@ async def test_what_a_memory_said_before_an_edit_is_erased_with_it_and_a_search_
     assert not any("小时候去过急诊".encode() in path.read_bytes() for path in files)
 
 
-async def test_an_erasing_on_a_disk_that_is_full_says_so(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_erasing_on_a_disk_that_is_full_says_so(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [memory, *_rest] = await remember(page.app, *TEXTS)
 
     def full(_descriptor: int) -> None:
@@ -295,21 +346,33 @@ async def test_asking_counts_nothing_as_used(page: Page) -> None:
     before = [memory.score for memory in await page.app.conversation().short_term.memories()]
     document = await page.get("ask", q="我能吃芒果吗？", id=ids[1], lang="en")
     assert "芒果" in document.text
-    assert [memory.score for memory in await page.app.conversation().short_term.memories()] == before
+    assert [
+        memory.score for memory in await page.app.conversation().short_term.memories()
+    ] == before
     assert not page.app.recalls.found()
 
 
 async def test_a_trigger_is_tried_saved_and_forgotten(page: Page) -> None:
-    fields = {"name": "过敏", "code": TRIGGER, "prompt": "先问有没有芒果", "chat": "你：芒果蛋糕", "seed": "1"}
+    fields = {
+        "name": "过敏",
+        "code": TRIGGER,
+        "prompt": "先问有没有芒果",
+        "chat": "你：芒果蛋糕",
+        "seed": "1",
+    }
     answer = await page.client.post(
-        "/trigger?lang=en", content="&".join(f"{k}={v}" for k, v in fields.items()).encode(), headers={**SAME, **FORM}
+        "/trigger?lang=en",
+        content="&".join(f"{k}={v}" for k, v in fields.items()).encode(),
+        headers={**SAME, **FORM},
     )
     assert answer.status_code in (200, 422)
     assert not await page.app.conversation().long_term.memories()
     await page.do("save-trigger", **fields, back="triggers")
     document = await page.get("trigger", name="过敏", lang="en")
     assert "It stays quiet" in document.text
-    document = await page.do("forget", family="triggers", place=CHAT, id="过敏", back="triggers?lang=en")
+    document = await page.do(
+        "forget", family="triggers", place=CHAT, id="过敏", back="triggers?lang=en"
+    )
     assert "forgotten" in document.text
     assert not await page.app.conversation().long_term.memories()
 
@@ -322,7 +385,9 @@ async def test_where_v8_does_not_start_a_trigger_that_is_tried_says_so(
 
     monkeypatch.setattr(TriggerSandbox, "run", cannot)
     answer = await page.client.post(
-        "/trigger?lang=en", content="name=x&code=true&prompt=p&seed=1&chat=", headers={**SAME, **FORM}
+        "/trigger?lang=en",
+        content="name=x&code=true&prompt=p&seed=1&chat=",
+        headers={**SAME, **FORM},
     )
     assert (answer.status_code, "Triggers cannot run now" in answer.text) == (422, True)
 
@@ -336,14 +401,20 @@ async def test_the_list_says_which_trigger_failed_until_it_is_changed(page: Page
     assert "Failed" not in (await page.get("triggers", lang="en")).text
 
 
-async def test_an_erasure_and_a_saved_trigger_leave_the_reader_in_the_conversation(page: Page) -> None:
+async def test_an_erasure_and_a_saved_trigger_leave_the_reader_in_the_conversation(
+    page: Page,
+) -> None:
     [memory] = await remember(page.app, TEXTS[0], chat="Ann")
     await page.app.conversation("Ann").long_term.add("过敏", "先问", TRIGGER)
     for document in (
         await page.get("memory", c="Ann", id=memory, erase="1"),
         await page.get("trigger", c="Ann", name="过敏", erase="1"),
     ):
-        backs = [attributes["value"] for attributes in document.named("input") if attributes.get("name") == "back"]
+        backs = [
+            attributes["value"]
+            for attributes in document.named("input")
+            if attributes.get("name") == "back"
+        ]
         assert backs
         assert all("c=Ann" in back for back in backs), backs
 
@@ -356,13 +427,19 @@ async def test_a_speaker_without_a_name_is_named_in_the_language_of_the_reader(p
 
 
 async def test_a_broken_trigger_says_where_it_is_broken(page: Page) -> None:
-    document = await page.do("save-trigger", 422, name="x", code="match_keys(context.messages, ['a']", prompt="p")
+    document = await page.do(
+        "save-trigger", 422, name="x", code="match_keys(context.messages, ['a']", prompt="p"
+    )
     assert "line 1" in document.text or "第 1 行" in document.text
 
 
 async def test_notes_are_shown_as_text_and_changed(page: Page) -> None:
-    await page.app.knowledge.notes.remember("domain", "Staging", "# Port\n\nUses **8443**. <b>no html</b>")
-    [link] = [link for link in (await page.get("notes", lang="en")).links if link.startswith("entry")]
+    await page.app.knowledge.notes.remember(
+        "domain", "Staging", "# Port\n\nUses **8443**. <b>no html</b>"
+    )
+    [link] = [
+        link for link in (await page.get("notes", lang="en")).links if link.startswith("entry")
+    ]
     document = await page.get(link)
     assert "<b>no html</b>" in document.text
     assert any(tag == "strong" for tag, _given in document.elements)
@@ -394,7 +471,9 @@ async def test_a_receipt_asks_why_another_memory_did_not_come(page: Page) -> Non
     form = receipt[receipt.index('<form class="search" action="ask">') :]
     assert '<input type="hidden" name="q" value="我能吃芒果吗？">' in form.partition("</form>")[0]
     answer = await page.get("ask", q="我能吃芒果吗？", id="贵州馆子", lang="en")
-    insight = await page.app.conversation().insight.explain([Message("user", "我能吃芒果吗？")], text="贵州馆子")
+    insight = await page.app.conversation().insight.explain(
+        [Message("user", "我能吃芒果吗？")], text="贵州馆子"
+    )
     assert insight.explanation is not None
     assert insight.explanation.verdict.sentence in answer.text
 
@@ -453,7 +532,12 @@ async def test_a_link_works_once_and_for_ten_minutes(page: Page) -> None:
         now[0] = 0.0
         link = OneTimeLink(Principal(None, ALL), lambda: now[0])
         now[0] = seconds
-        scope = {"type": "http", "method": "GET", "query_string": f"key={link.key}".encode(), "headers": []}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "query_string": f"key={link.key}".encode(),
+            "headers": [],
+        }
         assert (await link.enter(Request(scope | {"cookie": "a"})) is not None) is is_let_in
         assert not await link.knows("", {})
 
@@ -489,7 +573,9 @@ async def test_who_only_looks_at_the_link_does_not_use_it_up(
 async def test_the_cookie_is_for_this_page_only(page: Page) -> None:
     [cookie] = page.client.cookies.jar
     assert cookie.name == "memory-page-8771"
-    assert cookie.path == f"{page.gate.base}/", "cookies know no ports, so the path is what others cannot guess"
+    assert cookie.path == f"{page.gate.base}/", (
+        "cookies know no ports, so the path is what others cannot guess"
+    )
     page.client.cookies.clear()
     assert (await page.client.get("/")).status_code == 401
     answer = await page.client.get("/", headers={"cookie": f"memory-page-8772={cookie.value}"})
@@ -500,9 +586,13 @@ async def test_below_another_path_the_cookie_opens_nothing(page: Page) -> None:
     [cookie] = page.client.cookies.jar
     assert OneTimeLink(Principal(None, ALL)).base != page.gate.base
     assert len(page.gate.base) > 40
-    assert page.gate.base not in f"{page.gate.door}?key={page.gate.key}", "the link stands in the list of processes"
+    assert page.gate.base not in f"{page.gate.door}?key={page.gate.key}", (
+        "the link stands in the list of processes"
+    )
     for path in ("/", "/recalls", "/find?q=a", f"{page.gate.base}x/", page.gate.base):
-        answer = await page.client.get(f"{SERVER}{path}", headers={"cookie": f"{cookie.name}={cookie.value}"})
+        answer = await page.client.get(
+            f"{SERVER}{path}", headers={"cookie": f"{cookie.name}={cookie.value}"}
+        )
         assert answer.status_code == 401, path
         assert page.gate.base not in answer.text
     assert (await page.client.get(f"{SERVER}/static/style.css")).status_code == 200
@@ -521,7 +611,11 @@ class _Body:
         if self._pieces < 0 and not self._ends:
             await asyncio.Event().wait()
         self.taken += 1_024
-        return {"type": "http.request", "body": b"x" * 1_024, "more_body": self._pieces > 0 or not self._ends}
+        return {
+            "type": "http.request",
+            "body": b"x" * 1_024,
+            "more_body": self._pieces > 0 or not self._ends,
+        }
 
 
 @pytest.mark.parametrize(
@@ -537,14 +631,29 @@ class _Body:
     ],
 )
 async def test_a_body_is_received_within_bounds_and_only_from_who_may_send_one(
-    page: Page, monkeypatch: pytest.MonkeyPatch, path: str, cookie: bool, body: _Body, status: int, most: int
+    page: Page,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    cookie: bool,
+    body: _Body,
+    status: int,
+    most: int,
 ) -> None:
     monkeypatch.setattr(access, "BODY_SECONDS", 0.05)
     [page_cookie] = page.client.cookies.jar
-    headers = [(b"host", b"127.0.0.1:8771"), (b"sec-fetch-site", b"same-origin"), (b"transfer-encoding", b"chunked")]
+    headers = [
+        (b"host", b"127.0.0.1:8771"),
+        (b"sec-fetch-site", b"same-origin"),
+        (b"transfer-encoding", b"chunked"),
+    ]
     if cookie:
         headers.append((b"cookie", f"{page_cookie.name}={page_cookie.value}".encode()))
-    scope = {"type": "http", "method": "POST", "path": path.replace("BASE", page.gate.base), "headers": headers}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path.replace("BASE", page.gate.base),
+        "headers": headers,
+    }
     scope |= {"query_string": b"", "scheme": "http", "server": ("127.0.0.1", 8771), "root_path": ""}
     messages = list[Any]()
 
@@ -571,7 +680,9 @@ async def test_a_body_is_received_within_bounds_and_only_from_who_may_send_one(
         ({"sec-fetch-site": "same-origin"}, 303),
     ],
 )
-async def test_changes_come_from_the_page_itself(page: Page, headers: dict[str, str], status: int) -> None:
+async def test_changes_come_from_the_page_itself(
+    page: Page, headers: dict[str, str], status: int
+) -> None:
     answer = await page.client.post("/do/pause", headers={**FORM, **headers}, content="back=")
     assert answer.status_code == status
     assert (page.app.paused() is not None) == (status == 303)
@@ -582,8 +693,16 @@ async def test_a_change_is_no_link(page: Page) -> None:
 
 
 async def test_a_form_sends_nobody_elsewhere(page: Page) -> None:
-    for back in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "a\r\nb: c"):
-        answer = await page.client.post("/do/pause", headers={**FORM, **SAME}, content=f"back={back}".encode())
+    for back in (
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "a\r\nb: c",
+    ):
+        answer = await page.client.post(
+            "/do/pause", headers={**FORM, **SAME}, content=f"back={back}".encode()
+        )
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("../?done=")
 
@@ -602,12 +721,17 @@ async def test_a_server_that_only_reads_changes_nothing(tmp_path: Path) -> None:
 
 async def test_words_that_overlap_are_one() -> None:
     text = "酸汤鱼绝了，贵州馆子"
-    assert [text[run.start : run.end] for run in runs(text, {"酸汤": 3, "汤鱼": 4, "贵州": 9, "馆子": 1})] == [
+    assert [
+        text[run.start : run.end]
+        for run in runs(text, {"酸汤": 3, "汤鱼": 4, "贵州": 9, "馆子": 1})
+    ] == [
         "酸汤鱼",
         "贵州",
         "馆子",
     ]
-    assert [piece.text for piece in underlined("Ports: port 80", {"port": 5.0}, 5.0) if piece.level] == [
+    assert [
+        piece.text for piece in underlined("Ports: port 80", {"port": 5.0}, 5.0) if piece.level
+    ] == [
         "Ports",
         "port",
     ]
@@ -618,8 +742,17 @@ async def test_dates_are_said_as_people_say_them() -> None:
     now = 1_781_956_800_000  # Saturday 20 June 2026, 12:00 UTC
     day = 86_400_000
     english, chinese = (Speech(language, None, now) for language in ("en", "zh"))
-    assert [english.day(now - count * day) for count in (0, 1, 3)] == ["today", "yesterday", "Wednesday"]
-    assert [chinese.day(now - count * day) for count in (0, 1, 3, 6)] == ["今天", "昨天", "这周三", "上周日"]
+    assert [english.day(now - count * day) for count in (0, 1, 3)] == [
+        "today",
+        "yesterday",
+        "Wednesday",
+    ]
+    assert [chinese.day(now - count * day) for count in (0, 1, 3, 6)] == [
+        "今天",
+        "昨天",
+        "这周三",
+        "上周日",
+    ]
     assert english.date(now - 45 * day) == "6\u00a0May"
     assert chinese.date(now - 400 * day) == "2025\u00a0年\u00a05\u00a0月\u00a016\u00a0日"
 
@@ -632,7 +765,10 @@ async def test_the_language_is_that_of_the_reader() -> None:
 
 
 async def test_names_of_months_do_not_touch() -> None:
-    weeks = [(1, "", name) for name in ("February", "", "", "March", "", "", "", "September", "", "", "", "October")]
+    weeks = [
+        (1, "", name)
+        for name in ("February", "", "", "March", "", "", "", "September", "", "", "", "October")
+    ]
     drawn = strip([*weeks, (0, "", "November")], 270, 1, "")
     ends = []
     for x, _y, name, side in drawn.marks:
@@ -647,15 +783,26 @@ async def test_charts_stay_within_their_frame() -> None:
     drawn = strip([(number % 3, "", None) for number in range(90)], 350, 2, "today")
     assert all(0 <= dot.x <= drawn.width for dot in drawn.dots)
     drawn_curve = curve(
-        0, [(50, 3.0)], 100, [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)], -5.0, 350, [("", "")] * 2
+        0,
+        [(50, 3.0)],
+        100,
+        [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)],
+        -5.0,
+        350,
+        [("", "")] * 2,
     )
     assert all(0 <= event.at.x <= drawn_curve.width for event in drawn_curve.events)
 
 
 async def test_markdown_becomes_elements_and_never_html() -> None:
-    blocks = blocks_of("[a](javascript:alert(1)) <img src=x> ![i](http://evil.example/p.png)\n\n- one\n  - two")
+    blocks = blocks_of(
+        "[a](javascript:alert(1)) <img src=x> ![i](http://evil.example/p.png)\n\n- one\n  - two"
+    )
     flat = str(blocks)
-    assert "javascript" not in flat.replace("javascript:alert(1)", "", 1) or "'href': 'javascript" not in flat
+    assert (
+        "javascript" not in flat.replace("javascript:alert(1)", "", 1)
+        or "'href': 'javascript" not in flat
+    )
     assert "'tag': 'img'" not in flat
     assert "'tag': 'ul'" in flat
 
@@ -666,14 +813,18 @@ async def test_a_memory_is_muted_from_the_receipt_and_comes_again_from_its_page(
     document = await page.get("recalls", lang="en")
     assert "Never bring it here" in document.text
     muted_in = f"conversation:{CHAT}"
-    document = await page.do("mute", **{"id": ids[2], "in": muted_in}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en")
+    document = await page.do(
+        "mute", **{"id": ids[2], "in": muted_in}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en"
+    )
     assert f"no longer comes unasked in the conversation {CHAT}" in document.text
     memories = {memory.id: memory for memory in await page.app.conversation().short_term.memories()}
     assert memories[ids[2]].muted == (muted_in,)
     line = await ask(page.app, "我能吃芒果布丁吗？")
     assert line["held"]["muted"] == 1
     assert "1 is muted here." in (await page.get("recalls", lang="en")).text
-    document = await page.do("mute", **{"id": ids[2], "in": ""}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en")
+    document = await page.do(
+        "mute", **{"id": ids[2], "in": ""}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en"
+    )
     assert "This memory may come unasked again." in document.text
     refused = await page.do("mute", 422, **{"id": ids[2], "in": "elsewhere"})
     assert "everywhere" in refused.text
@@ -699,7 +850,9 @@ async def test_a_trigger_and_a_note_are_erased_with_their_places(page: Page) -> 
     document = await page.do("erase", family="triggers", place=CHAT, id="过敏", back="?lang=en")
     assert "found in 0 places" in document.text
     assert not (await page.app.conversation().long_term.with_shared())[0].memories
-    note = (await page.app.memories.knowledge.notes.remember("domain", "布丁的做法", "先煮牛奶")).entry
+    note = (
+        await page.app.memories.knowledge.notes.remember("domain", "布丁的做法", "先煮牛奶")
+    ).entry
     document = await page.get("entry", family="notes", id=note.ref, erase="1", lang="en")
     assert "This text, and its index" in document.text
     document = await page.do("erase", family="notes", place="notes", id=note.ref, back="?lang=en")
@@ -721,11 +874,17 @@ async def test_health_shows_what_would_be_mended_and_the_tenants(page: Page) -> 
     assert "Nothing is broken." in (await page.get("health", repair="1", lang="en")).text
 
 
-async def test_a_receipt_marks_other_words_apart_and_claims_of_none_that_the_user_said_it(page: Page) -> None:
+async def test_a_receipt_marks_other_words_apart_and_claims_of_none_that_the_user_said_it(
+    page: Page,
+) -> None:
     [pills, *_rest] = await remember(page.app, "我每晚吃曲唑酮。", *TEXTS)
     await page.app.conversation().short_term.edit(pills, other_words=["失眠", "<b>药</b>"])
     messages = [{"role": "user", "content": "我又失眠了"}]
-    arguments = {"messages": messages, "otherWords": ["曲唑酮", "每晚", "<i>睡</i>"], "session": "another"}
+    arguments = {
+        "messages": messages,
+        "otherWords": ["曲唑酮", "每晚", "<i>睡</i>"],
+        "session": "another",
+    }
     await call(TOOLS["recall_turn"], page.app.call, arguments)
     page.app.recalls.write()
     [recall] = page.app.recalls.found()
@@ -743,10 +902,17 @@ async def test_a_receipt_marks_other_words_apart_and_claims_of_none_that_the_use
 async def test_other_words_are_changed_and_taken_away_on_the_page(page: Page) -> None:
     [memory, *_rest] = await remember(page.app, *TEXTS)
     fields = {"id": memory, "text": [TEXTS[0], ""], "before": await _text_of(page, memory)}
-    await page.do("edit", **fields, otherWords="菠萝蜜， 水果", back=f"memory?c={CHAT}&id={memory}&lang=en")
-    assert (await page.app.conversation().short_term.memory(memory)).other_words == ("菠萝蜜", "水果")
+    await page.do(
+        "edit", **fields, otherWords="菠萝蜜， 水果", back=f"memory?c={CHAT}&id={memory}&lang=en"
+    )
+    assert (await page.app.conversation().short_term.memory(memory)).other_words == (
+        "菠萝蜜",
+        "水果",
+    )
     edited = await page.get("memory", id=memory, edit=1, lang="en")
-    [field] = [attributes for attributes in edited.named("input") if attributes.get("name") == "otherWords"]
+    [field] = [
+        attributes for attributes in edited.named("input") if attributes.get("name") == "otherWords"
+    ]
     assert field["value"] == "菠萝蜜, 水果"
     fields |= {"text": [TEXTS[0]], "before": await _text_of(page, memory)}
     await page.do("edit", **fields, otherWords="", back=f"memory?c={CHAT}&id={memory}&lang=en")

@@ -79,7 +79,9 @@ async def test_a_long_note_is_read_in_parts(page: Page) -> None:
     for _part in range(4):
         document = await page.get(link)
         paragraphs += [text for text in document.texts if text.startswith("Paragraph ")]
-        link = next((href for href in document.links if href.startswith("entry?") and "part=" in href), "")
+        link = next(
+            (href for href in document.links if href.startswith("entry?") and "part=" in href), ""
+        )
         if not link:
             break
     assert paragraphs == body.split("\n\n")
@@ -99,18 +101,30 @@ def test_the_day_of_fading_is_found_by_a_few_looks(days: int, fades_on: int, mor
     assert len(looks) <= 230
 
 
-@pytest.mark.parametrize("time_ms", [FIRST_MS - 1, FIRST_MS, -1, LAST_MS, LAST_MS + 1, 10**20, -(10**20)])
+@pytest.mark.parametrize(
+    "time_ms", [FIRST_MS - 1, FIRST_MS, -1, LAST_MS, LAST_MS + 1, 10**20, -(10**20)]
+)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_any_time_can_be_said(time_ms: int, language: Any) -> None:
     speaker = Speech(language, None, 1_781_956_800_000)
-    says = (speaker.date, speaker.day, speaker.moment, speaker.clock, speaker.part, speaker.age, speaker.exact)
+    says = (
+        speaker.date,
+        speaker.day,
+        speaker.moment,
+        speaker.clock,
+        speaker.part,
+        speaker.age,
+        speaker.exact,
+    )
     assert all(isinstance(say(time_ms), str) for say in says)
     assert FIRST_MS <= within_calendar(time_ms) <= LAST_MS
 
 
 def test_the_page_and_prompts_divide_a_day_alike() -> None:
     assert speech._PARTS["zh"] == prompt_lines._DAY_PARTS["zh"]
-    assert [end for end, _name in speech._PARTS["en"]] == [end for end, _name in prompt_lines._DAY_PARTS["en"]]
+    assert [end for end, _name in speech._PARTS["en"]] == [
+        end for end, _name in prompt_lines._DAY_PARTS["en"]
+    ]
 
 
 def test_of_recent_values_the_first_one_is_dropped() -> None:
@@ -132,7 +146,9 @@ async def test_readers_cannot_make_the_page_keep_more_and_more(page: Page) -> No
     assert len(cached.firings) <= 16
 
 
-async def test_a_page_is_filled_in_a_thread_of_its_tenant(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_is_filled_in_a_thread_of_its_tenant(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads = set[int]()
     owners = set[object]()
     render = view.render
@@ -145,7 +161,16 @@ async def test_a_page_is_filled_in_a_thread_of_its_tenant(page: Page, monkeypatc
     monkeypatch.setattr(view, "render", render_noted)
     token = FOR.set("alice")
     try:
-        for path in ("", "subject", "recalls", "history", "find?q=a", "triggers", "health", "notes"):
+        for path in (
+            "",
+            "subject",
+            "recalls",
+            "history",
+            "find?q=a",
+            "triggers",
+            "health",
+            "notes",
+        ):
             await page.get(path)
     finally:
         FOR.reset(token)
@@ -194,7 +219,9 @@ async def test_a_try_runs_in_the_turn_of_its_tenant_and_replays_nothing_that_fai
     assert all(within)
 
 
-async def test_the_replay_of_a_try_ends_with_its_time(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_replay_of_a_try_ends_with_its_time(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await remember(page.app, *(f"My cat Miso {number}." for number in range(20)))
     monkeypatch.setattr(playground, "TRY_SECONDS", -1.0)
     evaluations = list[object]()
@@ -213,7 +240,9 @@ async def test_the_replay_of_a_try_ends_with_its_time(page: Page, monkeypatch: p
 
 async def test_last_stored_is_when_it_was_stored_and_not_when_it_was_said(page: Page) -> None:
     at = round(datetime.fromisoformat("2024-02-01T09:00:00+00:00").timestamp() * 1000)
-    await page.app.conversation().short_term.add([Message("user", "My cat Miso fears thunder.", at)])
+    await page.app.conversation().short_term.add(
+        [Message("user", "My cat Miso fears thunder.", at)]
+    )
     assert "Last stored today" in (await page.get("", lang="en")).text
 
 
@@ -235,7 +264,11 @@ async def test_the_strip_of_a_long_time_has_a_bound_of_dots(page: Page) -> None:
     for number, time_ms in enumerate((FIRST_MS + DAY_MS, 0, page.app.clock() - DAY_MS)):
         messages = (Message("user", f"Miso {number}.", time_ms),)
         text = f"user: Miso {number}."
-        memory = ShortTermMemory(f"{number:016x}", time_ms, text, ("miso",), (9.0,), 0.0, CHAT, messages)
-        await page.app._services.commit(CHAT, lambda _state, memory=memory: ([Added(memory)], Done()), by="import")
+        memory = ShortTermMemory(
+            f"{number:016x}", time_ms, text, ("miso",), (9.0,), 0.0, CHAT, messages
+        )
+        await page.app._services.commit(
+            CHAT, lambda _state, memory=memory: ([Added(memory)], Done()), by="import"
+        )
     document = await page.get("", lang="en")
     assert len(list(document.named("circle"))) <= 2 * 261

@@ -16,7 +16,11 @@ from web_page import SAME, Parsed
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, str]]]:
     folder = tmp_path_factory.mktemp("web") / "data"
     tokens: dict[str, str] = {}
-    for name, tenant, scopes in (("alice", "alice", []), ("bob", "bob", []), ("carol", "alice", ["--read-only"])):
+    for name, tenant, scopes in (
+        ("alice", "alice", []),
+        ("bob", "bob", []),
+        ("carol", "alice", ["--read-only"]),
+    ):
         tokens[name] = give(folder, name, "--tenant", tenant, *scopes)
     with serving(folder, http__web="true") as server:
         yield server, tokens
@@ -32,10 +36,14 @@ def entered(server: Server, token: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_token_shows_its_own_memories_and_no_others(server: tuple[Server, dict[str, str]]) -> None:
+def test_a_token_shows_its_own_memories_and_no_others(
+    server: tuple[Server, dict[str, str]],
+) -> None:
     started, tokens = server
     for name in ("alice", "bob"):
-        turn = {"messages": [{"role": "user", "content": f"The cat of {name} is called {name}puss."}]}
+        turn = {
+            "messages": [{"role": "user", "content": f"The cat of {name} is called {name}puss."}]
+        }
         headers = {"authorization": f"Bearer {tokens[name]}"}
         httpx.post(f"{started.url}/v1/remember_turn", json=turn, headers=headers).raise_for_status()
     for name, stranger in (("alice", "bob"), ("bob", "alice"), ("carol", "bob")):
@@ -59,7 +67,9 @@ def test_a_wrong_token_and_no_token_open_nothing(server: tuple[Server, dict[str,
         assert client.get("/web/", headers={"host": "evil.example"}).status_code == 421
 
 
-def test_the_page_is_below_an_address_that_only_its_reader_knows(server: tuple[Server, dict[str, str]]) -> None:
+def test_the_page_is_below_an_address_that_only_its_reader_knows(
+    server: tuple[Server, dict[str, str]],
+) -> None:
     started, tokens = server
     with entered(started, tokens["alice"]) as alice, entered(started, tokens["bob"]) as bob:
         [cookie] = alice.cookies.jar
@@ -78,8 +88,12 @@ def test_the_page_is_below_an_address_that_only_its_reader_knows(server: tuple[S
         assert alice.get("static/style.css").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/web/", "/web/memory?id=1", "/web/of-yesterday/", "/web/of-yesterday/a/b"])
-def test_the_form_for_a_token_works_wherever_it_is_shown(server: tuple[Server, dict[str, str]], path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/web/", "/web/memory?id=1", "/web/of-yesterday/", "/web/of-yesterday/a/b"]
+)
+def test_the_form_for_a_token_works_wherever_it_is_shown(
+    server: tuple[Server, dict[str, str]], path: str
+) -> None:
     started, tokens = server
     with httpx.Client(base_url=started.url, timeout=30) as client:
         document = Parsed(client.get(path).text)

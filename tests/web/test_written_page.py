@@ -25,7 +25,9 @@ async def test_a_trigger_whose_next_day_is_not_found_in_time_does_not_hold_the_p
     monkeypatch.setattr(web, "FIRINGS_SECONDS", 0.01)
     target = tmp_path / "page.html"
     async with opened(tmp_path / "data") as page:
-        addition = await page.app.conversation(CHAT).long_term.add("Tuesday", "tea", "new Date().getDay() === 2")
+        addition = await page.app.conversation(CHAT).long_term.add(
+            "Tuesday", "tea", "new Date().getDay() === 2"
+        )
         assert addition.change_id
         monkeypatch.setattr(SandboxRunner, "evaluate", never)
         async with asyncio.timeout(30):

@@ -34,7 +34,12 @@ def read(folder: Path, text: str, name: str = "a.trigger.yaml") -> list[Case]:
 def test_a_file_without_cases_is_one_case(tmp_path: Path) -> None:
     (case,) = read(tmp_path, MINIMAL)
     assert (case.source, case.messages, case.expected) == ("true", (), "fired")
-    assert (case.timezone, case.seed, case.conversation_id, case.window) == ("UTC", 0, "default", 20)
+    assert (case.timezone, case.seed, case.conversation_id, case.window) == (
+        "UTC",
+        0,
+        "default",
+        20,
+    )
     assert case.now == DEFAULT_NOW
 
 
@@ -50,7 +55,11 @@ def test_cases_stand_over_the_keys_above_them(tmp_path: Path) -> None:
     )
     assert (first.source, len(first.messages), first.line) == ("1", 2, 6)
     assert first.now == datetime.fromisoformat("2026-07-17T00:00+08:00")
-    assert (second.source, second.messages, second.seed) == ("2", ({"role": "user", "content": "x"},), 7)
+    assert (second.source, second.messages, second.seed) == (
+        "2",
+        ({"role": "user", "content": "x"},),
+        7,
+    )
     assert second.now == datetime.fromisoformat("2026-07-17T10:00+00:00")
     assert second.expected == "failed (timeout)"
 
@@ -67,14 +76,17 @@ def test_times_of_messages_count_along_a_chat_and_for_a_verdict_without_now(tmp_
 
 
 def test_the_window_bounds_what_a_trigger_is_given(tmp_path: Path) -> None:
-    (case,) = read(tmp_path, "trigger: '1'\nchat: [user: a, user: b, user: c]\nwindow: 2\nfires_at: []\n")
+    (case,) = read(
+        tmp_path, "trigger: '1'\nchat: [user: a, user: b, user: c]\nwindow: 2\nfires_at: []\n"
+    )
     assert [message["content"] for message in case.context(3)["messages"]] == ["b", "c"]
     assert [message["content"] for message in case.context(1)["messages"]] == ["a"]
 
 
 def test_words_that_yaml_1_1_takes_for_something_else_stay_words(tmp_path: Path) -> None:
     (case,) = read(
-        tmp_path, "trigger: '1'\nparticipants: {on: yes, day: 2026-07-17}\nchat: [user: no]\nexpect: fired\n"
+        tmp_path,
+        "trigger: '1'\nparticipants: {on: yes, day: 2026-07-17}\nchat: [user: no]\nexpect: fired\n",
     )
     assert case.participants == {"on": "yes", "day": "2026-07-17"}
     assert case.messages[0]["content"] == "no"
@@ -98,33 +110,63 @@ def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
         ("trigger: '1'\nexpect: yes\n", "`expect` must be fired, quiet, failed"),
         ("trigger: '1'\nexpect: {failed: badly}\n", "with a kind of syntax, reference"),
         ("trigger: '1'\nexpct: fired\n", "unknown key `expct`; did you mean `expect`"),
-        ("trigger: '1'\nexpect: fired\nfires_at: [1]\n", "`expect` and `fires_at` exclude each other"),
-        ("trigger: '1'\ntrigger_file: a.js\nexpect: fired\n", "`trigger` and `trigger_file` exclude each other"),
+        (
+            "trigger: '1'\nexpect: fired\nfires_at: [1]\n",
+            "`expect` and `fires_at` exclude each other",
+        ),
+        (
+            "trigger: '1'\ntrigger_file: a.js\nexpect: fired\n",
+            "`trigger` and `trigger_file` exclude each other",
+        ),
         ("trigger_file: nowhere.js\nexpect: fired\n", "nowhere.js cannot be read: No such file"),
         ("trigger: '1'\nchat_file: nowhere.txt\nexpect: fired\n", "nowhere.txt cannot be read"),
         ("pack: nowhere.json\nmemory: a\nexpect: fired\n", "nowhere.json cannot be read"),
         ("pack: pack.json\nexpect: fired\n", "`memory` must be text, and it is missing"),
-        ("pack: pack.json\nmemory: birthdy\nexpect: fired\n", "no memory is called 'birthdy'; did you mean 'birthday'"),
+        (
+            "pack: pack.json\nmemory: birthdy\nexpect: fired\n",
+            "no memory is called 'birthdy'; did you mean 'birthday'",
+        ),
         ("trigger: '1'\ntz: Mars/Olympus\nexpect: fired\n", "`tz`: no time zone 'Mars/Olympus'"),
         ("trigger: '1'\nnow: soon\nexpect: fired\n", "`now` is not an ISO time: 'soon'"),
         ("trigger: '1'\nseed: x\nexpect: fired\n", "`seed` must be a whole number, not 'x'"),
         ("trigger: '1'\nwindow: 0\nexpect: fired\n", "`window` must be at least 1"),
-        ("trigger: '1'\nat: 2\nchat: [user: a]\nexpect: fired\n", "`at` is 2, but the chat has 1 message"),
-        ("trigger: '1'\nchat: [user: a]\nfires_at: [2]\n", "`fires_at` names message 2, but the chat has 1"),
+        (
+            "trigger: '1'\nat: 2\nchat: [user: a]\nexpect: fired\n",
+            "`at` is 2, but the chat has 1 message",
+        ),
+        (
+            "trigger: '1'\nchat: [user: a]\nfires_at: [2]\n",
+            "`fires_at` names message 2, but the chat has 1",
+        ),
         ("trigger: '1'\nfires_at: 3\n", "`fires_at` must be a list of message numbers"),
         ("trigger: '1'\nchat: [bot: a]\nexpect: fired\n", "message 1 of `chat` is not a message"),
-        ("trigger: '1'\nchat: ['user: a']\nexpect: fired\n", "write it as {user: text}, without quotation marks"),
-        ("trigger: '1'\nchat: hello\nexpect: fired\n", "line 1: `chat`: line 1 must begin with user:"),
+        (
+            "trigger: '1'\nchat: ['user: a']\nexpect: fired\n",
+            "write it as {user: text}, without quotation marks",
+        ),
+        (
+            "trigger: '1'\nchat: hello\nexpect: fired\n",
+            "line 1: `chat`: line 1 must begin with user:",
+        ),
         ("trigger: '1'\nchat: 5\nexpect: fired\n", "`chat` must be a list"),
         ("trigger: '1'\nparticipants: [a]\nexpect: fired\n", "`participants` must be a mapping"),
         ("trigger: '1'\ncases: []\n", "`cases` must be a list of mappings"),
-        ("trigger: '1'\ncases:\n  - {name: a, expect: fired}\n  - {name: b}\n", "line 4: `expect` is missing"),
+        (
+            "trigger: '1'\ncases:\n  - {name: a, expect: fired}\n  - {name: b}\n",
+            "line 4: `expect` is missing",
+        ),
     ],
 )
-def test_every_mistake_gets_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
-    (tmp_path / "pack.json").write_text('[{"name": "birthday", "prompt": "p", "trigger": "1"}]', "utf-8")
+def test_every_mistake_gets_one_sentence_with_its_place(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "pack.json").write_text(
+        '[{"name": "birthday", "prompt": "p", "trigger": "1"}]', "utf-8"
+    )
     (tmp_path / "a.trigger.yaml").write_text(text, "utf-8")
-    (unusable,) = [case for case in collect([tmp_path / "a.trigger.yaml"]) if isinstance(case, Unusable)]
+    (unusable,) = [
+        case for case in collect([tmp_path / "a.trigger.yaml"]) if isinstance(case, Unusable)
+    ]
     assert sentence in unusable.reason
     assert unusable.reason.count("\n") == 0
 
@@ -138,7 +180,9 @@ def test_folders_are_searched_and_files_taken_once(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for name in ("b.trigger.yaml", "deep/a.trigger.json", "other.yaml"):
         (tmp_path / name).write_text(MINIMAL, "utf-8")
-    paths = fixture_files([str(tmp_path), str(tmp_path / "b.trigger.yaml"), str(tmp_path / "other.yaml")])
+    paths = fixture_files(
+        [str(tmp_path), str(tmp_path / "b.trigger.yaml"), str(tmp_path / "other.yaml")]
+    )
     assert [path.name for path in paths] == ["b.trigger.yaml", "a.trigger.json", "other.yaml"]
 
 
@@ -154,11 +198,15 @@ def test_paths_that_hold_no_fixture_are_said(tmp_path: Path, name: str, sentence
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-@pytest.mark.parametrize("keys", ["trigger: 'true'\nchat_file: odd", "trigger_file: odd", "pack: odd\nmemory: a"])
+@pytest.mark.parametrize(
+    "keys", ["trigger: 'true'\nchat_file: odd", "trigger_file: odd", "pack: odd\nmemory: a"]
+)
 def test_a_pipe_that_a_fixture_names_is_not_waited_for(tmp_path: Path, keys: str) -> None:
     os.mkfifo(tmp_path / "odd")
     # So that a test that fails ends: who waits for the pipe is let go.
-    letting_go = threading.Timer(20, lambda: os.close(os.open(tmp_path / "odd", os.O_WRONLY | os.O_NONBLOCK)))
+    letting_go = threading.Timer(
+        20, lambda: os.close(os.open(tmp_path / "odd", os.O_WRONLY | os.O_NONBLOCK))
+    )
     letting_go.start()
     (tmp_path / "a.trigger.yaml").write_text(f"{keys}\nexpect: fired\n", encoding="utf-8")
     try:

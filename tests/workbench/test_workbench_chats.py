@@ -25,8 +25,19 @@ def lines(*rows: Any) -> str:
 
 
 TAVERN = lines(
-    {"user_name": "小满", "character_name": "阿澈", "create_date": "2023-06-04", "chat_metadata": {}},
-    {"name": "小满", "is_user": True, "is_system": False, "mes": "你好", "send_date": "June 19, 2023 2:20pm"},
+    {
+        "user_name": "小满",
+        "character_name": "阿澈",
+        "create_date": "2023-06-04",
+        "chat_metadata": {},
+    },
+    {
+        "name": "小满",
+        "is_user": True,
+        "is_system": False,
+        "mes": "你好",
+        "send_date": "June 19, 2023 2:20pm",
+    },
     {
         "name": "阿澈",
         "is_user": False,
@@ -35,15 +46,29 @@ TAVERN = lines(
         "swipes": ["hi", "yo"],
     },
     {"name": "阿澈", "is_user": False, "is_system": True, "mes": "hidden"},
-    {"name": "x", "is_user": False, "is_system": True, "mes": "It rains.", "extra": {"type": "narrator"}},
+    {
+        "name": "x",
+        "is_user": False,
+        "is_system": True,
+        "mes": "It rains.",
+        "extra": {"type": "narrator"},
+    },
 )
 
 
-def node(parent: str | None, children: list[str], role: str | None = None, text: str = "", **more: Any) -> Any:
+def node(
+    parent: str | None, children: list[str], role: str | None = None, text: str = "", **more: Any
+) -> Any:
     message = None
     if role:
         content = {"content_type": "text", "parts": [text]}
-        message = {"author": {"role": role}, "content": content, "create_time": 1_750_000_000.5, "metadata": {}, **more}
+        message = {
+            "author": {"role": role},
+            "content": content,
+            "create_time": 1_750_000_000.5,
+            "metadata": {},
+            **more,
+        }
     return {"message": message, "parent": parent, "children": children}
 
 
@@ -52,7 +77,13 @@ GPT = {
     "current_node": "c2",
     "mapping": {
         "root": node(None, ["s"]),
-        "s": node("root", ["a"], "system", "hidden", metadata={"is_visually_hidden_from_conversation": True}),
+        "s": node(
+            "root",
+            ["a"],
+            "system",
+            "hidden",
+            metadata={"is_visually_hidden_from_conversation": True},
+        ),
         "a": node("s", ["b1", "b2"], "user", "where?"),
         "b1": node("a", [], "assistant", "the first answer"),
         "b2": node("a", ["c1", "c2"], "assistant", "the second answer"),
@@ -68,15 +99,26 @@ def roles_and_texts(messages: list[chat.Message]) -> list[tuple[str, str]]:
 
 def test_a_sillytavern_export_becomes_messages_without_hidden_ones() -> None:
     messages = chat.parse(TAVERN, SHANGHAI)[0]
-    assert roles_and_texts(messages) == [("user", "你好"), ("assistant", "hi"), ("system", "It rains.")]
+    assert roles_and_texts(messages) == [
+        ("user", "你好"),
+        ("assistant", "hi"),
+        ("system", "It rains."),
+    ]
     assert [message["name"] for message in messages] == ["小满", "阿澈", "x"]
-    assert messages[0]["timestamp"] == datetime(2023, 6, 19, 14, 20, tzinfo=SHANGHAI).timestamp() * 1000
+    assert (
+        messages[0]["timestamp"]
+        == datetime(2023, 6, 19, 14, 20, tzinfo=SHANGHAI).timestamp() * 1000
+    )
     assert messages[1]["timestamp"] - messages[0]["timestamp"] == 72_123
 
 
 def test_a_chatgpt_export_gives_the_current_branch() -> None:
     messages = chat.parse(json.dumps([GPT]))[0]
-    assert roles_and_texts(messages) == [("user", "where?"), ("assistant", "the second answer"), ("user", "thanks")]
+    assert roles_and_texts(messages) == [
+        ("user", "where?"),
+        ("assistant", "the second answer"),
+        ("user", "thanks"),
+    ]
     assert messages[0]["timestamp"] == 1_750_000_000_500
     assert chat.parse(json.dumps(GPT))[0] == messages
 
@@ -85,7 +127,10 @@ def test_without_a_current_node_the_newest_leaf_counts() -> None:
     tree = {
         **GPT,
         "current_node": None,
-        "mapping": {**GPT["mapping"], "b1": node("a", [], "assistant", "later", create_time=1_760_000_000)},
+        "mapping": {
+            **GPT["mapping"],
+            "b1": node("a", [], "assistant", "later", create_time=1_760_000_000),
+        },
     }
     assert roles_and_texts(chat.parse(json.dumps(tree))[0])[-1] == ("assistant", "later")
 
@@ -98,19 +143,27 @@ def test_a_time_that_cannot_be_is_one_sentence(time: str) -> None:
 
 
 def test_times_that_are_not_numbers_are_not_known() -> None:
-    tree = json.loads(json.dumps(GPT).replace("1750000000.5", '{"seconds": []}')) | {"current_node": None}
+    tree = json.loads(json.dumps(GPT).replace("1750000000.5", '{"seconds": []}')) | {
+        "current_node": None
+    }
     assert "timestamp" not in chat.parse(json.dumps(tree))[0][0]
 
 
 def test_a_loop_in_the_tree_ends() -> None:
-    looped = {"mapping": {"a": node("b", [], "user", "1"), "b": node("a", [], "user", "2")}, "current_node": "a"}
+    looped = {
+        "mapping": {"a": node("b", [], "user", "1"), "b": node("a", [], "user", "2")},
+        "current_node": "a",
+    }
     assert roles_and_texts(chat.parse(json.dumps(looped))[0]) == [("user", "2"), ("user", "1")]
 
 
 def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Path) -> None:
     file = tmp_path / "conversations.json"
     file.write_text(
-        json.dumps([{**GPT, "title": "A"}, GPT, {**GPT, "title": "Trip home", "current_node": "b1"}]), "utf-8"
+        json.dumps(
+            [{**GPT, "title": "A"}, GPT, {**GPT, "title": "Trip home", "current_node": "b1"}]
+        ),
+        "utf-8",
     )
     assert len(read_chat(f"{file}#2")) == 3
     assert roles_and_texts(read_chat(f"{file}#trip HOME"))[-1] == ("assistant", "the first answer")
@@ -132,7 +185,10 @@ def test_a_file_whose_name_has_a_hash_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("user: hi\n  and more\nAssistant： 你好\n", [("user", "hi\n  and more"), ("assistant", "你好")]),
+        (
+            "user: hi\n  and more\nAssistant： 你好\n",
+            [("user", "hi\n  and more"), ("assistant", "你好")],
+        ),
         (lines({"role": "user", "content": "hi"}), [("user", "hi")]),
         ('[{"role": "system", "content": "x"}]', [("system", "x")]),
         ("", []),
@@ -149,9 +205,15 @@ def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, 
     [
         ("hello there", "line 1 must begin with user:"),
         ('{"role": "user", "content": "x"}\n{"role": "user"\n', "line 2 is not JSON"),
-        ('{"role": "bot", "content": "x"}', "line 1 has the role 'bot'; it must be user, assistant or system"),
+        (
+            '{"role": "bot", "content": "x"}',
+            "line 1 has the role 'bot'; it must be user, assistant or system",
+        ),
         ('{"role": "user", "content": 5}', "line 1 is not a message; expected"),
-        ('{"role": "user", "content": "x", "timestamp": 1700000000}', "give milliseconds: 1700000000000"),
+        (
+            '{"role": "user", "content": "x", "timestamp": 1700000000}',
+            "give milliseconds: 1700000000000",
+        ),
         (
             '{"role": "user", "content": "x", "timestamp": "soon"}',
             "line 1: timestamp 'soon' is not a date; give an ISO time",
@@ -161,7 +223,10 @@ def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, 
         ('{"spec": "chara_card_v2", "data": {}}', "is a character card, not a chat"),
         ('[{"name": "a", "trigger": "1"}]', "is a pack of triggers, not a chat"),
         ("[1, 2", "begins with \\[ but is not JSON"),
-        ('{"chat_metadata": {}}\n{"mes": "x", "send_date": "some day"}', "line 2: send_date 'some day' is not a date"),
+        (
+            '{"chat_metadata": {}}\n{"mes": "x", "send_date": "some day"}',
+            "line 2: send_date 'some day' is not a date",
+        ),
         ('{"chat_metadata": {}}\n{"mes": null}', "line 2 has no text in `mes`"),
         ('[{"mapping": {}}, {}]', "has 2 conversations"),
     ],
@@ -187,11 +252,23 @@ def test_what_is_no_chat_gets_one_sentence(text: str, sentence: str) -> None:
     ],
 )
 def test_dates_of_every_form_are_milliseconds(date: object, expected: str) -> None:
-    assert datetime.fromtimestamp(milliseconds(date, SHANGHAI) / 1000, UTC) == datetime.fromisoformat(expected)
+    assert datetime.fromtimestamp(
+        milliseconds(date, SHANGHAI) / 1000, UTC
+    ) == datetime.fromisoformat(expected)
 
 
 @pytest.mark.parametrize(
-    "date", ["June 31, 2023 2:20pm", "Foo 1, 2023 1:00am", "May 1, 2023 13:00pm", "2023-13-01", "", 1e300, [], 10**17]
+    "date",
+    [
+        "June 31, 2023 2:20pm",
+        "Foo 1, 2023 1:00am",
+        "May 1, 2023 13:00pm",
+        "2023-13-01",
+        "",
+        1e300,
+        [],
+        10**17,
+    ],
 )
 def test_what_is_no_date_is_refused(date: object) -> None:
     with pytest.raises(DateError):
@@ -220,7 +297,8 @@ def test_gbk_is_read_when_it_is_said_and_advised_when_not(tmp_path: Path, encodi
     file.write_bytes(TEXT.encode(encoding))
     assert roles_and_texts(read_chat(str(file), "gb18030")) == [("user", TEXT[6:-1])]
     with pytest.raises(
-        UsageError, match="is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
+        UsageError,
+        match="is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8",
     ):
         read_chat(str(file))
 
@@ -236,7 +314,9 @@ def test_gbk_is_read_when_it_is_said_and_advised_when_not(tmp_path: Path, encodi
         (b"user: a", "base64", "there is no encoding|is not in the encoding"),
     ],
 )
-def test_other_bytes_get_one_sentence(tmp_path: Path, content: bytes, encoding: str | None, sentence: str) -> None:
+def test_other_bytes_get_one_sentence(
+    tmp_path: Path, content: bytes, encoding: str | None, sentence: str
+) -> None:
     (tmp_path / "chat.txt").write_bytes(content)
     with pytest.raises(UsageError, match=sentence):
         read_chat(str(tmp_path / "chat.txt"), encoding)
@@ -250,7 +330,10 @@ CHINESE = """小满：今天是我生日
 PLAIN = {
     "words of roles": (
         "用户：你好\nAI: 在\n我：嗯\n助手： 好\n系统：下雨了\nHuman: hi\nChatGPT said: yo\n",
-        [(r, None) for r in ("user", "assistant", "user", "assistant", "system", "user", "assistant")],
+        [
+            (r, None)
+            for r in ("user", "assistant", "user", "assistant", "system", "user", "assistant")
+        ],
         "",
     ),
     "two names": (
@@ -291,7 +374,10 @@ def test_who_speaks_in_plain_lines(text: str, who: list[tuple[str, str | None]],
     assert [(message["role"], message.get("name")) for message in messages] == who
     assert assumed == note
     for name in ("小满", "阿澈", "小爱", "小明", "Ann", "AI"):
-        assert not any(message["content"].startswith(name) or f"\n{name}" in message["content"] for message in messages)
+        assert not any(
+            message["content"].startswith(name) or f"\n{name}" in message["content"]
+            for message in messages
+        )
 
 
 def test_the_roles_of_names_can_be_told() -> None:
@@ -306,9 +392,16 @@ def test_the_roles_of_names_can_be_told() -> None:
     assert assumed == "line 3 is taken for text; if 还有一句 is a speaker, give their role"
 
 
-def test_what_was_assumed_is_said_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_assumed_is_said_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "c.txt").write_text(CHINESE, "utf-8")
-    arguments = ["-e", "match_keys(context.messages, ['快乐'], 'assistant') > 0", "--chat", str(tmp_path / "c.txt")]
+    arguments = [
+        "-e",
+        "match_keys(context.messages, ['快乐'], 'assistant') > 0",
+        "--chat",
+        str(tmp_path / "c.txt"),
+    ]
     assert cli.main(["run", *arguments]) == 0
     out = capsys.readouterr()
     assert "小满 is taken for the user" in out.err
@@ -323,7 +416,9 @@ def test_no_text_is_lost_whoever_speaks(text: str) -> None:
         messages, _ = chat.parse(text)
     except chat.ChatError:
         return
-    kept_text = "".join(str(message.get("name", message["role"])) + message["content"] for message in messages)
+    kept_text = "".join(
+        str(message.get("name", message["role"])) + message["content"] for message in messages
+    )
     for char in "ab小明1.":
         assert kept_text.count(char) >= text.count(char), char
 
@@ -334,10 +429,15 @@ def test_a_conversation_of_a_claude_export_is_chosen_by_its_number_or_title() ->
         "created_at": "2024-03-06T19:23:47.5Z",
         "content": [{"type": "text", "text": "京都几月好？"}],
     }
-    other_conversation = {"name": "tea", "chat_messages": [{"sender": "assistant", "text": "old files have only this"}]}
+    other_conversation = {
+        "name": "tea",
+        "chat_messages": [{"sender": "assistant", "text": "old files have only this"}],
+    }
     export = json.dumps([{"name": "trip", "chat_messages": [first_message]}, other_conversation])
     message = {"role": "user", "content": "京都几月好？", "timestamp": 1_709_753_027_500}
     assert chat.parse(export, None, "1")[0] == chat.parse(export, None, "tri")[0] == [message]
-    assert chat.parse(export, None, "tea")[0] == [{"role": "assistant", "content": "old files have only this"}]
+    assert chat.parse(export, None, "tea")[0] == [
+        {"role": "assistant", "content": "old files have only this"}
+    ]
     with pytest.raises(chat.ChatError, match="has 2 conversations; add #"):
         chat.parse(export)

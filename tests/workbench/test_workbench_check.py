@@ -17,9 +17,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, out.out, out.err
 
 
-def test_check_prints_errors_and_warnings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_check_prints_errors_and_warnings(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "a.js"
-    path.write_text("match_kyes(context.messages, ['生日']) &&\n  new Date().getDay() === 7\n", "utf-8")
+    path.write_text(
+        "match_kyes(context.messages, ['生日']) &&\n  new Date().getDay() === 7\n", "utf-8"
+    )
     code, out, err = run(capsys, str(path))
     assert (code, err) == (1, "")
     assert out == (
@@ -39,7 +43,10 @@ def test_a_check_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path.write_text("match_keys(args, '生日')", "utf-8")
     before = path.stat()
     assert run(capsys, str(path))[0] == 1
-    assert (path.stat().st_mtime_ns, path.read_text("utf-8")) == (before.st_mtime_ns, "match_keys(args, '生日')")
+    assert (path.stat().st_mtime_ns, path.read_text("utf-8")) == (
+        before.st_mtime_ns,
+        "match_keys(args, '生日')",
+    )
 
 
 @pytest.mark.parametrize(

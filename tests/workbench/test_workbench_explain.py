@@ -42,7 +42,11 @@ def traced(driver: Driver, source: str) -> RunReport:
 def values_of(driver: Driver, source: str) -> dict[str, str]:
     """The last value of each operand that was evaluated."""
     rows = {row[0]: row[-1] for row in traced(driver, source).trace[-1]["operands"]}
-    return {operand.text: rows[operand.number] for operand in operands(syntax.parse(source)) if operand.number in rows}
+    return {
+        operand.text: rows[operand.number]
+        for operand in operands(syntax.parse(source))
+        if operand.number in rows
+    }
 
 
 def calls_of(driver: Driver, source: str) -> Sequence[Mapping[str, Any]]:
@@ -117,13 +121,17 @@ FORMS = st.sampled_from(
 
 @settings(max_examples=2 * settings.default.max_examples)
 @given(FORMS, EXPRESSIONS, EXPRESSIONS)
-def test_a_traced_copy_comes_to_the_verdict_of_the_server(driver: Driver, form: str, a: str, b: str) -> None:
+def test_a_traced_copy_comes_to_the_verdict_of_the_server(
+    driver: Driver, form: str, a: str, b: str
+) -> None:
     traced(driver, form.replace("{a}", a).replace("{b}", b))
 
 
 def test_also_on_the_sample_pack(driver: Driver) -> None:
     memories = json.loads((SAMPLES / "triggers.json").read_text("utf-8"))
-    chat = [json.loads(line) for line in (SAMPLES / "companion.jsonl").read_text("utf-8").splitlines()]
+    chat = [
+        json.loads(line) for line in (SAMPLES / "companion.jsonl").read_text("utf-8").splitlines()
+    ]
     sources = [memory["trigger"] for memory in memories]
     copies = [copy_of(source) for source in sources]
     assert None not in copies
@@ -169,7 +177,9 @@ def test_what_was_not_reached_has_no_value(driver: Driver) -> None:
         ("new Proxy({}, {get() { throw 1 }})", "an object"),
     ],
 )
-def test_values_are_shown_without_running_code_of_theirs(driver: Driver, value: str, text: str) -> None:
+def test_values_are_shown_without_running_code_of_theirs(
+    driver: Driver, value: str, text: str
+) -> None:
     rows = traced(driver, f"{value} || 0").trace[-1]["operands"]
     assert {row[0]: row[-1] for row in rows}[1] == text
 
@@ -185,7 +195,11 @@ def test_a_call_says_what_it_found_and_where(driver: Driver) -> None:
         [0, 1],
     )
     first, second = (message["content"] for message in CONTEXT["messages"])
-    assert call["keys"] == [["生日", [[0, first, ""]]], ["/b(?=irth)|cak./gi", [[1, second, ""]]], ["tea", []]]
+    assert call["keys"] == [
+        ["生日", [[0, first, ""]]],
+        ["/b(?=irth)|cak./gi", [[1, second, ""]]],
+        ["tea", []],
+    ]
 
 
 def test_the_shown_part_of_a_long_message_has_the_match(driver: Driver) -> None:
@@ -208,7 +222,9 @@ def test_a_key_in_another_spelling_says_which(driver: Driver) -> None:
 
 
 def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -> None:
-    source = "const look = match_keys\nlook([{role: 'user', content: 'a 😀 cat'}], ['cat', '😀']) > 1"
+    source = (
+        "const look = match_keys\nlook([{role: 'user', content: 'a 😀 cat'}], ['cat', '😀']) > 1"
+    )
     lines = reasons(source, traced(driver, source), [])
     assert lines[-2:] == ["  cat in its own text: a 😀 cat", "  😀 in its own text: a 😀 cat"]
     assert "  looked at its own text" in lines
@@ -227,7 +243,10 @@ def test_a_loop_is_counted_and_a_few_of_its_calls_are_noted(driver: Driver) -> N
 def test_a_copy_that_was_stopped_claims_nothing(driver: Driver) -> None:
     source = "context.messages.length > 0 && (() => { while (true); })()"
     lines = reasons(source, traced(driver, source), CONTEXT["messages"])
-    assert lines == ["", "no operands: the second run, which records them, was stopped or gave another verdict"]
+    assert lines == [
+        "",
+        "no operands: the second run, which records them, was stopped or gave another verdict",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +267,9 @@ def test_what_threw_is_not_called_unreached(driver: Driver, source: str, shown: 
 
 
 def test_no_trigger_reaches_the_probe_or_the_trace(driver: Driver) -> None:
-    (verdict,) = driver.evaluate("Object.getOwnPropertyNames(globalThis).some((n) => /prob|trac/i.test(n))")
+    (verdict,) = driver.evaluate(
+        "Object.getOwnPropertyNames(globalThis).some((n) => /prob|trac/i.test(n))"
+    )
     assert outcome(verdict) == "quiet"
 
 
@@ -257,27 +278,53 @@ def test_what_cannot_be_parsed_has_no_copy(source: str) -> None:
     assert copy_of(source) is None
 
 
-def test_run_shows_operands_and_what_was_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_shows_operands_and_what_was_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     chat = tmp_path / "chat.txt"
-    chat.write_text("user: 你好\nassistant: 今天是你的生日, happy birthday\nuser: 嗯\n", encoding="gb18030")
+    chat.write_text(
+        "user: 你好\nassistant: 今天是你的生日, happy birthday\nuser: 嗯\n", encoding="gb18030"
+    )
     source = "new Date().getMonth() === 6 && match_keys(context.messages, ['生日', 'birthday'])"
-    options = ["--chat", str(chat), "--encoding", "gb18030", "--at", "2", "--now", "2026-07-17T09:00", "--tz", "UTC"]
+    options = [
+        "--chat",
+        str(chat),
+        "--encoding",
+        "gb18030",
+        "--at",
+        "2",
+        "--now",
+        "2026-07-17T09:00",
+        "--tz",
+        "UTC",
+    ]
     code, out, err = run(capsys, "-e", source, *options)
     assert (code, err) == (0, "")
     assert re.match(r"fired    \d+\.\d ms\n\nvalue  operand\n", out)
     assert "true     new Date().getMonth() === 6\n" in out
-    assert "           new Date().getMonth() = 6\n" in out, "a compared value is neither true nor false"
+    assert "           new Date().getMonth() = 6\n" in out, (
+        "a compared value is neither true nor false"
+    )
     assert "  looked at #1, #2\n" in out
     assert "  生日 in #2 assistant: 今天是你的生日, happy birthday\n" in out
     assert "\x1b" not in out
 
 
-def test_the_time_of_a_run_is_that_of_the_message(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_time_of_a_run_is_that_of_the_message(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     chat = tmp_path / "chat.jsonl"
-    rows = [{"role": "user", "content": str(day), "timestamp": f"2026-02-0{day}T08:00Z"} for day in range(1, 7)]
+    rows = [
+        {"role": "user", "content": str(day), "timestamp": f"2026-02-0{day}T08:00Z"}
+        for day in range(1, 7)
+    ]
     chat.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    source = "console.log(new Date().getDate(), context.messages.length, context.messages[0].content)"
-    code, out, _ = run(capsys, "-e", source, "--chat", str(chat), "--at", "4", "--window", "2", "--tz", "UTC")
+    source = (
+        "console.log(new Date().getDate(), context.messages.length, context.messages[0].content)"
+    )
+    code, out, _ = run(
+        capsys, "-e", source, "--chat", str(chat), "--at", "4", "--window", "2", "--tz", "UTC"
+    )
     assert (code, out.splitlines()[0]) == (1, "console  4 2 3")
 
 
@@ -288,6 +335,8 @@ def test_the_time_of_a_run_is_that_of_the_message(capsys: pytest.CaptureFixture[
         (["--window", "0"], "--window must be at least 1 message"),
     ],
 )
-def test_a_wrong_run_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
+def test_a_wrong_run_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
     code, out, err = run(capsys, "-e", "1", *arguments)
     assert (code, out, err) == (2, "", f"trigger-sandbox: {sentence}\n")

@@ -20,7 +20,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_what_is_written_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for kind in _KINDS:
         assert run(capsys, "new", kind, "-o", str(tmp_path))[0] == 0
-        cases = [case for case in read_fixture(tmp_path / f"{kind}.trigger.yaml") if isinstance(case, Case)]
+        cases = [
+            case
+            for case in read_fixture(tmp_path / f"{kind}.trigger.yaml")
+            if isinstance(case, Case)
+        ]
         assert {str(case.expected) for case in cases} == {"fired", "quiet"}
     code, out, _ = run(capsys, "test", str(tmp_path))
     assert code == 0, out
@@ -39,8 +43,13 @@ def test_the_files_have_the_name_and_nothing_is_overwritten(
 ) -> None:
     arguments = ("new", "keyword", "--name", name, "-o", str(tmp_path))
     code, out, _ = run(capsys, *arguments)
-    assert (code, "    match_keys(context.messages, ['pizza', '披萨']) > 0" in out.splitlines()) == (0, True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"{name}.js", f"{name}.trigger.yaml"])
+    assert (
+        code,
+        "    match_keys(context.messages, ['pizza', '披萨']) > 0" in out.splitlines(),
+    ) == (0, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [f"{name}.js", f"{name}.trigger.yaml"]
+    )
     assert run(capsys, "test", str(tmp_path))[0] == 0
     (tmp_path / f"{name}.js").unlink()
     code, _, err = run(capsys, *arguments)
@@ -50,13 +59,17 @@ def test_the_files_have_the_name_and_nothing_is_overwritten(
     assert run(capsys, *arguments, "--force")[0] == 0
 
 
-def test_a_folder_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_folder_that_does_not_exist_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     code, _, err = run(capsys, "new", "night", "-o", str(tmp_path / "nowhere"))
     assert (code, "does not exist; make it first" in err) == (2, True)
 
 
 @pytest.mark.parametrize("words", ["party", "birthday Ann"])
-def test_other_words_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str) -> None:
+def test_other_words_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(["new", *words.split(), "-o", str(tmp_path)])
     assert words.split()[-1] in capsys.readouterr().err
@@ -91,7 +104,12 @@ def test_a_template_that_is_like_none_gets_the_list(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("words", "meant"),
-    [(("nwe", "birthday"), "new"), (("tset", "x"), "test"), (("pack", "chek", "x"), "check"), (("lint",), "check")],
+    [
+        (("nwe", "birthday"), "new"),
+        (("tset", "x"), "test"),
+        (("pack", "chek", "x"), "check"),
+        (("lint",), "check"),
+    ],
 )
 def test_a_mistyped_command_says_what_was_meant(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], meant: str

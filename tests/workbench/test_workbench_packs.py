@@ -32,7 +32,14 @@ def test_a_pack_read_and_written_is_the_same_file() -> None:
 
 
 def test_unknown_fields_survive(tmp_path: Path) -> None:
-    row = {"name": "a", "prompt": "p", "trigger": "1", "createdContext": "", "createdAt": "2026-01-01", "tags": ["x"]}
+    row = {
+        "name": "a",
+        "prompt": "p",
+        "trigger": "1",
+        "createdContext": "",
+        "createdAt": "2026-01-01",
+        "tags": ["x"],
+    }
     (memory,) = read_usable(pack(tmp_path, row))[0]
     assert memory == PackMemory("a", "p", "1", "", {"createdAt": "2026-01-01", "tags": ["x"]})
     assert json.loads(pack_text([memory])) == [row]
@@ -46,7 +53,10 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
         ('{"entries": {}}', "is a lorebook; `memory-server convert`"),
         ("[1]", "memory 1 is not an object"),
         ('[{"name": "a", "prompt": "p"}]', "memory 1 ('a') has no `trigger`; it must be text"),
-        ('[{"name": "a", "prompt": "p", "trigger": "1", "createdContext": 5}]', "`createdContext` must be text"),
+        (
+            '[{"name": "a", "prompt": "p", "trigger": "1", "createdContext": 5}]',
+            "`createdContext` must be text",
+        ),
     ],
 )
 def test_what_is_no_pack_gets_one_sentence(
@@ -68,9 +78,18 @@ def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> Non
         memory_named(PACK, memories, "99")
 
 
-def test_show_prints_a_memory_as_a_person_reads_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_show_prints_a_memory_as_a_person_reads_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     name = pack(
-        tmp_path, {"name": "a", "prompt": "p", "trigger": "1 &&\n2", "createdContext": "c", "notes": ["n", "m"]}
+        tmp_path,
+        {
+            "name": "a",
+            "prompt": "p",
+            "trigger": "1 &&\n2",
+            "createdContext": "c",
+            "notes": ["n", "m"],
+        },
     )
     code, out, _ = run(capsys, "pack", "show", name, "a")
     assert code == 0
@@ -87,7 +106,9 @@ def test_show_prints_a_memory_as_a_person_reads_it(capsys: pytest.CaptureFixture
     assert run(capsys, "pack", "show", name, "b")[0] == 2
 
 
-def test_check_finds_what_the_server_would_refuse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_check_finds_what_the_server_would_refuse(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     name = pack(
         tmp_path,
         {"name": "good", "prompt": "p", "trigger": "match_keys(context.messages, ['a']) > 0"},
@@ -98,14 +119,18 @@ def test_check_finds_what_the_server_would_refuse(capsys: pytest.CaptureFixture[
     code, out, err = run(capsys, "pack", "check", name)
     assert (code, err) == (1, "")
     lines = out.splitlines()
-    assert lines[0].startswith("typo: error: match_key is not defined; did you mean match_keys? (reference) at line 1")
+    assert lines[0].startswith(
+        "typo: error: match_key is not defined; did you mean match_keys? (reference) at line 1"
+    )
     assert lines[1:3] == ["    match_key(context.messages, ['a'])", "    ^"]
     assert lines[3].startswith("open: error: SyntaxError")
     assert any(line.startswith("data: warning: TypeError") for line in lines)
     assert lines[-1].startswith("4 triggers: 2 with errors, 1 with warnings")
 
 
-def test_one_bad_memory_does_not_hide_the_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_one_bad_memory_does_not_hide_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     good = {"name": "good", "prompt": "p", "trigger": "match_key(context.messages, ['a'])"}
     name = pack(tmp_path, {"name": "bad", "prompt": "p"}, good, good)
     code, out, err = run(capsys, "pack", "check", name)
@@ -122,17 +147,29 @@ ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
 @pytest.mark.parametrize(
     ("arguments", "shown", "stream"),
     [
-        (["check", "PACK"], ("1 trigger: no errors, no warnings", "1 more cannot be used", ABOUT_BAD), "out"),
+        (
+            ["check", "PACK"],
+            ("1 trigger: no errors, no warnings", "1 more cannot be used", ABOUT_BAD),
+            "out",
+        ),
         (["timeline", "PACK", "--chat", "CHAT"], ("good  #",), "out"),
         (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
-        (["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"], ("1 of 1 verdict changed",), "out"),
+        (
+            ["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"],
+            ("1 of 1 verdict changed",),
+            "out",
+        ),
         (["pack", "show", "PACK"], ("- good -",), "out"),
         (["pack", "show", "PACK"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK", "bad"], (ABOUT_BAD, "no memory is called 'bad'"), "err"),
     ],
 )
 def test_every_command_does_the_rest_of_a_pack(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], shown: tuple[str, ...], stream: str
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    shown: tuple[str, ...],
+    stream: str,
 ) -> None:
     good = {"name": "good", "prompt": "p", "trigger": "match_keys(context.messages, ['a']) > 0"}
     files = {"PACK": pack(tmp_path, {"name": "bad", "prompt": "p"}, good)}
@@ -147,7 +184,9 @@ def test_every_command_does_the_rest_of_a_pack(
         assert text in printed
 
 
-def test_a_memory_is_found_by_its_number_in_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_memory_is_found_by_its_number_in_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     good = {"name": "good", "prompt": "p", "trigger": "true"}
     name = pack(tmp_path, {"name": "bad", "prompt": "p"}, good)
     code, out, err = run(capsys, "pack", "show", name, "2")
@@ -155,7 +194,9 @@ def test_a_memory_is_found_by_its_number_in_the_file(capsys: pytest.CaptureFixtu
     assert run(capsys, "pack", "show", name, "1")[0] == 2
 
 
-def test_a_pack_without_memories_is_no_traceback(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pack_without_memories_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "chat").write_text("user: a\n", "utf-8")
     code, out, err = run(capsys, "timeline", pack(tmp_path), "--chat", str(tmp_path / "chat"))
     assert (code, out) == (2, "")
@@ -177,7 +218,9 @@ def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
         assert {(memory.name, "fired"), (memory.name, "quiet")} <= seen
 
 
-def test_pack_test_says_what_has_no_case_or_no_fixture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_pack_test_says_what_has_no_case_or_no_fixture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     memories = [{"name": letter, "prompt": "p", "trigger": "true"} for letter in "abc"]
     name = pack(tmp_path, *memories)
     code, _, err = run(capsys, "pack", "test", name)

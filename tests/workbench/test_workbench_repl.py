@@ -12,7 +12,9 @@ import pytest
 from sandbox import cli
 
 
-def piped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, *arguments: str) -> list[str]:
+def piped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, *arguments: str
+) -> list[str]:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     assert cli.main(["repl", *arguments]) == 0
     return capsys.readouterr().out.splitlines()
@@ -30,7 +32,9 @@ nope
 :now soon
 :quit
 true"""
-    out = piped(capsys, monkeypatch, lines, "--participants", '{"user": "Ann"}', "--tz", "Asia/Shanghai")
+    out = piped(
+        capsys, monkeypatch, lines, "--participants", '{"user": "Ann"}', "--tz", "Asia/Shanghai"
+    )
     labels = [line.split(" ms")[0][:8].strip() for line in out]
     verdicts = [label for label in labels if label in ("fired", "quiet", "failed", "console")]
     assert verdicts == ["fired", "console", "fired", "failed"]
@@ -46,7 +50,8 @@ def test_the_chat_ends_where_at_says_and_what_is_said_comes_after_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "chat.jsonl").write_text(
-        '{"role": "user", "content": "a", "timestamp": 1767225600000}\n{"role": "assistant", "content": "b"}\n', "utf-8"
+        '{"role": "user", "content": "a", "timestamp": 1767225600000}\n{"role": "assistant", "content": "b"}\n',
+        "utf-8",
     )
     lines = """\
 console.log(new Date().toISOString(), context.messages.length)
@@ -54,7 +59,9 @@ console.log(new Date().toISOString(), context.messages.length)
 :say Note: tea
 console.log(JSON.stringify(context.messages.slice(1)))"""
     arguments = ("--chat", str(tmp_path / "chat.jsonl"), "--at", "1", "--tz", "UTC")
-    out = [line for line in piped(capsys, monkeypatch, lines, *arguments) if line.startswith("console")]
+    out = [
+        line for line in piped(capsys, monkeypatch, lines, *arguments) if line.startswith("console")
+    ]
     assert out[0] == "console  2026-01-01T00:00:00.000Z 1"
     assert '"role":"assistant","content":"c"' in out[1]
     assert '"role":"user","content":"Note: tea"' in out[1]
@@ -81,7 +88,9 @@ def test_options_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[s
         assert sentence in capsys.readouterr().err
 
 
-def test_ctrl_c_ends_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_prompt: str) -> str:
         raise KeyboardInterrupt
 

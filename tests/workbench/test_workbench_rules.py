@@ -48,12 +48,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = []
     for number, text in enumerate(CHAT):
         role = ("user", "assistant")[number % 2]
-        rows.append({"role": role, "content": text, "timestamp": 1_782_864_000_000 + 60_000 * number})
+        rows.append(
+            {"role": role, "content": text, "timestamp": 1_782_864_000_000 + 60_000 * number}
+        )
     Path("chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return tmp_path
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str, pack: list[dict[str, Any]]) -> tuple[int, list[str]]:
+def run(
+    capsys: pytest.CaptureFixture[str], *arguments: str, pack: list[dict[str, Any]]
+) -> tuple[int, list[str]]:
     Path("pack.json").write_text(json.dumps(pack), "utf-8")
     code = cli.main(arguments)
     out = capsys.readouterr()
@@ -61,26 +65,43 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str, pack: list[dict[str
     return code, out.out.splitlines()
 
 
-def along(capsys: pytest.CaptureFixture[str], pack: list[dict[str, Any]], *more: str) -> dict[str, str]:
+def along(
+    capsys: pytest.CaptureFixture[str], pack: list[dict[str, Any]], *more: str
+) -> dict[str, str]:
     """The marks of each memory along the chat."""
-    _code, lines = run(capsys, "timeline", "pack.json", "--chat", "chat.jsonl", "--tz", "UTC", *more, pack=pack)
+    _code, lines = run(
+        capsys, "timeline", "pack.json", "--chat", "chat.jsonl", "--tz", "UTC", *more, pack=pack
+    )
     names = [item["name"] for item in pack]
-    return {line.split()[0]: line.split()[1] for line in lines if line.split()[:1][0] in names and "failed" not in line}
+    return {
+        line.split()[0]: line.split()[1]
+        for line in lines
+        if line.split()[:1][0] in names and "failed" not in line
+    }
 
 
 @pytest.mark.usefixtures("folder")
 def test_memories_along_a_chat(capsys: pytest.CaptureFixture[str]) -> None:
     pack = [memory(f"m{number}", **fields) for number, (fields, _marks) in enumerate(ALONG)]
-    assert along(capsys, pack) == {f"m{number}": marks for number, (_fields, marks) in enumerate(ALONG)}
+    assert along(capsys, pack) == {
+        f"m{number}": marks for number, (_fields, marks) in enumerate(ALONG)
+    }
 
 
 @pytest.mark.usefixtures("folder")
 def test_fixtures_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     pack = [memory(f"m{number}", **fields) for number, (fields, _marks) in enumerate(ALONG)]
-    cases = {f"m{number}": marks for number, (_fields, marks) in enumerate(ALONG) if "!" not in marks}
+    cases = {
+        f"m{number}": marks for number, (_fields, marks) in enumerate(ALONG) if "!" not in marks
+    }
     right = [{"memory": name, "fires_at": _numbers(marks, "#s")} for name, marks in cases.items()]
-    wrong = [{"memory": name, "fires_at": _numbers(marks, ".cdopaw")} for name, marks in cases.items()]
-    for chosen, code, summary in ((right, 0, f"{len(cases)} passed"), (wrong, 1, f"{len(cases)} failed")):
+    wrong = [
+        {"memory": name, "fires_at": _numbers(marks, ".cdopaw")} for name, marks in cases.items()
+    ]
+    for chosen, code, summary in (
+        (right, 0, f"{len(cases)} passed"),
+        (wrong, 1, f"{len(cases)} failed"),
+    ):
         fixture = {"pack": "pack.json", "chat_file": "chat.jsonl", "cases": chosen}
         Path("a.trigger.json").write_text(json.dumps(fixture), "utf-8")
         exit_status, lines = run(capsys, "test", "a.trigger.json", pack=pack)
@@ -112,7 +133,9 @@ def test_a_text_of_its_book_makes_a_memory_come(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("folder")
-def test_two_memories_with_the_same_trigger_came_each_at_its_own_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_memories_with_the_same_trigger_came_each_at_its_own_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     fields = {"recursive": True, "book": BOOK}
     gold = memory("red", prompt="It sleeps on gold.", trigger=DRAGON, **fields)
     trigger = "context.last_fired === null && match_keys(context.messages, ['gold'], 'any', 1) > 0"
@@ -128,12 +151,20 @@ def test_what_finds_no_room_is_marked(capsys: pytest.CaptureFixture[str]) -> Non
     assert along(capsys, pack) == {"first": "########", "late": "########"}
     assert along(capsys, pack, "--max-chars", "400") == {"first": "########", "late": "rrrrrrrr"}
     ignoring = [pack[0], pack[1] | {"ignoreBudget": True}]
-    assert along(capsys, ignoring, "--max-chars", "400") == {"first": "########", "late": "########"}
-    assert along(capsys, [memory("a", prompt="same"), memory("b", prompt="same")]) == {"a": "#" * 8, "b": "t" * 8}
+    assert along(capsys, ignoring, "--max-chars", "400") == {
+        "first": "########",
+        "late": "########",
+    }
+    assert along(capsys, [memory("a", prompt="same"), memory("b", prompt="same")]) == {
+        "a": "#" * 8,
+        "b": "t" * 8,
+    }
 
 
 @pytest.mark.usefixtures("folder")
-def test_run_says_what_comes_in_which_order_and_why_the_others_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_says_what_comes_in_which_order_and_why_the_others_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     pack = [
         memory("late", order=50, cooldown=3),
         memory("first", order=200, group="g", groupOverride=True),
@@ -168,15 +199,33 @@ def test_run_says_what_comes_in_which_order_and_why_the_others_do_not(capsys: py
         ({"expect": "fired"}, {"cooldown": 3}),
         ({"expect": "fired", "last_fired": {"messages": 3, "ms": 0}}, {"cooldown": 3}),
         ({"expect": "held back", "last_fired": {"messages": 2, "ms": 0}}, {"cooldown": 3}),
-        ({"expect": {"held back": "cooldown"}, "last_fired": {"messages": 2, "ms": 0}}, {"cooldown": 3}),
-        ({"expect": {"held back": "once"}, "last_fired": {"messages": 200, "ms": 9}}, {"once": True}),
+        (
+            {"expect": {"held back": "cooldown"}, "last_fired": {"messages": 2, "ms": 0}},
+            {"cooldown": 3},
+        ),
+        (
+            {"expect": {"held back": "once"}, "last_fired": {"messages": 200, "ms": 9}},
+            {"once": True},
+        ),
         ({"expect": {"held back": "delay"}}, {"delay": 9}),
         ({"expect": "fired", "messages": 9}, {"delay": 9}),
         ({"expect": {"held back": "chance"}}, {"probability": 0}),
-        ({"expect": "fired", "last_fired": {"messages": 1, "ms": 0}}, {"sticky": 2, "trigger": "false"}),
-        ({"expect": "quiet", "last_fired": {"messages": 2, "ms": 0}}, {"sticky": 2, "trigger": "false"}),
-        ({"expect": "quiet", "last_fired": {"messages": 2, "ms": 5}}, {"trigger": "context.last_fired.ms > 5"}),
-        ({"expect": "fired", "last_fired": {"messages": 2, "ms": 6}}, {"trigger": "context.last_fired.ms > 5"}),
+        (
+            {"expect": "fired", "last_fired": {"messages": 1, "ms": 0}},
+            {"sticky": 2, "trigger": "false"},
+        ),
+        (
+            {"expect": "quiet", "last_fired": {"messages": 2, "ms": 0}},
+            {"sticky": 2, "trigger": "false"},
+        ),
+        (
+            {"expect": "quiet", "last_fired": {"messages": 2, "ms": 5}},
+            {"trigger": "context.last_fired.ms > 5"},
+        ),
+        (
+            {"expect": "fired", "last_fired": {"messages": 2, "ms": 6}},
+            {"trigger": "context.last_fired.ms > 5"},
+        ),
         ({"expect": {"failed": "thrown"}}, {"trigger": "context.last_fired.ms > 5"}),
         ({"expect": {"held back": "room"}, "max_chars": 130}, {"order": 5}),
     ],
@@ -194,9 +243,15 @@ def test_a_fixture_says_when_a_memory_last_came(
 @pytest.mark.parametrize(
     ("case", "sentence"),
     [
-        ({"expect": "fired", "last_fired": {"messages": 2}}, "`last_fired`: it must have `messages` and `ms`"),
+        (
+            {"expect": "fired", "last_fired": {"messages": 2}},
+            "`last_fired`: it must have `messages` and `ms`",
+        ),
         ({"expect": "fired", "messages": 3}, "`messages` is 3, but `chat` has 8 messages"),
-        ({"expect": {"held back": "weather"}}, "{held back: REASON} with a reason of group, chance, cooldown"),
+        (
+            {"expect": {"held back": "weather"}},
+            "{held back: REASON} with a reason of group, chance, cooldown",
+        ),
     ],
 )
 def test_a_wrong_fixture_gets_one_sentence(
@@ -213,18 +268,30 @@ def test_a_wrong_fixture_gets_one_sentence(
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"cooldown": "three"}, '`cooldown` must be a whole number of messages from 0, not "three"; it has no effect'),
-        ({"probability": 101}, "`probability` must be a number from 0 to 100, not 101; it has no effect"),
+        (
+            {"cooldown": "three"},
+            '`cooldown` must be a whole number of messages from 0, not "three"; it has no effect',
+        ),
+        (
+            {"probability": 101},
+            "`probability` must be a number from 0 to 100, not 101; it has no effect",
+        ),
         ({"once": 1}, "`once` must be true or false, not 1; it has no effect"),
         ({"group": 3}, "`group` must be a name, or a list of names, not 3; it has no effect"),
         ({"cooldwn": 3}, "`cooldwn` is no rule; did you mean `cooldown`?"),
         ({"ignore_budget": True}, "`ignore_budget` is no rule; did you mean `ignoreBudget`?"),
-        ({"group": "dragons"}, "no other memory of this pack is in the group `dragons`, so the group changes nothing"),
+        (
+            {"group": "dragons"},
+            "no other memory of this pack is in the group `dragons`, so the group changes nothing",
+        ),
         (
             {"once": True, "cooldown": 3},
             "`cooldown` has no effect beside `once`: the memory comes in one message of a chat",
         ),
-        ({"recursive": True}, "`recursive` has no effect without `book`: only texts of the same book are searched"),
+        (
+            {"recursive": True},
+            "`recursive` has no effect without `book`: only texts of the same book are searched",
+        ),
         ({"excludeRecursion": True}, "`excludeRecursion` has no effect without `recursive: true`"),
     ],
 )
@@ -241,7 +308,9 @@ def test_pack_check_says_what_a_rule_cannot_be(
 @pytest.mark.usefixtures("folder")
 def test_pack_check_has_no_word_about_rules_that_can_be(capsys: pytest.CaptureFixture[str]) -> None:
     tested = memory(trigger=DRAGON, order=5, cooldown=3, createdAt="2026-01-01", tags=["a"])
-    code, lines = run(capsys, "pack", "check", "pack.json", pack=[tested, memory("other", trigger=TEA)])
+    code, lines = run(
+        capsys, "pack", "check", "pack.json", pack=[tested, memory("other", trigger=TEA)]
+    )
     assert code == 0
     assert lines[:-1] == []
     assert "0 with errors, 0 with warnings" in lines[-1]
@@ -249,12 +318,20 @@ def test_pack_check_has_no_word_about_rules_that_can_be(capsys: pytest.CaptureFi
 
 @pytest.mark.usefixtures("folder")
 def test_pack_show_has_the_rules_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    _code, lines = run(capsys, "pack", "show", "pack.json", pack=[memory(once=True, order=5, group="g", tags=["x"])])
+    _code, lines = run(
+        capsys,
+        "pack",
+        "show",
+        "pack.json",
+        pack=[memory(once=True, order=5, group="g", tags=["x"])],
+    )
     assert lines[-2:] == ['rules: order 5, group "g", once true', "tags: x"]
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_single_trigger_may_be_told_when_it_last_fired(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_trigger_may_be_told_when_it_last_fired(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     arguments = ("run", "-e", "context.last_fired.messages > 2", "--last-fired")
     assert run(capsys, *arguments, '{"messages": 3, "ms": 0}', pack=[])[0] == 0
     assert run(capsys, *arguments, '{"messages": 2, "ms": 0}', pack=[])[0] == 1
@@ -264,7 +341,10 @@ def test_a_single_trigger_may_be_told_when_it_last_fired(capsys: pytest.CaptureF
 
 
 def test_the_room_is_that_of_the_server() -> None:
-    assert (firing_replay.USUAL_CHARS, firing_replay.FRAME_CHARS) == (turns.MAX_CHARS, recalled_block.FRAME_CHARS)
+    assert (firing_replay.USUAL_CHARS, firing_replay.FRAME_CHARS) == (
+        turns.MAX_CHARS,
+        recalled_block.FRAME_CHARS,
+    )
 
 
 def test_each_mark_has_a_meaning_and_a_place() -> None:

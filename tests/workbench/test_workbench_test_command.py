@@ -55,7 +55,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, out.out, out.err
 
 
-def test_failures_are_shown_with_their_reasons(capsys: pytest.CaptureFixture[str], fixture: Path) -> None:
+def test_failures_are_shown_with_their_reasons(
+    capsys: pytest.CaptureFixture[str], fixture: Path
+) -> None:
     code, out, err = run(capsys, "test", str(fixture))
     assert (code, err) == (1, "")
     lines = [line.rstrip() for line in out.splitlines()]
@@ -104,7 +106,9 @@ def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path
     assert "stopped at the first failure (-x)" in out
 
 
-def test_misuse_is_one_sentence_and_code_2(capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path) -> None:
+def test_misuse_is_one_sentence_and_code_2(
+    capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path
+) -> None:
     for arguments, sentence in (
         ([str(tmp_path / "nowhere")], "does not exist"),
         ([str(fixture), "-k", "zebra"], "-k matches none of the 5 cases"),
@@ -149,7 +153,9 @@ def test_what_cannot_be_run_is_an_error_and_the_others_run(
     assert run(capsys, "pack", "test", str(tmp_path / "pack.json"))[0] == 2
 
 
-def test_files_in_another_encoding_are_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_files_in_another_encoding_are_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "t.js").write_text("match_keys(context.messages, ['生日']) > 0", "gb18030")
     (tmp_path / "c.txt").write_text("用户：今天是我的生日\n", "gb18030")
     path = tmp_path / "a.trigger.yaml"
@@ -160,7 +166,9 @@ def test_files_in_another_encoding_are_read(capsys: pytest.CaptureFixture[str], 
     assert "is not UTF-8 but probably GBK; add the encoding gb18030" in out
 
 
-def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_colour_is_for_terminals_that_want_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     class Screen:
         encoding = "ascii"
 
@@ -198,9 +206,14 @@ def test_cases_of_one_zone_share_a_sandbox(
             super().__init__(timezone=timezone, workers=1)
 
     monkeypatch.setattr(testing, "TriggerSandbox", Counted)
-    rows = "".join(f"  - {{tz: {zone}, expect: fired}}\n" for zone in ("UTC", "UTC", "Asia/Shanghai", "UTC"))
+    rows = "".join(
+        f"  - {{tz: {zone}, expect: fired}}\n" for zone in ("UTC", "UTC", "Asia/Shanghai", "UTC")
+    )
     path = tmp_path / "a.trigger.yaml"
-    path.write_text(f"trigger: Intl.DateTimeFormat().resolvedOptions().timeZone.length > 2\ncases:\n{rows}", "utf-8")
+    path.write_text(
+        f"trigger: Intl.DateTimeFormat().resolvedOptions().timeZone.length > 2\ncases:\n{rows}",
+        "utf-8",
+    )
     assert run(capsys, "test", str(path))[0] == 0
     assert timezones == ["UTC", "Asia/Shanghai", "UTC"]
 
@@ -217,12 +230,16 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
     return {memory["name"] for memory in answer.structured["activated"]}
 
 
-def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_workbench_says_is_what_the_server_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The server's answer to two sample questions, as a fixture with a case for every memory of the pack."""
     (tmp_path / "triggers.json").write_bytes((SAMPLES / "triggers.json").read_bytes())
     names = [memory.name for memory in read_usable(str(SAMPLES / "triggers.json"))[0]]
     fired = 0
-    for number, question in enumerate(json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:2]):
+    for number, question in enumerate(
+        json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:2]
+    ):
         activated_names = asyncio.run(activated(tmp_path / f"memories{number}", question))
         fired += len(activated_names)
         verdicts = dict.fromkeys(activated_names, "fired")
@@ -233,7 +250,9 @@ def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys:
             "chat": question["messages"],
             "cases": [{"memory": name, "expect": verdicts.get(name, "quiet")} for name in names],
         }
-        (tmp_path / f"{number}.trigger.json").write_text(json.dumps(fixture, ensure_ascii=False), "utf-8")
+        (tmp_path / f"{number}.trigger.json").write_text(
+            json.dumps(fixture, ensure_ascii=False), "utf-8"
+        )
     assert fired >= 2
     code, out, _ = run(capsys, "test", str(tmp_path))
     assert code == 0, out

@@ -33,20 +33,37 @@ def folder(tmp_path: Path) -> Path:
         "<b>third</b>": "new Date().getDate() === 3 || new Date().getDate() === 31 && context.messages.length > 1",
         "fails": "context.messages.length > 2 && context.participants.x.y",
     }
-    memories = [{"name": name, "prompt": name, "trigger": trigger} for name, trigger in pack.items()]
+    memories = [
+        {"name": name, "prompt": name, "trigger": trigger} for name, trigger in pack.items()
+    ]
     (tmp_path / "pack.json").write_text(json.dumps(memories), "utf-8")
-    (tmp_path / "new.js").write_text("match_keys(context.messages, ['生日'], 'any', 2) > 0", "utf-8")
+    (tmp_path / "new.js").write_text(
+        "match_keys(context.messages, ['生日'], 'any', 2) > 0", "utf-8"
+    )
     (tmp_path / "old.js").write_text(pack["生日"], "utf-8")
     return tmp_path
 
 
 def run(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(["timeline", "--chat", str(folder / "chat.jsonl"), "--tz", "UTC", "--window", "3", *arguments])
+    code = cli.main(
+        [
+            "timeline",
+            "--chat",
+            str(folder / "chat.jsonl"),
+            "--tz",
+            "UTC",
+            "--window",
+            "3",
+            *arguments,
+        ]
+    )
     out = capsys.readouterr()
     return code, out.out, out.err
 
 
-def test_each_message_is_seen_at_its_own_time(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_each_message_is_seen_at_its_own_time(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     code, out, err = run(capsys, folder, str(folder / "pack.json"))
     assert (code, err) == (1, "")
     assert "\x1b" not in out
@@ -78,7 +95,10 @@ def test_two_versions_are_compared(capsys: pytest.CaptureFixture[str], folder: P
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["pack.json", "--compare", "old.js"], "--compare takes one new trigger and the old one; name one FILE"),
+        (
+            ["pack.json", "--compare", "old.js"],
+            "--compare takes one new trigger and the old one; name one FILE",
+        ),
         (["missing.js"], "missing.js cannot be read: No such file or directory"),
         (["old.js", "--window", "0"], "--window must be at least 1 message"),
     ],
@@ -101,7 +121,9 @@ def test_a_picture_fits_and_hides_no_firing(marks: str, width: int) -> None:
     assert len(shown) <= width
     assert ("!" in shown) == ("!" in marks)
     assert shown.count("#") <= marks.count("#")
-    assert ("#" in shown) == any("#" in part and "!" not in part for part in parts(marks, marks_a_cell))
+    assert ("#" in shown) == any(
+        "#" in part and "!" not in part for part in parts(marks, marks_a_cell)
+    )
     assert longest_silence(marks) == max(map(len, marks.replace("s", "#").split("#")))
 
 
@@ -114,7 +136,9 @@ class Screen(io.StringIO):
         return True
 
 
-def test_the_bar_is_for_terminals_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_is_for_terminals_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     screen = Screen()
     pipe = io.StringIO()

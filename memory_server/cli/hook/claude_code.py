@@ -76,7 +76,9 @@ def event_of(record: Any) -> HookEvent:
     if isinstance(record, Mapping):
         called = record.get("hook_event_name", record.get("hookEventName"))
     if not isinstance(called, str):
-        raise ValueError(_("standard input is not a hook event: it must be an object with hook_event_name"))
+        raise ValueError(
+            _("standard input is not a hook event: it must be an object with hook_event_name")
+        )
     source = _text_of(record, "source")
     if called == "sessionStart" or source == "new":
         source = "startup"
@@ -204,7 +206,9 @@ def _asked(ended: TranscriptTurn, transcript: bytes) -> tuple[Message, ...]:
     """What the last prompt of a turn was searched by: `messages_now` at that prompt."""
     messages = [line.message for line in _spoken(transcript)]
     prompts = [message for message in ended.asked if message.role == "user"]
-    last_prompt = next((message for message in prompts if message.time_ms == ended.prompted_ms), prompts[-1])
+    last_prompt = next(
+        (message for message in prompts if message.time_ms == ended.prompted_ms), prompts[-1]
+    )
     before = messages
     if last_prompt in messages:
         before = messages[: messages.index(last_prompt)]

@@ -89,7 +89,10 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         if host.folder is not None:
             event = _seen_from(host.folder, event)
         context = await _context_of(event)
-    except (OSError, ValueError) as error:  # the client gave something that cannot be used: the memory is all right
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # the client gave something that cannot be used: the memory is all right
         if patience is None or patience.end():
             complain(_("hook: {reason}", _reason(error)))
         return
@@ -99,12 +102,16 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         settings = in_folder(settings, event.cwd)
         link = linked.link_of(settings) if context is not None else None
         if context is not None and link is not None:
-            from memory_server.cli.hook import linked_hook  # here: most machines have no link, and each hook waits
+            from memory_server.cli.hook import (
+                linked_hook,
+            )  # here: most machines have no link, and each hook waits
 
             server = linked.LinkedServer(link, settings, lasts=host.lasts, folder=event.cwd)
             output = _output(event, *await linked_hook.hook(server, context, flags))
         elif context is not None:
-            block = await answer(settings, context, host, max_chars=flags.chars, flashbacks=flags.flashbacks)
+            block = await answer(
+                settings, context, host, max_chars=flags.chars, flashbacks=flags.flashbacks
+            )
             output = _output(event, block)
     except MemoryPaused as error:
         if patience is None or patience.end():
@@ -151,7 +158,10 @@ async def _context_of(event: HookEvent) -> HookContext | None:
                 return None  # a continued session has its context
             return HookContext(event, session_of(event, None), folder)
     raise ValueError(
-        _("{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only", event.called)
+        _(
+            "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
+            event.called,
+        )
     )
 
 
@@ -168,9 +178,15 @@ async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
         tries_left -= 1
         await asyncio.sleep(TRANSCRIPT_SECONDS)
     if transcript is None and event.transcript_path is not None:
-        complain(_("hook: {path} does not exist, so this turn was not stored", event.transcript_path))
+        complain(
+            _("hook: {path} does not exist, so this turn was not stored", event.transcript_path)
+        )
     if turn is not None and turn.is_shortened:
-        complain(_("hook: a message of this turn is too long to be stored whole, so its middle is left out"))
+        complain(
+            _(
+                "hook: a message of this turn is too long to be stored whole, so its middle is left out"
+            )
+        )
     return transcript, turn
 
 
@@ -180,14 +196,18 @@ async def answer(
     """The text for the model; "": there is none. Raises MemoryServerError."""
     match context.event.name:
         case "UserPromptSubmit":
-            return await _recalled(settings.with_flashbacks(flashbacks).unasked(), context, host, max_chars=max_chars)
+            return await _recalled(
+                settings.with_flashbacks(flashbacks).unasked(), context, host, max_chars=max_chars
+            )
         case "Stop":
             await remembered(settings, context, host)
             return ""
     return await _begun(settings, context, host, max_chars=max_chars)
 
 
-async def _recalled(settings: Settings, context: HookContext, host: Host, *, max_chars: int | None) -> str:
+async def _recalled(
+    settings: Settings, context: HookContext, host: Host, *, max_chars: int | None
+) -> str:
     messages = context.messages
     if max_chars is None:
         max_chars = CHARS
@@ -234,13 +254,20 @@ def _room(max_chars: int) -> Room:
     """The room of a block with so many characters of what was said, and beside it whole memories with triggers."""
     short_term_chars = max(0, max_chars - FRAME_CHARS)
     return Room(
-        total=short_term_chars + LORE_CHARS, long_term=LORE_CHARS, ignoring_budget=0, short_term=short_term_chars
+        total=short_term_chars + LORE_CHARS,
+        long_term=LORE_CHARS,
+        ignoring_budget=0,
+        short_term=short_term_chars,
     )
 
 
 def _project_of(app: CallerView, context: HookContext) -> Project | None:
     """The project that the event is of; None: that of the settings, or of the folder of this process."""
-    if context.project is not None or context.event.cwd is None or app.settings.knowledge.project is not None:
+    if (
+        context.project is not None
+        or context.event.cwd is None
+        or app.settings.knowledge.project is not None
+    ):
         return context.project
     here = project_at(Path(context.event.cwd), on_several_machines=app.home.on_several_machines)
     return here or Project(NO_PROJECT)
@@ -252,12 +279,18 @@ def _note(app: CallerView, context: HookContext, given: Given) -> None:
     replace(app.call, asker=asker, folder=context.folder).note(given)
 
 
-async def _begun(settings: Settings, context: HookContext, host: Host, *, max_chars: int | None) -> str:
+async def _begun(
+    settings: Settings, context: HookContext, host: Host, *, max_chars: int | None
+) -> str:
     event, session = context.event, context.session
     async with _opened(settings, session, host, ONE_QUESTION) as app:
         with_last, here = event.source != "compact", app.conversation()
         room = min(max_chars or CHARS, BEGINNING_CHARS)
-        asked = await other_words_asked(app.memories, here, room // 2) if _offers_recall(settings) else ""
+        asked = (
+            await other_words_asked(app.memories, here, room // 2)
+            if _offers_recall(settings)
+            else ""
+        )
         given_keys: set[str] = set()
         block, shown = await beginning_block(
             app.memories,
@@ -286,7 +319,12 @@ def _offers_recall(settings: Settings) -> bool:
 
 
 def _claimed(
-    app: CallerView, context: HookContext, block: str, given_keys: Collection[str], *, afresh: bool = False
+    app: CallerView,
+    context: HookContext,
+    block: str,
+    given_keys: Collection[str],
+    *,
+    afresh: bool = False,
 ) -> str:
     """The `block`; empty if another hook has just given it. Nothing is awaited from here to the answer: a hook that is
     taken back has claimed nothing, and has given no lines."""
@@ -329,18 +367,26 @@ async def remembered(settings: Settings, context: HookContext, host: Host) -> st
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
             if event.prompt_id is not None:
-                app.home.recalls.rewrite(lambda line: None if asked.items() <= line.items() else line)
+                app.home.recalls.rewrite(
+                    lambda line: None if asked.items() <= line.items() else line
+                )
             return _("In this turn something was forgotten, so nothing of it is kept.")
         try:
-            stored = await short_term.add(turn.messages, turn=turn.id, folder=context.folder, by="hook")
+            stored = await short_term.add(
+                turn.messages, turn=turn.id, folder=context.folder, by="hook"
+            )
         except NothingToKeep as error:
             return str(error)
         if stored.change_id is not None and turn.messages[-1].role == "assistant":
             # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
-            credited = await short_term.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
+            credited = await short_term.credit(
+                turn.asked, turn.messages[-1], became=stored.memory.id, by="hook"
+            )
             used = [scored.memory.id for scored in (*credited.recall.top, *credited.recall.next)]
             about = {"session": event.session_id, "turn": event.prompt_id, "used": used}
-            app.recalls.note(lambda at: {"at": at, "conversation": short_term.conversation_id} | about)
+            app.recalls.note(
+                lambda at: {"at": at, "conversation": short_term.conversation_id} | about
+            )
     return None
 
 
@@ -352,7 +398,9 @@ async def _opened(
     async with host.view(settings, session=session, lifetime=lifetime) as app:
         pause = app.paused()
         if pause is not None:
-            raise MemoryPaused("nothing is recalled or remembered: {zone}", pause.text(settings.zone))
+            raise MemoryPaused(
+                "nothing is recalled or remembered: {zone}", pause.text(settings.zone)
+            )
         yield app
 
 
@@ -381,7 +429,9 @@ class _Deadline:
     def __init__(self, seconds: float, waited: float) -> None:
         self._over = threading.Lock()
         """The first of the two takes it: the work, or the timer."""
-        self._timer = threading.Timer(max(0.0, seconds - waited), in_this_language(self._give_up), [seconds])
+        self._timer = threading.Timer(
+            max(0.0, seconds - waited), in_this_language(self._give_up), [seconds]
+        )
         self._timer.daemon = True
         self._timer.start()
 
@@ -392,6 +442,8 @@ class _Deadline:
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
-            complain(_("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds))
+            complain(
+                _("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
+            )
             # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)

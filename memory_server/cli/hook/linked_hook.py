@@ -10,7 +10,13 @@ from typing import Any
 from languages import _, spoken
 from memory_server.cli.delivery import Ending
 from memory_server.cli.hook.claude_code import HookContext
-from memory_server.cli.linked import REMOTE_RECALL_SECONDS, LinkedServer, keep, shared_folder, show_errors
+from memory_server.cli.linked import (
+    REMOTE_RECALL_SECONDS,
+    LinkedServer,
+    keep,
+    shared_folder,
+    show_errors,
+)
 from memory_server.cli.terminal import complain, from_afar
 from memory_server.kernel.errors import RemoteError
 from memory_server.kernel.messages import Message
@@ -33,7 +39,9 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
             return "", ""
         return "", await _keep_of_hook(server, context, body)
     try:
-        answer = await server.ask_for("text", "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS)
+        answer = await server.ask_for(
+            "text", "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS
+        )
     except RemoteError as error:
         sentence = _(
             "Until the server can be reached again, this session recalls nothing; its turns are kept and "
@@ -46,14 +54,18 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
 
 async def _keep_of_hook(server: LinkedServer, context: HookContext, body: Mapping[str, Any]) -> str:
     """Keep a turn and deliver it; what the user is told."""
-    delivery = await keep(server, "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS)
+    delivery = await keep(
+        server, "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS
+    )
     if delivery.newest is not None:
         if delivery.newest.ending is not Ending.STORED:
             complain(_("hook: {reason}", delivery.newest.sentence))
         return ""
     if delivery.stopped is None or not server.remote.reached:
         return ""  # the next prompt says that the server is not reached
-    sentence = _("The turns of this session are kept on this machine until the server accepts them. ")
+    sentence = _(
+        "The turns of this session are kept on this machine until the server accepts them. "
+    )
     return _told_once(server, context, _TURNS_WAIT, sentence + delivery.stopped)
 
 
@@ -86,7 +98,9 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         body["forgot"] = turn.forgot
         if not turn.forgot:
             now_ms = time.time_ns() // 1_000_000
-            body["messages"] = [_sent(message, usual_time_ms=now_ms) for message in _shared(turn.messages)]
+            body["messages"] = [
+                _sent(message, usual_time_ms=now_ms) for message in _shared(turn.messages)
+            ]
             body["asked"] = [_sent(message) for message in _shared(turn.asked)] or None
     elif event.name == "UserPromptSubmit":
         body["messages"] = [_sent(message) for message in _shared(context.messages)]

@@ -26,7 +26,9 @@ def tell(event: HookEvent | None, reason: str) -> None:
     complain(_("hook: {reason}", reason))
     if event is None or event.called in CURSOR or not _is_first(event, os.environ):
         return
-    sentence = _("memory-server: until this is repaired, nothing is recalled or remembered: {reason}", reason)
+    sentence = _(
+        "memory-server: until this is repaired, nothing is recalled or remembered: {reason}", reason
+    )
     write(json_text.dumps({"systemMessage": sentence}).decode())
     sys.stdout.flush()
 
@@ -34,7 +36,9 @@ def tell(event: HookEvent | None, reason: str) -> None:
 def tell_of_input(reason: str) -> None:
     """The same before the event was read."""
     event: HookEvent | None = None
-    with suppress(ValueError, OSError):  # OSError: standard input cannot be read, such as a closed one
+    with suppress(
+        ValueError, OSError
+    ):  # OSError: standard input cannot be read, such as a closed one
         event = event_of(json_text.loads(standard_input()))
     tell(event, reason)
 

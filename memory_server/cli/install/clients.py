@@ -66,10 +66,19 @@ class Form:
 
 
 CLIENTS: Mapping[Client, Form] = {
-    "claude-code": Form("Claude Code", "CLAUDE-OR-HOME/.claude.json", ".mcp.json", typed=True, hooks=HOOK_EVENTS),
+    "claude-code": Form(
+        "Claude Code", "CLAUDE-OR-HOME/.claude.json", ".mcp.json", typed=True, hooks=HOOK_EVENTS
+    ),
     "claude-desktop": Form("Claude Desktop", "appData/Claude/claude_desktop_config.json"),
     "cursor": Form("Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json", hooks=CURSOR_EVENTS),
-    "vscode": Form("VS Code", "appData/Code/User/mcp.json", ".vscode/mcp.json", "servers", True, hooks=HOOK_EVENTS),
+    "vscode": Form(
+        "VS Code",
+        "appData/Code/User/mcp.json",
+        ".vscode/mcp.json",
+        "servers",
+        True,
+        hooks=HOOK_EVENTS,
+    ),
     "codex": Form("Codex CLI", "CODEX/config.toml", ".codex/config.toml", "mcp_servers", toml=True),
     "gemini": Form("Gemini CLI", "~/.gemini/settings.json", ".gemini/settings.json"),
     "windsurf": Form("Windsurf", "~/.codeium/windsurf/mcp_config.json"),
@@ -126,7 +135,9 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
     form = CLIENTS[client]
     if project is not None:
         if form.project is None:
-            raise InvalidInput("{title} has no settings for a project; leave --project out.", form.title)
+            raise InvalidInput(
+                "{title} has no settings for a project; leave --project out.", form.title
+            )
         return project / form.project
     if client != "claude-desktop" or not machine.packages:
         return machine.place(form.file)
@@ -140,7 +151,9 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
     return machine.packages[0] / "LocalCache" / "Roaming" / form.file.removeprefix("appData/")
 
 
-def hooks_file(machine: Machine, project: PurePath | None = None, client: Client = "claude-code") -> PurePath:
+def hooks_file(
+    machine: Machine, project: PurePath | None = None, client: Client = "claude-code"
+) -> PurePath:
     """The file in which `client` lists its hooks, for the user or for one project. Claude Code keeps the one of a
     project out of git, so it may hold paths of this machine. Raises InvalidInput if the client has no such file."""
     form = CLIENTS[client]
@@ -223,7 +236,9 @@ def is_our_server(entry: Any) -> bool:
     return not _OUR_PROGRAMS.isdisjoint(file_names)
 
 
-def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> dict[str, Any]:
+def hook_entry(
+    server: Server, event: str, system: System, client: Client = "claude-code"
+) -> dict[str, Any]:
     """The entry that runs our hook, for the client's list of hooks of an event."""
     flags = dict(server.flags)
     toolsets = server.offer.get("toolsets") or ""
@@ -248,7 +263,9 @@ def is_our_hook(entry: Any) -> bool:
     """Whether `hook_entry` made an item of such a list, for any server."""
     match entry:
         case {"hooks": [{"command": str(command)}]} | {"command": str(command)}:
-            return command.endswith(" hook") and ("memory-server" in command or "memory_server" in command)
+            return command.endswith(" hook") and (
+                "memory-server" in command or "memory_server" in command
+            )
     return False
 
 

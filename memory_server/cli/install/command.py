@@ -75,7 +75,10 @@ async def install(settings: Settings, flags: Namespace) -> None:
     if client == "claude-code":
         rule = f'{{"permissions": {{"allow": ["mcp__{server.name}"]}}}}'
         _write_line(
-            _("Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.", rule)
+            _(
+                "Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.",
+                rule,
+            )
         )
     lost = _not_carried_over(flags)
     if lost:
@@ -206,7 +209,9 @@ def _plans(
     hooks_client_file: ClientFile | None = None
     if hooks == "wanted" or (project is None and CLIENTS[client].hooks):
         edits_of_hooks = edits.of_hooks(server, machine.system, client)
-        hooks_client_file = ClientFile.read(hooks_file(machine, project, client), edits_of_hooks, project)
+        hooks_client_file = ClientFile.read(
+            hooks_file(machine, project, client), edits_of_hooks, project
+        )
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks_client_file is not None and (hooks == "wanted" or hooks_client_file.has_it)
     server = replace(server, hooks=with_hooks)
@@ -214,7 +219,9 @@ def _plans(
     if project is None:
         commands = _own_commands(client, server)
     files = [ClientFile.read(path, edits.of_server(server, client), project, commands)]
-    if hooks_client_file is not None and (with_hooks or (hooks == "taken out" and client == "claude-code")):
+    if hooks_client_file is not None and (
+        with_hooks or (hooks == "taken out" and client == "claude-code")
+    ):
         files.append(hooks_client_file)
     if hooks == "taken out":
         return [file.take() for file in files]
@@ -242,12 +249,16 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
     flags = dict(server.flags)
     conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
-    hooks_client_file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system), project)
+    hooks_client_file = ClientFile.read(
+        hooks_file(machine, project), edits.of_hooks(server, machine.system), project
+    )
     for_all = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     server = replace(server, hooks=hooks == "wanted" or hooks_client_file.has_it or for_all.hooks)
     servers_path = servers_file("claude-code", machine, project)
     shared_server, warnings = _for_others_too(server, servers_path, project)
-    servers_client_file = ClientFile.read(servers_path, edits.of_server(shared_server, "claude-code"), project)
+    servers_client_file = ClientFile.read(
+        servers_path, edits.of_server(shared_server, "claude-code"), project
+    )
     if hooks == "taken out":
         # Earlier versions put the hooks into the file that is committed.
         former_path = hooks_client_file.path.with_name("settings.json")
@@ -258,18 +269,28 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
         return plans
     plans = [project_named(project, conversation)]
     if for_all.server and not servers_client_file.has_it:
-        warnings = [InstallPlan(_("Claude Code has the server for all projects already; none was added here."))]
+        warnings = [
+            InstallPlan(
+                _("Claude Code has the server for all projects already; none was added here.")
+            )
+        ]
     else:
         plans.append(servers_client_file.put())
     if for_all.hooks and not hooks_client_file.has_it:
-        warnings.append(InstallPlan(_("Claude Code has the hooks for all projects already; none were added here.")))
+        warnings.append(
+            InstallPlan(
+                _("Claude Code has the hooks for all projects already; none were added here.")
+            )
+        )
     elif hooks == "wanted" or hooks_client_file.has_it:
         plans.append(hooks_client_file.put())
         warnings += _warned(hooks_client_file.path)
     return plans + warnings
 
 
-def _for_others_too(server: Server, path: PurePath, project: Path | None) -> tuple[Server, list[InstallPlan]]:
+def _for_others_too(
+    server: Server, path: PurePath, project: Path | None
+) -> tuple[Server, list[InstallPlan]]:
     """The server for a file of a project, which people commit: with the name of the program instead of its path if it
     is on the PATH; and a sentence if paths are left that git would keep."""
     if project is None:
@@ -288,7 +309,14 @@ def _for_others_too(server: Server, path: PurePath, project: Path | None) -> tup
 def _warned(path: Path) -> list[InstallPlan]:
     if is_kept_out_of_git(path):
         return []
-    return [InstallPlan(_("{path} holds paths of this machine, and git does not ignore it; do not commit it.", path))]
+    return [
+        InstallPlan(
+            _(
+                "{path} holds paths of this machine, and git does not ignore it; do not commit it.",
+                path,
+            )
+        )
+    ]
 
 
 def _not_carried_over(flags: Namespace) -> str:
@@ -363,7 +391,9 @@ def _print(server: Server, system: System) -> None:
     if server.hooks:
         claude = _("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too")
         edits_of_titles[claude] = edits.of_hooks(server, system)
-        edits_of_titles[_("Hooks of Cursor (~/.cursor/hooks.json)")] = edits.of_hooks(server, system, "cursor")
+        edits_of_titles[_("Hooks of Cursor (~/.cursor/hooks.json)")] = edits.of_hooks(
+            server, system, "cursor"
+        )
     for title, edit in edits_of_titles.items():
         text = edits.edited("", edit.put, toml=edit.toml)
         _write_line(f"# {title}\n{text}")

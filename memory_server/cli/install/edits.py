@@ -350,12 +350,17 @@ def _with_server(text: str, name: str, entry: Document | None, *, listed: str, e
     # A table ends with its last value: comments after it belong to the next one.
     value_line = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\[\s#][^\n]*(?:\n|\Z)"
     text = re.sub(
-        rf"^\[{listed}\.{re.escape(key)}(?:\.[^\]\n]*)?\][^\n]*\n(?:{value_line})*", "", text, flags=re.MULTILINE
+        rf"^\[{listed}\.{re.escape(key)}(?:\.[^\]\n]*)?\][^\n]*\n(?:{value_line})*",
+        "",
+        text,
+        flags=re.MULTILINE,
     )
     if entry is None:
         return text
     lines = [f"[{listed}.{key}]"]
-    lines += [f"{field} = {json.dumps(value, ensure_ascii=False)}" for field, value in entry.items()]
+    lines += [
+        f"{field} = {json.dumps(value, ensure_ascii=False)}" for field, value in entry.items()
+    ]
     return _with_blank_line(text, end) + end.join([*lines, ""])
 
 
@@ -373,7 +378,9 @@ def _with_origins(text: str, origins: Sequence[str] | None, end: str) -> str:
     line = ""
     if origins is not None:
         line = f"origins = {json.dumps(origins)}{end}"
-    text, replaced = re.subn(rf"({head}(?:(?!\[)[^\n]*\n)*?){present_line}", rf"\g<1>{line}", text, flags=re.MULTILINE)
+    text, replaced = re.subn(
+        rf"({head}(?:(?!\[)[^\n]*\n)*?){present_line}", rf"\g<1>{line}", text, flags=re.MULTILINE
+    )
     if not line:
         # The table may be empty now.
         return re.sub(rf"{head}(?=\s*(?:\[|\Z))", "", text, flags=re.MULTILINE)

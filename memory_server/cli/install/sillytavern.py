@@ -16,7 +16,12 @@ from typing import Literal
 from languages import Sentence, _
 from memory_server.cli.install import edits
 from memory_server.cli.install.steps import ClientFile, InstallPlan, bytes_of
-from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_config_file, named_config_file
+from memory_server.config import (
+    ENVIRONMENT_PREFIX,
+    Settings,
+    default_config_file,
+    named_config_file,
+)
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.storage.data_dir import tokens_at
@@ -28,15 +33,23 @@ _FOLDER = "memory-server"
 """The folder of the extension in SillyTavern's `extensions`; the extension itself does not know it."""
 
 
-def plans(settings: Settings, flags: Namespace, environment: Mapping[str, str], *, out: bool) -> list[InstallPlan]:
+def plans(
+    settings: Settings, flags: Namespace, environment: Mapping[str, str], *, out: bool
+) -> list[InstallPlan]:
     """The plans to install it, or to take it `out`. Raises InvalidInput: the folder is not one of SillyTavern, or
     people enter the server in another way than by tokens of a file."""
     if flags.project or getattr(flags, "with_hooks", False) or hasattr(flags, "tenant"):
-        raise InvalidInput("--project, --with-hooks and --tenant are not for sillytavern; leave them out.")
+        raise InvalidInput(
+            "--project, --with-hooks and --tenant are not for sillytavern; leave them out."
+        )
     extension = _users_folder(flags.folder) / "extensions" / _FOLDER
     if extension.is_symlink():
-        raise InvalidInput("{place} is a link, so nothing was changed; remove it, then try again.", extension)
-    config = getattr(flags, "config", None) or named_config_file(environment) or default_config_file()
+        raise InvalidInput(
+            "{place} is a link, so nothing was changed; remove it, then try again.", extension
+        )
+    config = (
+        getattr(flags, "config", None) or named_config_file(environment) or default_config_file()
+    )
     origins = [f"http://{host}:{flags.port}" for host in ("127.0.0.1", "localhost")]
     settings_file = ClientFile.read(Path(config).expanduser().absolute(), edits.of_origins(origins))
     tokens_path = settings.http.tokens or tokens_at(settings.folder)
@@ -71,7 +84,9 @@ def _refuse_other_entrance(settings: Settings) -> None:
 def _users_folder(typed: str | None) -> Path:
     """The folder of a user in SillyTavern: the typed one, or that of the only user of the typed SillyTavern."""
     if typed is None:
-        raise InvalidInput("Name the folder of SillyTavern: `memory-server install sillytavern ~/SillyTavern`.")
+        raise InvalidInput(
+            "Name the folder of SillyTavern: `memory-server install sillytavern ~/SillyTavern`."
+        )
     root = Path(typed).expanduser().absolute()
     for folder in (root / "data" / "default-user", root / "default-user", root):
         if (folder / "characters").is_dir():
@@ -95,7 +110,9 @@ def _shipped() -> Iterator[tuple[str, bytes]]:
 
 def _copied(extension: Path) -> InstallPlan:
     """The plan to write the files of the extension that are not there as they are shipped."""
-    changed = {name: data for name, data in _shipped() if bytes_of(extension / name, links=False) != data}
+    changed = {
+        name: data for name, data in _shipped() if bytes_of(extension / name, links=False) != data
+    }
     if not changed:
         return InstallPlan(_("{place} has the extension already; nothing was changed.", extension))
     report = _("The extension was put into {place}.", extension)
@@ -119,7 +136,9 @@ def _removed(extension: Path) -> InstallPlan:
     """The plan to remove the files of the extension."""
     names = [name for name, _data in _shipped() if (extension / name).is_file()]
     if not names:
-        return InstallPlan(_("{place} does not have the extension; nothing was changed.", extension))
+        return InstallPlan(
+            _("{place} does not have the extension; nothing was changed.", extension)
+        )
     report = _("The extension was removed from {place}.", extension)
     shown = "\n".join(f"--- {extension / name}" for name in names)
     return InstallPlan(report, shown, partial(_remove, extension, names))
@@ -176,7 +195,9 @@ def _token(file: TokenFile, settings: Settings) -> InstallPlan:
 
     def act() -> None:
         token = file.add(NAME, tenant=NAME, scopes=("read", "write"), days=None)
-        sys.stdout.write(f"{_('Address: {address}', address)}\n{_('Token, shown only now: {token}', token)}\n")
+        sys.stdout.write(
+            f"{_('Address: {address}', address)}\n{_('Token, shown only now: {token}', token)}\n"
+        )
 
     return InstallPlan("", _("would make a token `{name}` with its own tenant", NAME), act)
 
@@ -193,7 +214,9 @@ def _token_back(file: TokenFile) -> InstallPlan:
         "reaches them again.",
         NAME,
     )
-    return InstallPlan(report, _("would revoke the token `{name}`", NAME), partial(file.remove, NAME))
+    return InstallPlan(
+        report, _("would revoke the token `{name}`", NAME), partial(file.remove, NAME)
+    )
 
 
 def _next_steps(flags: Namespace, environment: Mapping[str, str]) -> list[InstallPlan]:
@@ -205,6 +228,12 @@ def _next_steps(flags: Namespace, environment: Mapping[str, str]) -> list[Instal
             command += [f"--{name}", str(value)]
     sentences = [_("Start the server (again): {command}", shlex.join(command))]
     if f"{ENVIRONMENT_PREFIX}HTTP__ORIGINS" in environment:
-        sentences.append(_("This shell sets MEMORY_SERVER_HTTP__ORIGINS, which overrides the file; unset it."))
-    sentences.append(_("Reload SillyTavern, open Extensions, Memory (memory-server), and paste address and token."))
+        sentences.append(
+            _("This shell sets MEMORY_SERVER_HTTP__ORIGINS, which overrides the file; unset it.")
+        )
+    sentences.append(
+        _(
+            "Reload SillyTavern, open Extensions, Memory (memory-server), and paste address and token."
+        )
+    )
     return [InstallPlan(sentence) for sentence in sentences]

@@ -16,7 +16,15 @@ from functools import partial
 from pathlib import Path
 
 from languages import Sentence, _
-from memory_server.cli.install.edits import Edit, Edits, NameTaken, NotJson, NotStrictJson, edited, taken_back
+from memory_server.cli.install.edits import (
+    Edit,
+    Edits,
+    NameTaken,
+    NotJson,
+    NotStrictJson,
+    edited,
+    taken_back,
+)
 from memory_server.cli.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
@@ -63,7 +71,11 @@ class ClientFile:
 
     @classmethod
     def read(
-        cls, path: object, edits: Edits, project: Path | None = None, commands: OwnCommands = OwnCommands()
+        cls,
+        path: object,
+        edits: Edits,
+        project: Path | None = None,
+        commands: OwnCommands = OwnCommands(),
     ) -> ClientFile:
         """The file at `path`, in `project` or the user's, which need not exist. Raises InvalidInput if it cannot be
         used."""
@@ -81,7 +93,14 @@ class ClientFile:
                 "`memory-server install print` shows.",
                 resolved,
             ) from error
-        return cls(path=resolved, text=text, mark=mark, edits=edits, exists=data is not None, commands=commands)
+        return cls(
+            path=resolved,
+            text=text,
+            mark=mark,
+            edits=edits,
+            exists=data is not None,
+            commands=commands,
+        )
 
     @property
     def has_it(self) -> bool:
@@ -124,18 +143,28 @@ class ClientFile:
         try:
             return self._edited(self.text, self.edits.put)
         except NameTaken as error:
-            raise InvalidInput("{path} was not changed, because {reason}.", self.path, error) from error
+            raise InvalidInput(
+                "{path} was not changed, because {reason}.", self.path, error
+            ) from error
         except NotJson as error:
             if self.edits.strict and isinstance(error, NotStrictJson):
-                advice = _("Claude Code ignores such a file as a whole; correct that place, then install again")
+                advice = _(
+                    "Claude Code ignores such a file as a whole; correct that place, then install again"
+                )
                 raise InvalidInput(
                     "{path} was not changed, because {reason}. {advice}.", self.path, error, advice
                 ) from error
             if not self.commands.add:
-                advice = _("paste this into it yourself, as `memory-server install print` shows it:")
+                advice = _(
+                    "paste this into it yourself, as `memory-server install print` shows it:"
+                )
                 block = self._edited("", self.edits.put).rstrip()
                 raise InvalidInput(
-                    "{path} was not changed, because {reason}; {advice}\n{block}", self.path, error, advice, block
+                    "{path} was not changed, because {reason}; {advice}\n{block}",
+                    self.path,
+                    error,
+                    advice,
+                    block,
                 ) from error
             return ""  # the client reads its own form of JSON
 
@@ -201,7 +230,10 @@ class ClientFile:
             folders.replace_file(path, self.mark + text.encode(), mode)
         except OSError as error:
             raise StorageUnwritable(
-                Sentence("{path} cannot be written: {reason}; nothing was changed.", path, error.strerror), path
+                Sentence(
+                    "{path} cannot be written: {reason}; nothing was changed.", path, error.strerror
+                ),
+                path,
             ) from error
 
 
@@ -224,12 +256,16 @@ def _place_of(path: Path, project: Path | None) -> Path:
     existing = next(parent for parent in (target, *target.parents) if parent.exists())
     if path.is_symlink() and not (is_ours(path) and is_ours(existing)):
         raise InvalidInput(
-            "{path} was not changed, because it is a link of, or to, another user; edit {place} yourself.", path, target
+            "{path} was not changed, because it is a link of, or to, another user; edit {place} yourself.",
+            path,
+            target,
         )
     return target
 
 
-def _run(commands: Sequence[Sequence[str]], report: str, *, first: Callable[[], None] | None = None) -> InstallPlan:
+def _run(
+    commands: Sequence[Sequence[str]], report: str, *, first: Callable[[], None] | None = None
+) -> InstallPlan:
     """The plan to run the commands of a client that are not empty, one after the other, after `first`."""
     commands_to_run = [command for command in commands if command]
 
@@ -249,7 +285,11 @@ def _run_command(command: Sequence[str]) -> None:
     program = [shutil.which(command[0]) or command[0], *command[1:]]
     try:
         process = subprocess.run(
-            program, capture_output=True, stdin=subprocess.DEVNULL, timeout=CLIENT_SECONDS, check=False
+            program,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=CLIENT_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClientFailed("`{name}` could not be run: {reason}.", name, error) from error
@@ -273,13 +313,19 @@ def project_named(project: Path, conversation: str | None) -> InstallPlan:
         return InstallPlan()
     if present is None:
         text = text_of(conversation_id)
-        report = _("{path} was made: the conversation of this folder is `{wanted}`.", path, conversation_id)
+        report = _(
+            "{path} was made: the conversation of this folder is `{wanted}`.", path, conversation_id
+        )
         return InstallPlan(report, f"+++ {path}\n{text}", partial(_change, path, text))
     if present != conversation_id:
         raise InvalidInput(
-            "{path} names the conversation `{there}`; change it there, or leave --conversation out.", path, present
+            "{path} names the conversation `{there}`; change it there, or leave --conversation out.",
+            path,
+            present,
         )
-    return InstallPlan(_("{path} already says that the conversation in this folder is `{there}`.", path, present))
+    return InstallPlan(
+        _("{path} already says that the conversation in this folder is `{there}`.", path, present)
+    )
 
 
 def project_unnamed(project: Path) -> InstallPlan:
@@ -299,7 +345,9 @@ def _change(path: Path, text: str | None) -> None:
         else:
             folders.replace_file(path, text.encode())
     except OSError as error:
-        raise StorageUnwritable(Sentence("{path} cannot be changed: {reason}.", path, error.strerror), path) from error
+        raise StorageUnwritable(
+            Sentence("{path} cannot be changed: {reason}.", path, error.strerror), path
+        ) from error
 
 
 def _folders_of_client(path: Path) -> Sequence[Path]:
@@ -319,7 +367,12 @@ def is_kept_out_of_git(path: Path) -> bool:
         # A file that git tracks does not count as ignored. 1: not ignored; 128: not in a repository.
         folder = next(folder for folder in path.parents if folder.is_dir())
         command = ("git", "-C", str(folder), "check-ignore", "-q", str(path))
-        return subprocess.run(command, capture_output=True, timeout=CLIENT_SECONDS, check=False).returncode != 1
+        return (
+            subprocess.run(
+                command, capture_output=True, timeout=CLIENT_SECONDS, check=False
+            ).returncode
+            != 1
+        )
     return True
 
 
@@ -331,4 +384,6 @@ def bytes_of(path: Path, *, links: bool = True) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidInput("{path} cannot be read: {reason}; nothing was changed.", path, error.strerror) from error
+        raise InvalidInput(
+            "{path} cannot be read: {reason}; nothing was changed.", path, error.strerror
+        ) from error

@@ -83,9 +83,15 @@ def fired_in(verdicts: Mapping[int, Verdict]) -> list[int]:
     return [index for index, verdict in verdicts.items() if isinstance(verdict, Fired)]
 
 
-def failed_in(verdicts: Mapping[int, Verdict], memories: Sequence[Shelved]) -> tuple[tuple[Shelved, Failed], ...]:
+def failed_in(
+    verdicts: Mapping[int, Verdict], memories: Sequence[Shelved]
+) -> tuple[tuple[Shelved, Failed], ...]:
     """The memories whose trigger failed; that counts as quiet."""
-    return tuple((memories[index], verdict) for index, verdict in verdicts.items() if isinstance(verdict, Failed))
+    return tuple(
+        (memories[index], verdict)
+        for index, verdict in verdicts.items()
+        if isinstance(verdict, Failed)
+    )
 
 
 def drawn_by_chance(

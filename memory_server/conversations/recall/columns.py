@@ -58,7 +58,9 @@ class Columns:
 
     def of_conversation(self, conversation_id: str) -> Mask:
         """True for memories made in `conversation_id`."""
-        return _side_by_side([part.index.conversations.equal(conversation_id) for part in self._searched])
+        return _side_by_side(
+            [part.index.conversations.equal(conversation_id) for part in self._searched]
+        )
 
     def of_session(self, session_id: str | None) -> Mask:
         """True for memories of this session; None: for those whose session is not known."""
@@ -77,7 +79,11 @@ class Columns:
         is_muted: Mask = np.zeros(len(self.times), np.bool_)
         for part, start in self._parts():
             index = part.index
-            muted_rows = [index.rows[id_] for id_, muted in index.muted.items() if not places.isdisjoint(muted)]
+            muted_rows = [
+                index.rows[id_]
+                for id_, muted in index.muted.items()
+                if not places.isdisjoint(muted)
+            ]
             is_muted[[start + row for row in muted_rows]] = True
         return is_muted
 
@@ -88,7 +94,9 @@ class Columns:
             return parts[0]
         return Occurrences(
             terms=_side_by_side([part.terms for part in parts]),
-            rows=_side_by_side([part.rows + start for part, start in zip(parts, self._starts, strict=False)]),
+            rows=_side_by_side(
+                [part.rows + start for part, start in zip(parts, self._starts, strict=False)]
+            ),
             weights=_side_by_side([part.weights for part in parts]),
         )
 
@@ -148,7 +156,9 @@ class Columns:
         """The rows by time, then id, an order that does not depend on that of the store; and their times."""
         if len(self._searched) == 1:
             return self._searched[0].index.oldest_first()
-        order = np.concatenate([part.index.oldest_first()[0] + start for part, start in self._parts()])
+        order = np.concatenate(
+            [part.index.oldest_first()[0] + start for part, start in self._parts()]
+        )
         order = order[np.argsort(self.times[order], kind="stable")]
         sort_ties(order, self.times, self.name_of)
         return order, self.times[order]

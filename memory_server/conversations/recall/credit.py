@@ -33,7 +33,11 @@ def words_said(messages: Sequence[Message], wording: KeywordOptions, now_ms: int
 
 
 def used(
-    recall: Recall, memories: Iterable[ShortTermMemory], *, asked: frozenset[str], answered: frozenset[str]
+    recall: Recall,
+    memories: Iterable[ShortTermMemory],
+    *,
+    asked: frozenset[str],
+    answered: frozenset[str],
 ) -> Recall:
     """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
     `answered` are the words of the question and of the answer."""
@@ -50,4 +54,6 @@ def used(
     def with_rare_words(tier: Sequence[Recalled]) -> tuple[Recalled, ...]:
         return tuple(recalled for recalled in tier if not rare.isdisjoint(recalled.memory.words))
 
-    return replace(recall, top=with_rare_words(recall.top), next=with_rare_words(recall.next), flashback=())
+    return replace(
+        recall, top=with_rare_words(recall.top), next=with_rare_words(recall.next), flashback=()
+    )

@@ -25,7 +25,12 @@ Exclusion = Literal["in_context", "too_young", "muted"]
 
 
 def exclusion_of(
-    memory: ShortTermMemory, *, conversation_id: str, session: Session | None, now_ms: int, parameters: RecallParameters
+    memory: ShortTermMemory,
+    *,
+    conversation_id: str,
+    session: Session | None,
+    now_ms: int,
+    parameters: RecallParameters,
 ) -> Exclusion | None:
     """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
     if session is not None and parameters.sessions and memory.session is not None:
@@ -41,7 +46,12 @@ def exclusion_of(
 
 
 def exclusions_of_rows(
-    columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
+    columns: Columns,
+    ages: Integers,
+    *,
+    conversation_id: str,
+    session: Session | None,
+    parameters: RecallParameters,
 ) -> tuple[Mask, Mask]:
     """The rule for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
     milliseconds, 0 for a time in the future."""

@@ -23,7 +23,9 @@ from memory_server.kernel.values import dataclass
 
 _PREVIEW_CHARS = 40
 
-Kind = Literal["came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"]
+Kind = Literal[
+    "came", "muted", "too_recent", "in_context", "same_moment", "outranked", "below_threshold"
+]
 """What became of a memory: it came; it is muted here; it is held back, because it was made minutes ago in the
 conversation of the search (and is not known to come from another session), or is still in the context of the asking
 session, or by the 10-minute rule; others took the places; or it is not relevant enough."""
@@ -75,14 +77,21 @@ def explain(decision: Decision, row: int) -> Explanation:
     if decision.query.overview is not None and not belongs(recalled.memory, decision.query):
         counted = 0.0
     return Explanation(
-        recalled.memory, recalled.receipt, verdict=verdict, draw=draw, needed=decision.needed, counted=counted
+        recalled.memory,
+        recalled.receipt,
+        verdict=verdict,
+        draw=draw,
+        needed=decision.needed,
+        counted=counted,
     )
 
 
 def shown(recalled: Recalled) -> str:
     """A memory in a sentence: its id, its relevance and the beginning of its text."""
     preview = one_line(said_beginning(recalled.memory.text, _PREVIEW_CHARS))
-    return _("{id} ({relevance:.1f}: {preview})", recalled.memory.id, recalled.receipt.relevance, preview)
+    return _(
+        "{id} ({relevance:.1f}: {preview})", recalled.memory.id, recalled.receipt.relevance, preview
+    )
 
 
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
@@ -99,7 +108,9 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     if near_row is not None:
         others = decision.explained([near_row])
         apart_ms = _apart_ms(decision, row, near_row)
-        sentence = why.same_moment(apart_ms, shown(others[0]), parameters.same_moment, parameters.spacing_ms)
+        sentence = why.same_moment(
+            apart_ms, shown(others[0]), parameters.same_moment, parameters.spacing_ms
+        )
         return Verdict("same_moment", sentence, others, apart_ms)
     shortfall = _shortfall(decision, row, recalled)
     if shortfall is not None:
@@ -131,7 +142,11 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.counted.match.evidence[row]))
     if missing > 0.0:
-        if parameters.must_share and receipt.matched and all(word.incidental for word in receipt.matched):
+        if (
+            parameters.must_share
+            and receipt.matched
+            and all(word.incidental for word in receipt.matched)
+        ):
             return why.only_incidental(_longest_words(recalled))
         return why.lacks_points(missing, decision.needed, shares_words=bool(receipt.words_shared))
     if parameters.must_share and not receipt.shares(decision.query, parameters):
@@ -146,8 +161,12 @@ def _outranked(decision: Decision, row: int) -> Verdict:
     if not others:
         return Verdict("outranked", why.no_place())
     if not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
-        return Verdict("outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1])
-    sentence = why.places_taken(list(map(shown, others)), by_meaning=decision.order.nearness is not None)
+        return Verdict(
+            "outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1]
+        )
+    sentence = why.places_taken(
+        list(map(shown, others)), by_meaning=decision.order.nearness is not None
+    )
     return Verdict("outranked", sentence, others)
 
 
@@ -175,7 +194,13 @@ def _draw(decision: Decision, row: int) -> Chance | None:
         if apart_ms < parameters.spacing_ms:
             apart = age_text(apart_ms)
             chosen_id = decision.columns.memory(chosen_row).id
-            return Chance(_("It cannot be a flashback: it is {apart} apart from {came}, which came.", apart, chosen_id))
+            return Chance(
+                _(
+                    "It cannot be a flashback: it is {apart} apart from {came}, which came.",
+                    apart,
+                    chosen_id,
+                )
+            )
     return None
 
 
@@ -219,7 +244,9 @@ def _apart_ms(decision: Decision, row: int, other_row: int) -> int:
     return abs(int(times[row]) - int(times[other_row]))
 
 
-def _probability(weights: Floats, times: Integers, position: int, *, parameters: RecallParameters) -> float:
+def _probability(
+    weights: Floats, times: Integers, position: int, *, parameters: RecallParameters
+) -> float:
     """The probability that the memory at `position` is drawn: in the first draw, or in the second after each first draw
     that does not bar it. Later draws count like the second, which is nearly exact for a large pool. `weights` and the
     ascending `times` have one element for each memory."""
@@ -239,7 +266,9 @@ def _probability(weights: Floats, times: Integers, position: int, *, parameters:
     allows[position] = False
     # If rounding leaves nothing, there was nothing left to draw.
     allows &= (weights > 0.0) & (total_after >= weight * (1 - 1e-9))
-    second = float(np.sum(weights[allows] / total * weight / np.maximum(total_after[allows], weight)))
+    second = float(
+        np.sum(weights[allows] / total * weight / np.maximum(total_after[allows], weight))
+    )
     missed = 1.0 - first - second
     if missed <= 0:
         return 1.0

@@ -139,13 +139,17 @@ class _Matcher:
         shared: tuple[str, ...] = ()
         if self._words:
             text = index_form(memory.text)
-            shared = tuple(word for form, word in self._words.items() if form in text or word in keywords)
+            shared = tuple(
+                word for form, word in self._words.items() if form in text or word in keywords
+            )
             if not shared:
                 return None
         if self._tags and not self._tags <= set(map(index_form, tags_of(memory))):
             return None
         relevance = self._relevance(memory, keywords, shared)
-        return Filtered(conversation_id, memory, relevance, shared, kept=self._kept_of(memory, shared))
+        return Filtered(
+            conversation_id, memory, relevance, shared, kept=self._kept_of(memory, shared)
+        )
 
     def _score_fits(self, score: float | None) -> bool:
         least = self._conditions.min_score
@@ -196,7 +200,12 @@ AGES: tuple[tuple[str, float], ...] = (
     ("older", float("inf")),
 )
 """Bands of age with the milliseconds at which each ends (the Node original's)."""
-SCORES: tuple[tuple[str, float], ...] = (("negative", 0.0), ("low", 10.0), ("medium", 30.0), ("high", float("inf")))
+SCORES: tuple[tuple[str, float], ...] = (
+    ("negative", 0.0),
+    ("low", 10.0),
+    ("medium", 30.0),
+    ("high", float("inf")),
+)
 """Bands of score with the points at which each ends (the Node original's)."""
 
 _DAY = re.compile(r"\d{1,2}月\d{1,2}日")
@@ -272,7 +281,9 @@ def overview(
 
 def _is_shown(word: str) -> bool:
     """Whether a word is one that figures name: no day, speaker, word that is only kept, or function word."""
-    return not (_DAY.fullmatch(word) or is_speaker(word) or is_kept(word) or says_little(word.lower()))
+    return not (
+        _DAY.fullmatch(word) or is_speaker(word) or is_kept(word) or says_little(word.lower())
+    )
 
 
 def _banded(values: Iterable[float], bands: tuple[tuple[str, float], ...]) -> dict[str, int]:

@@ -21,14 +21,23 @@ if TYPE_CHECKING:
 def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
     """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
     recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
-    score_share = min(max(memory.score, 0.0), parameters.flashback_score_full) / parameters.flashback_score_full
-    return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * score_share
+    score_share = (
+        min(max(memory.score, 0.0), parameters.flashback_score_full)
+        / parameters.flashback_score_full
+    )
+    return (
+        1.0
+        + parameters.flashback_recency_weight * recency
+        + parameters.flashback_score_weight * score_share
+    )
 
 
 def flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
     """The weights of all rows at once, by the formula of `flashback_weight`; `ages` in milliseconds."""
     recency = (1.0 - ages / parameters.flashback_horizon_ms).clip(0.0)
-    score_share = scores.clip(0.0, parameters.flashback_score_full) / parameters.flashback_score_full
+    score_share = (
+        scores.clip(0.0, parameters.flashback_score_full) / parameters.flashback_score_full
+    )
     weights: Floats = 1.0 + parameters.flashback_recency_weight * recency
     weights += parameters.flashback_score_weight * score_share
     return weights
@@ -45,7 +54,11 @@ def flashbacks(
     chosen_ids = {memory.id for memory in chosen}
     pool = [memory for memory in eligible if memory.id not in chosen_ids]
     for chosen_memory in chosen:
-        pool = [memory for memory in pool if abs(memory.time_ms - chosen_memory.time_ms) >= parameters.spacing_ms]
+        pool = [
+            memory
+            for memory in pool
+            if abs(memory.time_ms - chosen_memory.time_ms) >= parameters.spacing_ms
+        ]
     # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
     pool.sort(key=attrgetter("time_ms", "id"))
     weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
@@ -60,7 +73,9 @@ def flashbacks(
     return drawn
 
 
-def drawn_rows(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
+def drawn_rows(
+    weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters
+) -> list[int]:
     """The rows that the same draws bring, by the weights of all rows: 0 for a row that cannot be drawn."""
     import numpy as np
 

@@ -104,7 +104,9 @@ class GramIndex:
             numbers = np.searchsorted(run.keys, keys)
             numbers[numbers == len(run.keys)] = 0
             gram_numbers = np.flatnonzero(run.keys[numbers] == keys)
-            for gram_number, number in zip(gram_numbers.tolist(), numbers[gram_numbers].tolist(), strict=True):
+            for gram_number, number in zip(
+                gram_numbers.tolist(), numbers[gram_numbers].tolist(), strict=True
+            ):
                 part = slice(run.starts[number], run.starts[number + 1])
                 holders[gram_number].append(Holders(run.rows[part], run.weights[part]))
         return holders
@@ -132,7 +134,9 @@ def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
             for row_text, pair_count in zip(row_texts, grams.pair_counts.tolist(), strict=True)
         ]
     )
-    entries, entry_of_gram = np.unique(grams.keys << _ROW_BITS | rows[grams.texts], return_inverse=True)
+    entries, entry_of_gram = np.unique(
+        grams.keys << _ROW_BITS | rows[grams.texts], return_inverse=True
+    )
     sums = np.bincount(entry_of_gram, weight_of_text[grams.texts], len(entries))
     weights = np.minimum(sums, MOST_GRAM_WEIGHT).astype(np.float16)
     is_no_word = ~_is_among(entries, _entries_of_words(row_texts))
@@ -172,7 +176,11 @@ def _entries_of_words(row_texts: Sequence[RowText]) -> Entries:
     """The entries of the pairs that are words of their memory, and so are not indexed as pairs; some may come twice."""
     words_of_texts = [_pair_words(row_text.text) for row_text in row_texts]
     text = "".join(map("".join, words_of_texts))
-    characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).reshape(-1, 2).astype(np.uint64)
+    characters = (
+        np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        .reshape(-1, 2)
+        .astype(np.uint64)
+    )
     row_of_text = np.array([row_text.row for row_text in row_texts], np.uint64)
     rows = np.repeat(row_of_text, list(map(len, words_of_texts)))
     is_pair = np.all((characters >= _FIRST_OF_PAIR) & (characters <= _LAST_OF_PAIR), axis=1)
@@ -199,14 +207,21 @@ def _is_among(entries: Entries, sought: Entries) -> npt.NDArray[np.bool_]:
 def _joined(runs: Sequence[Run]) -> Run:
     """One run of several whose rows follow each other."""
     keys = np.sort(np.concatenate([run.keys for run in runs]))
-    keys = keys[np.diff(keys, prepend=~keys[:1]) != 0]  # `np.unique` would import numpy.ma, which takes 13 ms
+    keys = keys[
+        np.diff(keys, prepend=~keys[:1]) != 0
+    ]  # `np.unique` would import numpy.ma, which takes 13 ms
     numbers_of_runs = [np.searchsorted(keys, run.keys) for run in runs]
     counts = np.zeros(len(keys), np.int64)
     for numbers, run in zip(numbers_of_runs, runs, strict=True):
         counts[numbers] += np.diff(run.starts)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     entry_count = starts[-1]
-    joined = Run(keys, starts=starts, rows=np.empty(entry_count, np.int32), weights=np.empty(entry_count, np.float16))
+    joined = Run(
+        keys,
+        starts=starts,
+        rows=np.empty(entry_count, np.int32),
+        weights=np.empty(entry_count, np.float16),
+    )
     next_entries = starts[:-1].copy()
     """The entry at which the next row of each key belongs."""
     for numbers, run in zip(numbers_of_runs, runs, strict=True):

@@ -99,7 +99,9 @@ class Index:
     order of adding. `wording` says whether pairs of characters are indexed too. The methods return views or new arrays
     of one element per row, tombstones included; do not keep them after the next change."""
 
-    def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: KeywordOptions | None = None) -> None:
+    def __init__(
+        self, memories: Iterable[ShortTermMemory] = (), wording: KeywordOptions | None = None
+    ) -> None:
         self.ids: list[str] = []
         self.rows: dict[str, int] = {}
         self._times = array("q")
@@ -257,7 +259,10 @@ class Index:
         if ordered_count < len(self.ids):
             # Rows added since then came in order: append them.
             added = np.arange(ordered_count, len(self.ids), dtype=order.dtype)
-            self._order = np.concatenate((order, added)), np.concatenate((times, self.times[ordered_count:]))
+            self._order = (
+                np.concatenate((order, added)),
+                np.concatenate((times, self.times[ordered_count:])),
+            )
         return self._order
 
     def _add(self, memory: ShortTermMemory) -> None:
@@ -272,7 +277,9 @@ class Index:
         number_of: defaultdict[str, int] = defaultdict(count().__next__)
         words = chain.from_iterable(memory.words for memory in memories)
         numbers = np.fromiter(map(number_of.__getitem__, words), np.int64)
-        weights = np.fromiter(chain.from_iterable(memory.weights for memory in memories), np.float64)
+        weights = np.fromiter(
+            chain.from_iterable(memory.weights for memory in memories), np.float64
+        )
         rows = np.repeat(np.arange(len(memories)), [len(memory.words) for memory in memories])
         order = np.argsort(numbers, kind="stable")
         pairs = np.column_stack((rows, weights))[order]

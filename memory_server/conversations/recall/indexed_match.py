@@ -14,7 +14,12 @@ import numpy as np
 from memory_server.conversations.recall.columns import Columns
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences, Timeline
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.receipts import OVERVIEW_POINTS, MatchedWord, ThresholdRule, matched_word
+from memory_server.conversations.recall.receipts import (
+    OVERVIEW_POINTS,
+    MatchedWord,
+    ThresholdRule,
+    matched_word,
+)
 from memory_server.conversations.recall.relevance import TermKey, factor_of, stretches, with_kept
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.values import dataclass
@@ -51,7 +56,8 @@ class Match:
         terms = occurrences.terms[numbers].tolist()
         weights = occurrences.weights[numbers].tolist()
         return tuple(
-            replace(self.shared.terms[term], memory_weight=weight) for term, weight in zip(terms, weights, strict=True)
+            replace(self.shared.terms[term], memory_weight=weight)
+            for term, weight in zip(terms, weights, strict=True)
         )
 
 
@@ -77,20 +83,26 @@ class SharedTerms:
         occurrences = self.occurrences
         return SharedTerms(
             self.terms,
-            Occurrences(occurrences.terms[chosen], occurrences.rows[chosen], occurrences.weights[chosen]),
+            Occurrences(
+                occurrences.terms[chosen], occurrences.rows[chosen], occurrences.weights[chosen]
+            ),
             points=self.points[chosen],
             row_count=self.row_count,
         )
 
     def sums(self) -> Floats:
         """The sum of the points of each row."""
-        return np.bincount(self.occurrences.rows, self.points, self.row_count).astype(np.float64, copy=False)
+        return np.bincount(self.occurrences.rows, self.points, self.row_count).astype(
+            np.float64, copy=False
+        )
 
     def rows_with(self, chosen: Mask, *, at_least: int = 1) -> Mask:
         """The rows that have so many different terms among the `chosen` occurrences."""
         rows = self.occurrences.rows[chosen]
         if at_least != 1:
-            return _count_different(rows, self.occurrences.terms[chosen], self.row_count) >= at_least
+            return (
+                _count_different(rows, self.occurrences.terms[chosen], self.row_count) >= at_least
+            )
         has_one: Mask = np.zeros(self.row_count, np.bool_)
         has_one[rows] = True
         return has_one
@@ -108,7 +120,13 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
         every_row = np.ones(shared.row_count, np.bool_)
         evidence = np.full(shared.row_count, OVERVIEW_POINTS)
         return Match(
-            shared, points=points, around=around, span=span, evidence=evidence, shares=every_row, shares_any=every_row
+            shared,
+            points=points,
+            around=around,
+            span=span,
+            evidence=evidence,
+            shares=every_row,
+            shares_any=every_row,
         )
     named_span = span if query.names_time else np.zeros(shared.row_count)
     in_named_time = named_span > 0.0
@@ -117,7 +135,13 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
         nothing = np.zeros(shared.row_count, np.bool_)
         evidence = points + around + span
         return Match(
-            shared, points=points, around=around, span=span, evidence=evidence, shares=nothing, shares_any=shares_any
+            shared,
+            points=points,
+            around=around,
+            span=span,
+            evidence=evidence,
+            shares=nothing,
+            shares_any=shares_any,
         )
     rule = ThresholdRule.of(query, parameters)
     shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
@@ -131,7 +155,13 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
         shares |= others.count >= rule.others_needed
         evidence = evidence + others.evidence
     return Match(
-        shared, points=points, around=around, span=span, evidence=evidence, shares=shares, shares_any=shares_any
+        shared,
+        points=points,
+        around=around,
+        span=span,
+        evidence=evidence,
+        shares=shares,
+        shares_any=shares_any,
     )
 
 
@@ -143,13 +173,17 @@ def _says_more_than_when(term: MatchedWord) -> bool:
     return not term.when
 
 
-def _shared_terms(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> SharedTerms:
+def _shared_terms(
+    columns: Columns, query: RecallQuery, parameters: RecallParameters
+) -> SharedTerms:
     """The terms of the query with their factors, and where they stand."""
     occurrences = columns.occurrences(tuple(query.words), tuple(query.grams))
     holders = _holders(columns, query, occurrences)
     memory_count = len(columns)
     terms: list[MatchedWord] = []
-    for (text, query_term), holder_count in zip(chain(query.words.items(), query.grams.items()), holders, strict=True):
+    for (text, query_term), holder_count in zip(
+        chain(query.words.items(), query.grams.items()), holders, strict=True
+    ):
         factor = factor_of(query_term, holder_count, memory_count, parameters)
         terms.append(matched_word(text, query_term, factor=factor))
     row_count = len(columns.times)
@@ -177,7 +211,9 @@ def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParamet
     """The points of each row for the time at which it was said."""
     points = np.zeros(len(columns.times))
     for stretch in stretches(query, parameters):
-        points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = stretch.points
+        points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = (
+            stretch.points
+        )
     return points
 
 
@@ -200,7 +236,9 @@ def _other_words(shared: SharedTerms, rule: ThresholdRule) -> _OtherWords:
     number_of_term = np.array([numbers.get(name, 0) for name in names], np.int64)
     other_numbers = number_of_term[shared.occurrences.terms]
     is_other = other_numbers > 0
-    count = _count_different(shared.occurrences.rows[is_other], other_numbers[is_other], shared.row_count)
+    count = _count_different(
+        shared.occurrences.rows[is_other], other_numbers[is_other], shared.row_count
+    )
     points = shared.only(is_other).sums()
     return _OtherWords(count, points * rule.share_of_others(count))
 
@@ -213,7 +251,9 @@ def _count_different(rows: Integers, values: Integers, row_count: int) -> Intege
     return np.bincount(pairs[is_new] // spread, minlength=row_count)
 
 
-def _gained_around(columns: Columns, of_last: SharedTerms, match: Floats, parameters: RecallParameters) -> Floats:
+def _gained_around(
+    columns: Columns, of_last: SharedTerms, match: Floats, parameters: RecallParameters
+) -> Floats:
     """What each memory with a term of the last message gains from the memories of its episode. `match`: the points of
     these terms in each row."""
     gained = np.zeros(len(match))

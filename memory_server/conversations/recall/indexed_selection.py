@@ -18,7 +18,14 @@ from memory_server.conversations.recall.exclusions import exclusions_of_rows
 from memory_server.conversations.recall.flashbacks import around, drawn_rows, flashback_weights
 from memory_server.conversations.recall.index import Floats, Integers, Mask
 from memory_server.conversations.recall.indexed_match import Match, matched
-from memory_server.conversations.recall.order import Cosines, Order, Recalled, explained, order_of, threshold
+from memory_server.conversations.recall.order import (
+    Cosines,
+    Order,
+    Recalled,
+    explained,
+    order_of,
+    threshold,
+)
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import age_of, decay, match_needed, score_points
@@ -77,7 +84,9 @@ class Indexed:
             if size < len(rows):
                 values = worth[rows]
                 least = np.partition(values, len(values) - size)[len(values) - size]
-                best = rows[values >= least]  # with everything that ties with the last of them, so that no tie is cut
+                best = rows[
+                    values >= least
+                ]  # with everything that ties with the last of them, so that no tie is cut
             ordered = self._sorted(best.tolist(), worth)
             yield from ordered[yielded:]
             yielded = len(ordered)
@@ -252,7 +261,9 @@ def decide(
         parameters=parameters,
     )
     order = order_of(counted)
-    weights = _draw_weights(columns, ages=ages, eligible=eligible, order=order, parameters=parameters)
+    weights = _draw_weights(
+        columns, ages=ages, eligible=eligible, order=order, parameters=parameters
+    )
     drawn: Sequence[int] = []
     if parameters.draws(question=query.question, came=bool(order.chosen)):
         drawn = drawn_rows(weights, columns, rng, parameters)
@@ -267,7 +278,13 @@ def decide(
 
 
 def _counted(
-    columns: Columns, query: RecallQuery, *, ages: Integers, eligible: Mask, now_ms: int, parameters: RecallParameters
+    columns: Columns,
+    query: RecallQuery,
+    *,
+    ages: Integers,
+    eligible: Mask,
+    now_ms: int,
+    parameters: RecallParameters,
 ) -> Indexed:
     """The points of all rows. `ages`: milliseconds, 0 for a time in the future."""
     match = matched(columns, query, parameters)

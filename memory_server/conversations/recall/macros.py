@@ -20,9 +20,13 @@ from memory_server.kernel.values import dataclass
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
 _TRIM = re.compile(r"(?:(?<![\r\n])[\r\n]++)?\{\{\s*+trim\s*+\}\}[\r\n]*+", re.IGNORECASE)
 _PARTS = re.compile(r"\{\{\s*+(?P<name>//|[A-Za-z_]++)(?P<mark>::?|\s|)(?P<argument>[^{}]*)\}\}")
-_DICE = re.compile(r"(?P<count>\d{0,3})d(?P<sides>\d{1,4})(?P<more>[+-]\d{1,4})?|(?P<only>\d{1,4})", re.IGNORECASE)
+_DICE = re.compile(
+    r"(?P<count>\d{0,3})d(?P<sides>\d{1,4})(?P<more>[+-]\d{1,4})?|(?P<only>\d{1,4})", re.IGNORECASE
+)
 _UTC_OFFSET = re.compile(r"\{\{\s*time_utc(?P<hours>[+-]\d{1,2})?\s*\}\}", re.IGNORECASE)
-_FORMAT = re.compile(r"\[(?P<literal>[^\[\]]*)\]|YYYY|YY|MMMM|MMM|MM|M|DD|Do|D|dddd|ddd|HH|H|hh|h|mm|ss|A|a")
+_FORMAT = re.compile(
+    r"\[(?P<literal>[^\[\]]*)\]|YYYY|YY|MMMM|MMM|MM|M|DD|Do|D|dddd|ddd|HH|H|hh|h|mm|ss|A|a"
+)
 """The parts of a date in the notation of moment.js."""
 
 _MOST_DICE = 100
@@ -33,14 +37,65 @@ CLIENT_MACROS = frozenset(
     (
         *("getvar", "setvar", "addvar", "incvar", "decvar", "hasvar", "deletevar"),
         *("getglobalvar", "setglobalvar", "addglobalvar", "incglobalvar", "decglobalvar"),
-        *("outlet", "original", "input", "persona", "description", "personality", "scenario", "greeting"),
-        *("lastmessage", "lastmessageid", "lastusermessage", "lastcharmessage", "firstincludedmessageid"),
-        *("lastswipeid", "currentswipeid", "lastgenerationtype", "allchatrange", "idle_duration", "timediff"),
-        *("mesexamples", "mesexamplesraw", "charprompt", "charinstruction", "charjailbreak", "charversion"),
-        *("chardepthprompt", "creatornotes", "charcreatornotes", "char_version", "charfirstmessage"),
-        *("group", "groupnotmuted", "notchar", "charifnotgroup", "model", "ismobile", "hasextension"),
+        *(
+            "outlet",
+            "original",
+            "input",
+            "persona",
+            "description",
+            "personality",
+            "scenario",
+            "greeting",
+        ),
+        *(
+            "lastmessage",
+            "lastmessageid",
+            "lastusermessage",
+            "lastcharmessage",
+            "firstincludedmessageid",
+        ),
+        *(
+            "lastswipeid",
+            "currentswipeid",
+            "lastgenerationtype",
+            "allchatrange",
+            "idle_duration",
+            "timediff",
+        ),
+        *(
+            "mesexamples",
+            "mesexamplesraw",
+            "charprompt",
+            "charinstruction",
+            "charjailbreak",
+            "charversion",
+        ),
+        *(
+            "chardepthprompt",
+            "creatornotes",
+            "charcreatornotes",
+            "char_version",
+            "charfirstmessage",
+        ),
+        *(
+            "group",
+            "groupnotmuted",
+            "notchar",
+            "charifnotgroup",
+            "model",
+            "ismobile",
+            "hasextension",
+        ),
         *("maxprompt", "systemprompt", "defaultsystemprompt", "authorsnote", "charauthorsnote"),
-        *("defaultauthorsnote", "summary", "reverse", "banned", "bias", "chatstart", "chatseparator"),
+        *(
+            "defaultauthorsnote",
+            "summary",
+            "reverse",
+            "banned",
+            "bias",
+            "chatstart",
+            "chatseparator",
+        ),
         *("exampleseparator", "instructstorystringprefix", "instructinput", "instructoutput"),
     )
 )

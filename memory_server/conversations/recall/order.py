@@ -20,7 +20,13 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import cue_points, match_needed
-from memory_server.conversations.recall.same_words import LOOKED_AT, Lent, Standing, lent_points, telling_words
+from memory_server.conversations.recall.same_words import (
+    LOOKED_AT,
+    Lent,
+    Standing,
+    lent_points,
+    telling_words,
+)
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.values import dataclass
@@ -203,7 +209,14 @@ def order_of(counted: Counted) -> Order:
         nearness = _nearness(counted, cosines)
         ranked = _fused(counted, nearness, rows)
     chosen, passed_over = _spaced(counted, ranked)
-    return Order(chosen, passed_over=passed_over, cues=cues, lent=lent, least_beside=least_beside, nearness=nearness)
+    return Order(
+        chosen,
+        passed_over=passed_over,
+        cues=cues,
+        lent=lent,
+        least_beside=least_beside,
+        nearness=nearness,
+    )
 
 
 def _best(counted: Counted, rows: Rows) -> float:
@@ -292,7 +305,9 @@ def _spaced(counted: Counted, ranked: Iterator[int]) -> tuple[list[int], dict[in
         return chosen, passed_over
     for row in ranked:
         time_ms = counted.time_ms(row)
-        same_moment = [near for near in chosen if abs(time_ms - counted.time_ms(near)) < parameters.spacing_ms]
+        same_moment = [
+            near for near in chosen if abs(time_ms - counted.time_ms(near)) < parameters.spacing_ms
+        ]
         if len(same_moment) < parameters.same_moment:
             chosen.append(row)
             if len(chosen) == places:
@@ -323,7 +338,9 @@ def _explained(counted: Counted, order: Order, row: int) -> Recalled:
     )
 
 
-def answers_by_question_id(counted: Counted, order: Order, came_rows: frozenset[int]) -> dict[str, ShortTermMemory]:
+def answers_by_question_id(
+    counted: Counted, order: Order, came_rows: frozenset[int]
+) -> dict[str, ShortTermMemory]:
     """For each chosen memory that ends with a question, by its id, the memory that was said next. `came_rows`: the rows
     of all memories that the search brings; an answer is not brought a second time."""
     if not counted.parameters.answers:
@@ -356,7 +373,9 @@ def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
         return NearMiss(recalled, "same_moment")
     if may_come(receipt, query, counted.size, parameters):
         return NearMiss(recalled, "place")
-    match_lacking = match_needed(counted.size, query, parameters) - receipt.evidence(query, parameters)
+    match_lacking = match_needed(counted.size, query, parameters) - receipt.evidence(
+        query, parameters
+    )
     lacking = max(match_lacking, parameters.threshold - receipt.relevance_counted)
     if lacking > 0.0:
         return NearMiss(recalled, "points", lacking)
@@ -365,7 +384,9 @@ def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
 
 def threshold(counted: Counted) -> float:
     """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
-    return max(counted.parameters.threshold, match_needed(counted.size, counted.query, counted.parameters))
+    return max(
+        counted.parameters.threshold, match_needed(counted.size, counted.query, counted.parameters)
+    )
 
 
 def asks(memory: ShortTermMemory) -> bool:
@@ -374,14 +395,18 @@ def asks(memory: ShortTermMemory) -> bool:
     return ends_asking(last_text)
 
 
-def may_come(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
+def may_come(
+    receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters
+) -> bool:
     """Whether a memory with this receipt, one of so many, is relevant enough to come as top or next."""
     if parameters.weak_too and parameters.must_share:
         return receipt.shares_any(query)
     return comes_unasked(receipt, query, memories, parameters)
 
 
-def comes_unasked(receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters) -> bool:
+def comes_unasked(
+    receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters
+) -> bool:
     """The same where nobody asked for memories."""
     if receipt.nearness is not None and receipt.nearness.stands_out:
         return True

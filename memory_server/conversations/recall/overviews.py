@@ -44,7 +44,9 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
     if overview == "everything" and memory.pinned:
         return True
     messages = memory.messages or said_in(memory.text)
-    user_texts = (message.content[:_LOOKED_AT_CHARS] for message in messages if message.role == "user")
+    user_texts = (
+        message.content[:_LOOKED_AT_CHARS] for message in messages if message.role == "user"
+    )
     return any(answers_overview(text, overview) for text in user_texts)
 
 
@@ -66,7 +68,9 @@ def spread(
         if not belongs(memory, query):
             continue
         candidates.append(candidate)
-        if all(abs(memory.time_ms - time_ms) >= parameters.episode_pause_ms for time_ms in times_apart):
+        if all(
+            abs(memory.time_ms - time_ms) >= parameters.episode_pause_ms for time_ms in times_apart
+        ):
             apart.append(candidate)
             times_apart.append(memory.time_ms)
     of_same_hours = [candidate for candidate in candidates if candidate not in apart]

@@ -129,7 +129,9 @@ class RecallParameters:
     def with_flashbacks(self, count: int) -> RecallParameters:
         """The same with `count` memories drawn by chance; a question gets as many matches as before."""
         return replace(
-            self, flashback_count=count, question_count=self.places(question=True) - self.places(question=False)
+            self,
+            flashback_count=count,
+            question_count=self.places(question=True) - self.places(question=False),
         )
 
     def brings(self, *, question: bool) -> bool:

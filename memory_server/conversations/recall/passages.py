@@ -64,7 +64,11 @@ class Measure:
     """A shorter extract of a memory would say too little."""
 
 
-BYTES = Measure(lambda text: len(text.encode()), lambda text, n: text[:n].encode()[:n].decode(errors="ignore"), 90)
+BYTES = Measure(
+    lambda text: len(text.encode()),
+    lambda text, n: text[:n].encode()[:n].decode(errors="ignore"),
+    90,
+)
 """At least thirty Chinese characters of three bytes."""
 CHARS = Measure(len, lambda text, n: text[:n], 45)
 
@@ -86,7 +90,13 @@ class Chunk:
 
 
 def passages(
-    texts: Sequence[str], heads: Sequence[int], match: Match, *, room: int, measure: Measure, spaced: bool
+    texts: Sequence[str],
+    heads: Sequence[int],
+    match: Match,
+    *,
+    room: int,
+    measure: Measure,
+    spaced: bool,
 ) -> list[str]:
     """For each text of one memory the part to show, on one line; empty if the text is left out. Together they have at
     most `room`, including `heads[n]`, the length of what stands before the line of text n. If nothing matches, the
@@ -170,7 +180,10 @@ def _between_characters(text: str, cut: int) -> int:
     of an emoji."""
     for nearer in range(cut, cut - _LONGEST_CHARACTER, -1):
         char = text[nearer]
-        is_joined = unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf") or "\U0001f3fb" <= char <= "\U0001f3ff"
+        is_joined = (
+            unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf")
+            or "\U0001f3fb" <= char <= "\U0001f3ff"
+        )
         if not is_joined and text[nearer - 1] != "\u200d":
             return nearer
     return cut
@@ -206,7 +219,9 @@ def ends_asking(text: str) -> bool:
 class _Choice:
     """The chunks that are shown so far, and the room that is left."""
 
-    def __init__(self, texts: Sequence[str], *, heads: Sequence[int], room: int, measure: Measure, gap: str) -> None:
+    def __init__(
+        self, texts: Sequence[str], *, heads: Sequence[int], room: int, measure: Measure, gap: str
+    ) -> None:
         self.texts = texts
         self.room_left = room
         self.chunks: list[Chunk] = []
@@ -316,7 +331,10 @@ class _Choice:
 
     def lines(self) -> list[str]:
         """What is shown of each text, on one line; empty if nothing is."""
-        return [self._line(span) if number in self._begun else "" for number, span in enumerate(self.spans)]
+        return [
+            self._line(span) if number in self._begun else ""
+            for number, span in enumerate(self.spans)
+        ]
 
     def _line(self, span: range) -> str:
         parts: list[str] = []

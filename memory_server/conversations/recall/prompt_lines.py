@@ -44,11 +44,21 @@ _ROLES: dict[Language, dict[Role, str]] = {
     "zh": {"user": "用户", "assistant": "助手", "system": "系统"},
     "en": {"user": "User", "assistant": "Assistant", "system": "System"},
 }
-_ROLE_WORDS = frozenset(word.casefold() for word in (*_ROLES["zh"].values(), *_ROLES["en"].values()))
+_ROLE_WORDS = frozenset(
+    word.casefold() for word in (*_ROLES["zh"].values(), *_ROLES["en"].values())
+)
 _AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]")
 """What stands around names in these lines, and what looks like it."""
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
-    "zh": ((5, "凌晨"), (9, "早上"), (11, "上午"), (13, "中午"), (18, "下午"), (23, "晚上"), (24, "深夜")),
+    "zh": (
+        (5, "凌晨"),
+        (9, "早上"),
+        (11, "上午"),
+        (13, "中午"),
+        (18, "下午"),
+        (23, "晚上"),
+        (24, "深夜"),
+    ),
     "en": ((5, "night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "night")),
 }
 """Parts of a day, each with the hour at which it ends."""
@@ -125,7 +135,9 @@ def prompt_lines(
     if language is None:
         texts = [memory.text for memory in memories]
         if recall is not None:
-            texts += [recalled.memory.text for recalled in (*recall.top, *recall.next, *recall.flashback)]
+            texts += [
+                recalled.memory.text for recalled in (*recall.top, *recall.next, *recall.flashback)
+            ]
         language = language_of(texts)
     readers = _Readers(now_ms, zone, language, here)
     blocks: list[_Block] = []
@@ -213,7 +225,9 @@ def _ago(count: int, unit: str) -> str:
     return f"{count} {unit}s ago"
 
 
-def _lines_of(memory: ShortTermMemory, readers: _Readers, *, by_chance: bool = False) -> list[_Line]:
+def _lines_of(
+    memory: ShortTermMemory, readers: _Readers, *, by_chance: bool = False
+) -> list[_Line]:
     """The lines of a memory, one for each message."""
     remarks = _remarks(memory, readers, by_chance=by_chance)
 
@@ -222,14 +236,20 @@ def _lines_of(memory: ShortTermMemory, readers: _Readers, *, by_chance: bool = F
 
     if not memory.messages:
         # Of another program, without its messages: who said what stands in its text.
-        head = f"（{when(memory.time_ms)}）" if readers.read_chinese else f"({when(memory.time_ms)}) "
+        head = (
+            f"（{when(memory.time_ms)}）" if readers.read_chinese else f"({when(memory.time_ms)}) "
+        )
         body = " / ".join(map(one_line, memory.text.splitlines()))
         return [_Line(head, body, text=memory.text, time_ms=memory.time_ms)]
     lines: list[_Line] = []
     for message in memory.messages:
         time_ms = memory.time_ms if message.time_ms is None else message.time_ms
         name = _speaker(message, readers.language)
-        head = f"{name}（{when(time_ms)}）：" if readers.read_chinese else f"{name} ({when(time_ms)}): "
+        head = (
+            f"{name}（{when(time_ms)}）："
+            if readers.read_chinese
+            else f"{name} ({when(time_ms)}): "
+        )
         lines.append(_Line(head, one_line(message.content), text=message.content, time_ms=time_ms))
     return lines
 
@@ -267,7 +287,12 @@ def _speaker(message: Message, language: Language) -> str:
 
 
 def _within(
-    blocks: Iterable[_Block], readers: _Readers, *, measure: Measure, room: int, given: set[str] | None
+    blocks: Iterable[_Block],
+    readers: _Readers,
+    *,
+    measure: Measure,
+    room: int,
+    given: set[str] | None,
 ) -> PromptLines:
     """As many of the memories as say something in that room; where it is short they have equal parts of it."""
     new_blocks = list(_each_line_once(blocks, given or ()))
@@ -363,7 +388,9 @@ def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterato
         yield replace(block, lines=new_lines)
 
 
-def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> list[tuple[_Line, str]]:
+def _cut_to(
+    block: _Block, room: int, measure: Measure, language: Language
+) -> list[tuple[_Line, str]]:
     """The lines of a memory, each with what is shown of it, within `room`, a break after each included: its passages,
     or all cut to one length."""
     lines = block.lines
@@ -372,7 +399,10 @@ def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> l
     if sizes.whole <= room:
         return [(line, line.body) for line in lines]
     if match is None:
-        least_sizes = [head + min(body, measure.least) for head, body in zip(sizes.heads, sizes.bodies, strict=True)]
+        least_sizes = [
+            head + min(body, measure.least)
+            for head, body in zip(sizes.heads, sizes.bodies, strict=True)
+        ]
         fitting = sum(total <= room for total in accumulate(least_sizes))
         count = max(1, fitting)
         most = _even_share(sizes.bodies[:count], room - sum(sizes.heads[:count]))

@@ -82,7 +82,9 @@ class MatchedWord:
         if self.factor != 1.0:
             points = f"{self.factor:.2f}×({weights})"
         if self.given and self.kept:
-            return _("{word} (given by the caller, kept with the memory) {points}", self.word, points)
+            return _(
+                "{word} (given by the caller, kept with the memory) {points}", self.word, points
+            )
         if self.given:
             return _("{word} (given by the caller) {points}", self.word, points)
         if self.kept:
@@ -110,7 +112,12 @@ class ThresholdRule:
     @classmethod
     def of(cls, query: RecallQuery, parameters: RecallParameters) -> ThresholdRule:
         if query.question:
-            return cls(question=True, words_needed=1, others_needed=1, others_factor=parameters.other_words_asked)
+            return cls(
+                question=True,
+                words_needed=1,
+                others_needed=1,
+                others_factor=parameters.other_words_asked,
+            )
         return cls(
             question=False,
             words_needed=parameters.statement_words,
@@ -237,7 +244,11 @@ class Receipt:
 
     def shares_any(self, query: RecallQuery) -> bool:
         """Whether it shares any word with the query that does not only say when, or the time that the query names."""
-        return self.overview or self._in_named_time(query) or any(not word.when for word in self.matched)
+        return (
+            self.overview
+            or self._in_named_time(query)
+            or any(not word.when for word in self.matched)
+        )
 
     def _in_named_time(self, query: RecallQuery) -> bool:
         return query.names_time and self.span > 0.0
@@ -260,7 +271,9 @@ class Receipt:
         return points_text(self, spelt)
 
 
-def matched_word(term: str, query_term: QueryTerm, *, factor: float, memory_weight: float = 0.0) -> MatchedWord:
+def matched_word(
+    term: str, query_term: QueryTerm, *, factor: float, memory_weight: float = 0.0
+) -> MatchedWord:
     """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
     return MatchedWord(
         bare(term),
@@ -308,7 +321,11 @@ def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
         receipt.score,
     )
     if receipt.lent:
-        points += _("; +{lent:.1f} as {older}, which is older and shares the same words", receipt.lent, receipt.older)
+        points += _(
+            "; +{lent:.1f} as {older}, which is older and shares the same words",
+            receipt.lent,
+            receipt.older,
+        )
     if receipt.nearness is not None:
         points = joined("; ", (points, meaning_text(receipt.nearness)))
     return words + points

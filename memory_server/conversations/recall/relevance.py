@@ -64,7 +64,12 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
         form_factor = parameters.statement_match
         if query.other_words:
             form_factor *= parameters.other_words_match
-    return form_factor * parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
+    return (
+        form_factor
+        * parameters.least_match
+        * _idf(1, max(memories, _FEWEST))
+        / _idf(1, _USUAL_NUMBER)
+    )
 
 
 def rarity(holders: int, memories: int) -> float:
@@ -103,7 +108,9 @@ def receipts(
     """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
     counts twice."""
     if can_be_corrected(query, parameters):
-        query = corrected(query, Vocabulary(word for memory in memories for word in memory.words), parameters)
+        query = corrected(
+            query, Vocabulary(word for memory in memories for word in memory.words), parameters
+        )
     number_of_word = {word: number for number, word in enumerate(query.words)}
     shared = [_shared_terms(memory, query, number_of_word, wording) for memory in memories]
     factors = _factors(memories, shared, query, parameters)
@@ -142,7 +149,9 @@ def _factors(
     return factors
 
 
-def _with_factors(terms: Iterable[SharedTerm], factors: Mapping[TermKey, float]) -> list[SharedTerm]:
+def _with_factors(
+    terms: Iterable[SharedTerm], factors: Mapping[TermKey, float]
+) -> list[SharedTerm]:
     return [SharedTerm(term.key, replace(term.word, factor=factors[term.key])) for term in terms]
 
 
@@ -159,7 +168,9 @@ def _bare_key(key: TermKey) -> TermKey:
     return TermKey(key.is_gram, bare(key.text))
 
 
-def factor_of(query_term: QueryTerm, holders: int, memories: int, parameters: RecallParameters) -> float:
+def factor_of(
+    query_term: QueryTerm, holders: int, memories: int, parameters: RecallParameters
+) -> float:
     """The factor on a term that so many of the memories hold."""
     factor = query_term.factor
     if query_term.alone and holders <= parameters.few_holders:
@@ -253,7 +264,10 @@ def _in_two_bytes(weight: float) -> float:
 
 
 def _shared_terms(
-    memory: ShortTermMemory, query: RecallQuery, number_of_word: Mapping[str, int], wording: KeywordOptions
+    memory: ShortTermMemory,
+    query: RecallQuery,
+    number_of_word: Mapping[str, int],
+    wording: KeywordOptions,
 ) -> list[SharedTerm]:
     """The terms that `memory` shares with the query, in the order of the query, with their factors in the query.
     `number_of_word`: the places of the query's words in this order."""
@@ -276,14 +290,20 @@ def _shared_term(key: TermKey, query_term: QueryTerm, memory_weight: float) -> S
 
 
 def _gained_around(
-    memories: Sequence[ShortTermMemory], shared: Sequence[Sequence[SharedTerm]], parameters: RecallParameters
+    memories: Sequence[ShortTermMemory],
+    shared: Sequence[Sequence[SharedTerm]],
+    parameters: RecallParameters,
 ) -> list[float]:
     """What each memory with a shared term of the last message gains from the memories of its episode."""
     gained = [0.0] * len(memories)
     if not (parameters.neighbour_share or parameters.episode_share):
         return gained
-    in_time = sorted(range(len(memories)), key=lambda number: (memories[number].time_ms, memories[number].id))
-    episode_at = episodes((memories[number].time_ms for number in in_time), parameters.episode_pause_ms)
+    in_time = sorted(
+        range(len(memories)), key=lambda number: (memories[number].time_ms, memories[number].id)
+    )
+    episode_at = episodes(
+        (memories[number].time_ms for number in in_time), parameters.episode_pause_ms
+    )
     of_last = [_of_last_message(terms) for terms in shared]
     match = [sum(term.word.points for term in terms) for terms in of_last]
     episode_points = _episode_points([of_last[number] for number in in_time], episode_at)
@@ -295,7 +315,9 @@ def _gained_around(
             if 0 <= neighbour < len(in_time) and episode_at[neighbour] == episode_at[position]:
                 best_beside = max(best_beside, match[in_time[neighbour]])
         rest_of_episode = episode_points[episode_at[position]] - match[number]
-        gained[number] = parameters.neighbour_share * best_beside + parameters.episode_share * rest_of_episode
+        gained[number] = (
+            parameters.neighbour_share * best_beside + parameters.episode_share * rest_of_episode
+        )
     return gained
 
 
@@ -303,7 +325,9 @@ def _of_last_message(terms: Iterable[SharedTerm]) -> list[SharedTerm]:
     return [term for term in terms if term.word.last and not term.word.incidental]
 
 
-def _episode_points(shared: Iterable[Iterable[SharedTerm]], episode_at: Iterable[int]) -> dict[int, float]:
+def _episode_points(
+    shared: Iterable[Iterable[SharedTerm]], episode_at: Iterable[int]
+) -> dict[int, float]:
     """The points of each episode: the most that one of its memories has for each term, together. `episode_at` has the
     episode of each memory whose terms `shared` has."""
     best_of_episode: dict[int, dict[TermKey, float]] = {}

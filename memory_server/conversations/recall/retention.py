@@ -13,7 +13,11 @@ from heapq import nsmallest
 
 from memory_server.conversations.changes import ForgetReason, Forgotten
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.parameters import Parameters, RecallParameters, RetentionParameters
+from memory_server.conversations.recall.parameters import (
+    Parameters,
+    RecallParameters,
+    RetentionParameters,
+)
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.values import dataclass
 
@@ -30,7 +34,11 @@ class CleanupPlan:
 
 
 def plan_cleanup(
-    memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
+    memories: Collection[ShortTermMemory],
+    now_ms: int,
+    parameters: Parameters,
+    *,
+    most: int | None = None,
 ) -> CleanupPlan:
     """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
     too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original

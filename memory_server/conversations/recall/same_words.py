@@ -57,7 +57,9 @@ def says_something(word: str) -> bool:
     return not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
 
 
-def lent_points(standings: Sequence[Standing], words_of: Callable[[int], frozenset[str]]) -> dict[int, Lent]:
+def lent_points(
+    standings: Sequence[Standing], words_of: Callable[[int], frozenset[str]]
+) -> dict[int, Lent]:
     """By the number of each candidate that gets points. `words_of`: its `telling_words`; it is asked only of those that
     may get or lend some."""
     telling = cache(words_of)

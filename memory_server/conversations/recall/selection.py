@@ -188,7 +188,10 @@ class Scanned:
     def standing(self, row: int) -> Standing:
         receipt = self.receipts[row]
         return Standing(
-            time_ms=self.time_ms(row), match=receipt.match, score=receipt.score, relevance=self._relevance[row]
+            time_ms=self.time_ms(row),
+            match=receipt.match,
+            score=receipt.score,
+            relevance=self._relevance[row],
         )
 
     def receipt(self, row: int) -> Receipt:
@@ -243,7 +246,11 @@ def select(
         if not places.isdisjoint(memory.muted):
             return "muted"
         return exclusion_of(
-            memory, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters
+            memory,
+            conversation_id=conversation_id,
+            session=session,
+            now_ms=now_ms,
+            parameters=parameters,
         )
 
     exclusions = list(map(exclusion, searched))
@@ -261,7 +268,9 @@ def select(
         eligible = [searched[row] for row in counted.eligible_rows()]
         chosen = [searched[row] for row in order.chosen]
         row_of = {memory.id: row for row, memory in enumerate(searched)}
-        drawn = [row_of[memory.id] for memory in flashbacks(eligible, chosen, now_ms, rng, parameters)]
+        drawn = [
+            row_of[memory.id] for memory in flashbacks(eligible, chosen, now_ms, rng, parameters)
+        ]
     held_back = HeldBack(
         recent=exclusions.count("too_young"),
         adjacent=len(order.passed_over),

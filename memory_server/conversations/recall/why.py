@@ -159,7 +159,13 @@ _FOR_OTHER_REASONS = ("flashback", "answer", "pinned", "last")
 
 
 def _reason(
-    tier: str | None, words: Mapping[str, float], heaviest: float, around: float, *, zh: bool, overview: bool
+    tier: str | None,
+    words: Mapping[str, float],
+    heaviest: float,
+    around: float,
+    *,
+    zh: bool,
+    overview: bool,
 ) -> str:
     total = sum(words.values())
     heavy = [word for word in _heaviest(words) if words[word] >= _SMALL * heaviest]
@@ -215,7 +221,9 @@ def near_miss_text(item: RecordedItem, *, zh: bool) -> str:
         case "points" | "":
             points_lacking = f"{item.points or 0.0:.1f}"
             if shared_words:
-                return _("only {words} is in both: {points} points too few", shared_words, points_lacking)
+                return _(
+                    "only {words} is in both: {points} points too few", shared_words, points_lacking
+                )
             return _("{points} points too few", points_lacking)
         case unknown_reason:  # a newer version wrote the record
             return unknown_reason
@@ -292,7 +300,9 @@ def same_moment(apart_ms: int, other_memory: str, most: int, spacing_ms: int) ->
 def not_in_overview(overview: Overview) -> str:
     match overview:
         case "everything":
-            return _("The messages ask what is known about the user, and it does not say anything about the user.")
+            return _(
+                "The messages ask what is known about the user, and it does not say anything about the user."
+            )
         case "time":
             return _("The messages ask what was said in a certain time, and it was not said then.")
         case "name":
@@ -321,7 +331,9 @@ def shares_too_little() -> str:
 
 
 def far_below_best(share: float, other_memory: str) -> str:
-    beside = _("it has less than {nearly_best:.0%} of the relevance of {others}", share, other_memory)
+    beside = _(
+        "it has less than {nearly_best:.0%} of the relevance of {others}", share, other_memory
+    )
     return _("Relevant enough, but not unasked: {beside}.", beside)
 
 
@@ -335,6 +347,8 @@ def places_taken(others: Sequence[str], *, by_meaning: bool) -> str:
     took = joined("; ", others)
     if by_meaning:
         return _(
-            "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.", count, took
+            "Relevant enough, but others, which come first by words and meaning, took {number}: {took}.",
+            count,
+            took,
         )
     return _("Relevant enough, but more relevant memories took {number}: {took}.", count, took)

@@ -122,7 +122,10 @@ class KeywordOptions:
         return replace(self, enrichment=replace(self.enrichment, words=tuple(names)))
 
     def of_memory(
-        self, messages: Sequence[Message], time_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
+        self,
+        messages: Sequence[Message],
+        time_ms: int,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     ) -> list[Keyword]:
         """The keywords of a memory of `time_ms`, with the days on which it was said. 0: its time is not known, so it
         has no day, and `tomorrow` in it means none."""
@@ -203,7 +206,10 @@ class KeywordOptions:
             overview = overview_of(normal_form(last, self.enrichment), spans, today)
             if overview is not None:
                 return RecallQuery(
-                    question=True, spans=self._stretches(spans), overview=overview, days=_day_words(spans)
+                    question=True,
+                    spans=self._stretches(spans),
+                    overview=overview,
+                    days=_day_words(spans),
                 )
         words = sought_words(
             messages,
@@ -216,12 +222,18 @@ class KeywordOptions:
         )
         grams: dict[str, QueryTerm] = {}
         if self.grams:
-            grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights, words=words)
+            grams = sought_grams(
+                messages, self.enrichment, self.emphasis, role_weights, words=words
+            )
         names_time = not all(span.near for span in spans)
-        says_something = names_time or any(term.telling for term in chain(words.values(), grams.values()))
+        says_something = names_time or any(
+            term.telling for term in chain(words.values(), grams.values())
+        )
         question = says_something and is_question(last)
         given_factor = self._given_factor(question=question)
-        given_words, given_grams = given_terms(other_words, self.enrichment, self.emphasis, given_factor)
+        given_words, given_grams = given_terms(
+            other_words, self.enrichment, self.emphasis, given_factor
+        )
         return RecallQuery(
             words=_with_given(words, given_words),
             grams=_with_given(grams, given_grams),
@@ -275,7 +287,10 @@ class KeywordOptions:
     def _stretches(self, spans: Iterable[TimeSpan]) -> tuple[tuple[int, int], ...]:
         """The stretches of time in milliseconds since 1970, each to the first one after it."""
         try:
-            return tuple((self._begin(span.first), self._begin(span.last + timedelta(days=1))) for span in spans)
+            return tuple(
+                (self._begin(span.first), self._begin(span.last + timedelta(days=1)))
+                for span in spans
+            )
         except (OverflowError, OSError, ValueError):
             return ()  # beyond the range of dates
 
@@ -294,7 +309,11 @@ class KeywordOptions:
                 continue
             role_weight = role_weight_of(message.role, memory.role_weights)
             if role_weight:
-                texts.append(GramText(normal_form(message.content, self.enrichment), role_weight, memory.words))
+                texts.append(
+                    GramText(
+                        normal_form(message.content, self.enrichment), role_weight, memory.words
+                    )
+                )
         return texts
 
 
@@ -318,7 +337,9 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
     return last_first[::-1]
 
 
-def _with_given(terms: Mapping[str, QueryTerm], given_terms: Mapping[str, QueryTerm]) -> Mapping[str, QueryTerm]:
+def _with_given(
+    terms: Mapping[str, QueryTerm], given_terms: Mapping[str, QueryTerm]
+) -> Mapping[str, QueryTerm]:
     """The terms of the messages and those that the caller gave. One that is also in the last message counts once; one
     that is in an earlier message counts as it counts more."""
     if not given_terms:

@@ -70,7 +70,10 @@ def dice(first: str, second: str) -> float:
 
 def count_same(text: str, candidates: Sequence[str]) -> int:
     """How many of the other texts say the same as `text`."""
-    return sum(dice(text, candidate) >= ALIKE and not difference(text, candidate) for candidate in candidates)
+    return sum(
+        dice(text, candidate) >= ALIKE and not difference(text, candidate)
+        for candidate in candidates
+    )
 
 
 def _dice(first: Counter[str], second: Counter[str]) -> float:

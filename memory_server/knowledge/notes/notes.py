@@ -67,7 +67,9 @@ class Notes:
     settling: Settling = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settling = Settling(self.store, self.options.is_elsewhere, refuse=self.options.refuse, clock=self.clock)
+        self.settling = Settling(
+            self.store, self.options.is_elsewhere, refuse=self.options.refuse, clock=self.clock
+        )
         self._publisher: PagePublisher | None = None
         if self.options.publish is not None:
             self._publisher = PagePublisher(partial(self.pages, stable=True), self.options.publish)
@@ -121,14 +123,18 @@ class Notes:
             )
         )
         if note.project and caller_project is not None:
-            await self.settling.settle(caller_project)  # else it would not replace the note of before
+            await self.settling.settle(
+                caller_project
+            )  # else it would not replace the note of before
         similar = await self._similar_to(note)
         now_ms = self.clock()
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], Remembered]:
             present = view.keyed(note.kind, note.project, note.key or "")
             if present is None:
-                return [replace(note, created_ms=now_ms, updated_ms=now_ms)], Remembered("created", similar)
+                return [replace(note, created_ms=now_ms, updated_ms=now_ms)], Remembered(
+                    "created", similar
+                )
             changed = replace(
                 present,
                 title=note.title,
@@ -188,7 +194,9 @@ class Notes:
 
         def read(view: ScopeView) -> Hits:
             notes = view.entries(where, order="best", limit=limit, offset=offset)
-            hits = tuple(Hit(note, 0.0, matched=NOTHING, scope=NOTES, why=_("no query")) for note in notes)
+            hits = tuple(
+                Hit(note, 0.0, matched=NOTHING, scope=NOTES, why=_("no query")) for note in notes
+            )
             return Hits(hits, view.count(where))
 
         return await self.store.read(NOTES, read)
@@ -198,7 +206,13 @@ class Notes:
         return await self.store.read(NOTES, lambda view: _existing(view, note_id))
 
     async def edit(
-        self, note_id: int | str, *, find: str = "", replacement: str = "", append: str = "", by: str = "api"
+        self,
+        note_id: int | str,
+        *,
+        find: str = "",
+        replacement: str = "",
+        append: str = "",
+        by: str = "api",
     ) -> Committed[None]:
         """Replace `find`, which the content has once, by `replacement`, and add the lines of `append`. The former text
         stays in the history.
@@ -216,7 +230,9 @@ class Notes:
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             note = _existing(view, note_id)
             if note.archived_ms is not None:
-                raise MemoryNotFound("The note {title} was deleted; `remember` stores it as a new one.", note.title)
+                raise MemoryNotFound(
+                    "The note {title} was deleted; `remember` stores it as a new one.", note.title
+                )
             body = note.body
             if find:
                 _check_once(note, find)
@@ -254,7 +270,9 @@ class Notes:
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             note = _existing(view, note_id)
             if note.archived_ms is not None:
-                raise InvalidInput("The note {title} is in the archive already; nothing was changed.", note.title)
+                raise InvalidInput(
+                    "The note {title} is in the archive already; nothing was changed.", note.title
+                )
             return [archived(note, "deleted", self.clock())], None
 
         return (await self._commit(decide, "delete", by)).change_id
@@ -270,7 +288,9 @@ class Notes:
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             note = _existing(view, note_id)
             if note.archived_ms is None:
-                raise InvalidInput("The note {title} is not in the archive; nothing was changed.", note.title)
+                raise InvalidInput(
+                    "The note {title} is not in the archive; nothing was changed.", note.title
+                )
             return [live(note)], None
 
         return (await self._commit(decide, "restore", by)).change_id
@@ -300,7 +320,12 @@ class Notes:
         return " ".join(sentences) if sentences else None
 
     async def assign(
-        self, chosen: Callable[[ScopeView], Sequence[Entry]], key: str, *, dry_run: bool = False, by: str = "api"
+        self,
+        chosen: Callable[[ScopeView], Sequence[Entry]],
+        key: str,
+        *,
+        dry_run: bool = False,
+        by: str = "api",
     ) -> Committed[Moved]:
         """Give notes to the project `key`, except those that its own notes are in the way of."""
         decide = assigning(chosen, key)
@@ -309,7 +334,9 @@ class Notes:
         _changes, outcome = await self.store.read(NOTES, decide)
         return Committed(outcome, (), None)
 
-    async def pages(self, *, stable: bool = False, project: Project | None = None) -> dict[Kind, str]:
+    async def pages(
+        self, *, stable: bool = False, project: Project | None = None
+    ) -> dict[Kind, str]:
         """The page of each type."""
         where = await self._where(None, (), project)
         notes = await self.store.read(NOTES, lambda view: view.entries(where, order="best"))
@@ -345,7 +372,9 @@ class Notes:
         if self._publisher is not None:
             self._publisher.changed()
 
-    async def _where(self, kind: Kind | None, tags: Sequence[str], project: Project | None) -> Filter:
+    async def _where(
+        self, kind: Kind | None, tags: Sequence[str], project: Project | None
+    ) -> Filter:
         kinds = () if kind is None else (_check(kind),)
         caller_project = self.project_of(project)
         projects = None
@@ -358,7 +387,9 @@ class Notes:
         text = duplicates.text_of(note)
         where = Filter(kinds=(note.kind,), projects=(note.project,))
         candidates = await self.store.read(NOTES, lambda view: view.alike(text, where, _SIMILAR))
-        candidate_texts = [duplicates.text_of(candidate) for candidate in candidates if candidate.key != note.key]
+        candidate_texts = [
+            duplicates.text_of(candidate) for candidate in candidates if candidate.key != note.key
+        ]
         return await asyncio.to_thread(duplicates.count_same, text, candidate_texts)
 
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
@@ -370,7 +401,9 @@ class Notes:
 
 def _check(kind: Kind) -> Kind:
     if kind not in KINDS:
-        raise InvalidInput("`{kind}` is not a type of notes; use tech, project-tech or domain.", kind)
+        raise InvalidInput(
+            "`{kind}` is not a type of notes; use tech, project-tech or domain.", kind
+        )
     return kind
 
 
@@ -395,6 +428,7 @@ def _existing(view: ScopeView, note_id: int | str) -> Entry:
     note = view.get(id=note_id) if isinstance(note_id, int) else view.get(ref=note_id)
     if note is None:
         raise MemoryNotFound(
-            "There is no note {note}; `memory-server knowledge list` shows all notes.", shown(str(note_id))
+            "There is no note {note}; `memory-server knowledge list` shows all notes.",
+            shown(str(note_id)),
         )
     return note

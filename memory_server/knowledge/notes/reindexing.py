@@ -58,7 +58,9 @@ class ReindexPlan:
         for note in changed.values():
             present = view.get(id=note.id)
             if present is None or present.version != note.version:
-                raise InvalidInput("Notes were changed meanwhile; run `memory-server knowledge reindex` again.")
+                raise InvalidInput(
+                    "Notes were changed meanwhile; run `memory-server knowledge reindex` again."
+                )
         return list(changed.values()), None
 
 

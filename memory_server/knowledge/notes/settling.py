@@ -65,7 +65,9 @@ class Settling:
             return ()
         counts = await self.store.read(NOTES, lambda view: view.counted("project", OF_PROJECTS))
         present = former_keys & counts.keys()
-        certain = [name for name in sorted(present) if await self._is_certain(name, project, counts)]
+        certain = [
+            name for name in sorted(present) if await self._is_certain(name, project, counts)
+        ]
         # Where the project has a note of its topic, a note waits too.
         targets = {name: [unsettled(name_of(name))] for name in present}
         for name in certain:
@@ -78,7 +80,9 @@ class Settling:
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             notes = view.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
             own = moved_to(view, [note for note in notes if note.key is not None], targets)
-            imported = moved_to(view, [note for note in notes if note.key is None], targets_of_imported)
+            imported = moved_to(
+                view, [note for note in notes if note.key is None], targets_of_imported
+            )
             return (*own.moved, *imported.moved), None
 
         try:
@@ -101,7 +105,9 @@ class Settling:
     async def _is_elsewhere(self, name: str, project: Project) -> bool:
         """The answer of `is_elsewhere`, which is kept for a short time: it depends on the project too."""
         now_ms = self.clock()
-        current = {key: answer for key, answer in self._folders_known.items() if answer.counts_at(now_ms)}
+        current = {
+            key: answer for key, answer in self._folders_known.items() if answer.counts_at(now_ms)
+        }
         if (name, project.key) not in current:
             elsewhere = await self.is_elsewhere(name, project)
             current[name, project.key] = _FoldersKnown(elsewhere, now_ms)
@@ -118,7 +124,9 @@ class Settling:
         return {aside[key]: count for key, count in counts.items()}
 
 
-def moved_to(view: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]) -> Moved:
+def moved_to(
+    view: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]
+) -> Moved:
     """Notes with the key of another project: the first of those that `targets` has for the key of each. A live one
     moves only to a project that has no live one of its topic."""
     moved: list[Entry] = []

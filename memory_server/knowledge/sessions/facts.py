@@ -77,8 +77,12 @@ def asked(texts: Sequence[SessionText], memories: Sequence[Entry]) -> str:
     """The texts and the memories that are stored already, as JSON, so that nothing of it can be taken for the
     prompt."""
     data = {
-        "messages": [{"role": text.metadata.get("role", "user"), "content": text.text} for text in texts],
-        "memories": [{"id": memory.id, "text": memory.body[:MOST_FACT_CHARS]} for memory in memories],
+        "messages": [
+            {"role": text.metadata.get("role", "user"), "content": text.text} for text in texts
+        ],
+        "memories": [
+            {"id": memory.id, "text": memory.body[:MOST_FACT_CHARS]} for memory in memories
+        ],
     }
     return json.dumps(data, ensure_ascii=False)
 
@@ -95,7 +99,12 @@ def text_of(value: Any) -> str:
     """The text in an answer, or in a fact. Raises ValueError: there is none, or it is too long for a fact."""
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip() or len(text) > MOST_FACT_CHARS:
-        raise ValueError(_("its answer has a fact that is not a text of at most {fact:,} characters", MOST_FACT_CHARS))
+        raise ValueError(
+            _(
+                "its answer has a fact that is not a text of at most {fact:,} characters",
+                MOST_FACT_CHARS,
+            )
+        )
     return without_surrogates(text).strip()
 
 
@@ -152,7 +161,9 @@ class FactDecisions:
                 events.append(MemoryEvent("ADD", usable(memory)))
                 continue
             replaced_ids.add(replaceable.id)
-            changed = replace(replaceable, body=fact.text, origin="inferred", updated_ms=self.new.updated_ms)
+            changed = replace(
+                replaceable, body=fact.text, origin="inferred", updated_ms=self.new.updated_ms
+            )
             events.append(MemoryEvent("UPDATE", usable(changed)))
         return events
 
@@ -167,7 +178,11 @@ class FactDecisions:
         if fact.replaces not in versions:
             return None
         memory = view.get(id=fact.replaces)
-        if memory is None or memory.archived_ms is not None or memory.version != versions[memory.id]:
+        if (
+            memory is None
+            or memory.archived_ms is not None
+            or memory.version != versions[memory.id]
+        ):
             return None
         if len(memory.body) > MOST_FACT_CHARS:
             return None  # the model has seen its beginning only

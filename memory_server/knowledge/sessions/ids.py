@@ -144,15 +144,23 @@ def checked_id(text: str, field_name: str) -> str:
     normal = unicodedata.normalize("NFC", text)
     if len(normal) > MAX_ID_CHARS:
         raise InvalidInput(
-            "The {what} has {normal} characters; use at most {id}.", field_name, len(normal), MAX_ID_CHARS
+            "The {what} has {normal} characters; use at most {id}.",
+            field_name,
+            len(normal),
+            MAX_ID_CHARS,
         )
-    hidden = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp", "Cn", "Co") for char in normal)
+    hidden = any(
+        unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp", "Cn", "Co") for char in normal
+    )
     if hidden or UNSEEN.search(normal) or _LIKE_NOTHING.search(normal) or normal != normal.strip():
         raise InvalidInput(
-            "The {what} holds characters that cannot be seen, or spaces around it; use visible ones.", field_name
+            "The {what} holds characters that cannot be seen, or spaces around it; use visible ones.",
+            field_name,
         )
     if field_name == "user_id" and normal == EVERY:
-        raise InvalidInput("`*` is not a user; name one, since no call looks at the memories of several users.")
+        raise InvalidInput(
+            "`*` is not a user; name one, since no call looks at the memories of several users."
+        )
     return normal
 
 
@@ -179,14 +187,20 @@ def _header_text(name: str, value: str) -> str:
     from urllib.parse import unquote_to_bytes
 
     if len(value) > MAX_HEADER_CHARS:
-        raise InvalidInput("The header {name} has more than {header:,} characters; shorten it.", name, MAX_HEADER_CHARS)
+        raise InvalidInput(
+            "The header {name} has more than {header:,} characters; shorten it.",
+            name,
+            MAX_HEADER_CHARS,
+        )
     try:
         # An HTTP library gives each byte as a character, unless it decoded them already.
         is_decoded = any(ord(char) > 255 for char in value)
         encoded = value.encode("utf-8" if is_decoded else "latin-1")
         return unquote_to_bytes(encoded).decode()
     except UnicodeError as error:
-        raise InvalidInput("The header {name} is not UTF-8; percent-encode its value.", name) from error
+        raise InvalidInput(
+            "The header {name} is not UTF-8; percent-encode its value.", name
+        ) from error
 
 
 def _metadata_of(text: str) -> dict[str, Any]:
@@ -197,12 +211,15 @@ def _metadata_of(text: str) -> dict[str, Any]:
         values = None
     if not isinstance(values, dict):
         raise InvalidInput(
-            'The header {metadata_header} is not a JSON object; write it as {{"channel": "phone"}}.', METADATA_HEADER
+            'The header {metadata_header} is not a JSON object; write it as {{"channel": "phone"}}.',
+            METADATA_HEADER,
         )
     return values
 
 
-def resolve(sources: Mapping[Source, Identity], *, require_user: bool = False, changes: bool = False) -> SessionIds:
+def resolve(
+    sources: Mapping[Source, Identity], *, require_user: bool = False, changes: bool = False
+) -> SessionIds:
     """The ids that a call means: each id and the metadata from the first source that has it. Those of a source that
     names another user than the chosen one do not count. `require_user`: the settings do not name the user. `changes`:
     the call changes something, so it concerns one agent and run.
@@ -214,9 +231,15 @@ def resolve(sources: Mapping[Source, Identity], *, require_user: bool = False, c
     if require_user:
         users.pop("setting", None)
     if not users:
-        raise InvalidInput("No user is named; give user_id, or call memory_init_session with one first.")
+        raise InvalidInput(
+            "No user is named; give user_id, or call memory_init_session with one first."
+        )
     source_of_user, user_id = next(iter(users.items()))
-    of_user = {source: identity for source, identity in in_order.items() if identity.user_id in (None, user_id)}
+    of_user = {
+        source: identity
+        for source, identity in in_order.items()
+        if identity.user_id in (None, user_id)
+    }
     ids: dict[str, str] = {"user_id": user_id}
     origins: dict[str, Source] = {"user_id": source_of_user}
     for name in ("agent_id", "run_id"):
@@ -227,10 +250,16 @@ def resolve(sources: Mapping[Source, Identity], *, require_user: bool = False, c
                 origins[name] = source
                 break
         if changes and ids.get(name) == EVERY:
-            raise InvalidInput("`*` as {open} is for reading only; name one {open}, or leave it out.", name)
-    metadata = next((identity.metadata for identity in of_user.values() if identity.metadata), NOTHING)
+            raise InvalidInput(
+                "`*` as {open} is for reading only; name one {open}, or leave it out.", name
+            )
+    metadata = next(
+        (identity.metadata for identity in of_user.values() if identity.metadata), NOTHING
+    )
     certain_ids = {name: value for name, value in ids.items() if value != EVERY}
-    return SessionIds(**certain_ids, metadata=metadata, sources=origins, overridden=_overridden(sources, ids))
+    return SessionIds(
+        **certain_ids, metadata=metadata, sources=origins, overridden=_overridden(sources, ids)
+    )
 
 
 def _overridden(sources: Mapping[Source, Identity], ids: Mapping[str, str]) -> tuple[str, ...]:

@@ -98,23 +98,34 @@ class SessionModels:
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
         response = await self.models.ask(
-            purpose, system, data=data, schema=schema, read=read, seconds=self.seconds_left(operation)
+            purpose,
+            system,
+            data=data,
+            schema=schema,
+            read=read,
+            seconds=self.seconds_left(operation),
         )
         operation.detail |= {"mode": "inference", "model": response.provider}
         operation.spent(response)
         return response.value
 
-    async def embed(self, caller: SessionIds, operation: OperationInProgress, texts: Sequence[str]) -> None:
+    async def embed(
+        self, caller: SessionIds, operation: OperationInProgress, texts: Sequence[str]
+    ) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
         with suppress(ModelsFailed):
             seconds = min(VECTOR_SECONDS, self.seconds_left(operation))
-            await self.vectors.vectors(scope_of(caller), texts, seconds=seconds, spent=operation.spent)
+            await self.vectors.vectors(
+                scope_of(caller), texts, seconds=seconds, spent=operation.spent
+            )
 
     def seconds_left(self, operation: OperationInProgress) -> float:
         """Seconds that the whole call may still take."""
         return max(0.0, self.options.total_seconds - operation.took_ms / 1000)
 
-    async def vector_of(self, caller: SessionIds, operation: OperationInProgress, query: str) -> bytes:
+    async def vector_of(
+        self, caller: SessionIds, operation: OperationInProgress, query: str
+    ) -> bytes:
         """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: no model gives it.
         NothingToKeep: all of it is private or recalled."""
         scope = scope_of(caller)
@@ -124,12 +135,16 @@ class SessionModels:
             count = await self.store.read(scope, lambda view: view.count(where))
             if count == 0:
                 return b""
-        vectors = await self.vectors.vectors(scope, [text], seconds=VECTOR_SECONDS, spent=operation.spent)
+        vectors = await self.vectors.vectors(
+            scope, [text], seconds=VECTOR_SECONDS, spent=operation.spent
+        )
         if text not in vectors:
             raise ModelsFailed("the model does not take this query")
         return vectors[text]
 
-    async def related(self, caller: SessionIds, operation: OperationInProgress, words: str) -> list[Entry]:
+    async def related(
+        self, caller: SessionIds, operation: OperationInProgress, words: str
+    ) -> list[Entry]:
         """The memories that share words with what was said, and those that are near to it."""
         vector = b""
         with suppress(ModelsFailed, NothingToKeep):
@@ -158,7 +173,12 @@ class SessionModels:
         if prompt:
             system += f"\n{prompt}"
         return await self.ask(
-            operation, "extract", system=system, data=asked(texts, memories), schema=FACTS_SCHEMA, read=facts_of
+            operation,
+            "extract",
+            system=system,
+            data=asked(texts, memories),
+            schema=FACTS_SCHEMA,
+            read=facts_of,
         )
 
     async def merged(self, operation: OperationInProgress, memory: str, data: str) -> str:
@@ -166,6 +186,10 @@ class SessionModels:
         system = self.options.merge_prompt or MERGE
         texts = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
         try:
-            return await self.ask(operation, "merge", system=system, data=texts, schema=TEXT_SCHEMA, read=merged_of)
+            return await self.ask(
+                operation, "merge", system=system, data=texts, schema=TEXT_SCHEMA, read=merged_of
+            )
         except ModelsFailed as failure:
-            raise ModelsFailed("Nothing was changed: {reason}; try again, or give mode: direct.", failure) from failure
+            raise ModelsFailed(
+                "Nothing was changed: {reason}; try again, or give mode: direct.", failure
+            ) from failure

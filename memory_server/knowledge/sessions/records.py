@@ -74,7 +74,9 @@ def measured(operations: Sequence[Operation]) -> dict[str, Measured]:
     by_kind: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         by_kind[operation.op].append(operation)
-    return {kind: _measured(operations_of_kind) for kind, operations_of_kind in sorted(by_kind.items())}
+    return {
+        kind: _measured(operations_of_kind) for kind, operations_of_kind in sorted(by_kind.items())
+    }
 
 
 def spent(operations: Sequence[Operation]) -> dict[str, float]:
@@ -153,7 +155,8 @@ def own(view: ScopeView, caller: SessionIds, memory_id: int) -> Entry:
     entry = view.get(id=memory_id)
     if entry is None or entry.archived_ms is not None or not _is_of(entry, caller):
         raise MemoryNotFound(
-            "Memory {memory} is not in this session; memory_search and memory_get_all show those that are.", memory_id
+            "Memory {memory} is not in this session; memory_search and memory_get_all show those that are.",
+            memory_id,
         )
     return entry
 

@@ -12,7 +12,13 @@ from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from languages import _, counted
-from memory_server.kernel.errors import InvalidInput, MemoryServerError, ModelsFailed, NothingToKeep, StorageError
+from memory_server.kernel.errors import (
+    InvalidInput,
+    MemoryServerError,
+    ModelsFailed,
+    NothingToKeep,
+    StorageError,
+)
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.other_words import other_words_of
@@ -35,8 +41,21 @@ from memory_server.knowledge.sessions.facts import (
     MemoryEvent,
     SessionText,
 )
-from memory_server.knowledge.sessions.ids import NOBODY, STDIO, Begun, Identity, RequestInfo, SessionIds, resolve
-from memory_server.knowledge.sessions.models import NO_MODEL, OperationInProgress, SessionModels, SessionOptions
+from memory_server.knowledge.sessions.ids import (
+    NOBODY,
+    STDIO,
+    Begun,
+    Identity,
+    RequestInfo,
+    SessionIds,
+    resolve,
+)
+from memory_server.knowledge.sessions.models import (
+    NO_MODEL,
+    OperationInProgress,
+    SessionModels,
+    SessionOptions,
+)
 from memory_server.knowledge.sessions.records import (
     Mode,
     Outcome,
@@ -77,7 +96,9 @@ class Sessions:
     def __post_init__(self) -> None:
         self._begun = Begun()
         self.meaning = TextVectors(self.store, self.embeddings)
-        self._with_models = SessionModels(self.store, self.options, models=self.models, vectors=self.meaning)
+        self._with_models = SessionModels(
+            self.store, self.options, models=self.models, vectors=self.meaning
+        )
 
     def begin(self, named_ids: Identity, wire: RequestInfo = STDIO) -> SessionIds:
         """Set what later calls that name nobody mean; what `named_ids` leaves out stays. Nothing named: only tell it.
@@ -96,13 +117,20 @@ class Sessions:
             begun.ids = named_ids
         return self.caller(NOBODY, wire)
 
-    def caller(self, arguments: Identity, wire: RequestInfo = STDIO, *, changes: bool = False) -> SessionIds:
+    def caller(
+        self, arguments: Identity, wire: RequestInfo = STDIO, *, changes: bool = False
+    ) -> SessionIds:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
         begun_ids = NOBODY
         if wire.lasts:
             begun_ids = (wire.begun or self._begun).ids
         return resolve(
-            {"argument": arguments, "header": wire.header_ids, "session": begun_ids, "setting": self.options.ids},
+            {
+                "argument": arguments,
+                "header": wire.header_ids,
+                "session": begun_ids,
+                "setting": self.options.ids,
+            },
             require_user=self.options.require_user,
             changes=changes,
         )
@@ -140,15 +168,20 @@ class Sessions:
             reason = None
             if mode == "inference":
                 try:
-                    return await self._infer(caller, operation, texts=texts, base=base, prompt=prompt, by=by)
+                    return await self._infer(
+                        caller, operation, texts=texts, base=base, prompt=prompt, by=by
+                    )
                 except ModelsFailed as failure:
                     reason = str(failure)
             memories = [
-                usable(replace(base, body=text.text, metadata={**text.metadata, **own_metadata})) for text in texts
+                usable(replace(base, body=text.text, metadata={**text.metadata, **own_metadata}))
+                for text in texts
             ]
             operation.detail |= {"mode": "direct"}
             await self._with_models.embed(caller, operation, [memory.body for memory in memories])
-            entries, change = await self._commit(caller, operation, op="add", by=by, decide=lambda _: memories)
+            entries, change = await self._commit(
+                caller, operation, op="add", by=by, decide=lambda _: memories
+            )
             added = tuple(MemoryEvent("ADD", entry) for entry in entries)
             return Outcome(added, "direct", reason=reason, change_id=change)
 
@@ -165,10 +198,16 @@ class Sessions:
         length = sum(len(text.text) for text in texts)
         if length > MOST_ASKED_CHARS:
             raise ModelsFailed(
-                "{length:,} characters are too many for a model, which gets {asked:,}", length, MOST_ASKED_CHARS
+                "{length:,} characters are too many for a model, which gets {asked:,}",
+                length,
+                MOST_ASKED_CHARS,
             )
-        usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
-        memories = await self._with_models.related(caller, operation, "\n".join(text.text for text in texts))
+        usable(
+            replace(base, body=".")
+        )  # so that metadata which cannot be stored are refused before a model is asked
+        memories = await self._with_models.related(
+            caller, operation, "\n".join(text.text for text in texts)
+        )
         facts = await self._with_models.facts(operation, texts, memories=memories, prompt=prompt)
         await self._with_models.embed(caller, operation, [fact.text for fact in facts])
         decisions = FactDecisions(where_of(caller), memories, base)
@@ -223,16 +262,27 @@ class Sessions:
                 other_words=other_texts,
             )
             search = MemorySearch(
-                scope_of(caller), words, vector=vector, min_similarity=self.options.min_similarity, limit=limit
+                scope_of(caller),
+                words,
+                vector=vector,
+                min_similarity=self.options.min_similarity,
+                limit=limit,
             )
             result = await self.store.read(scope_of(caller), search.searches[search_type])
             if result.missing:
                 memories = counted(result.missing, "memory")
-                reason = _("no vector yet for {what}; `memory-server knowledge cleanup` makes them", memories)
+                reason = _(
+                    "no vector yet for {what}; `memory-server knowledge cleanup` makes them",
+                    memories,
+                )
             operation.ids = [hit.entry.id for hit in result.hits]
             operation.detail |= {"search_type": search_type}
             return SessionHits(
-                tuple(result.hits), result.total, search_type_used=search_type, reason=reason, took_ms=operation.took_ms
+                tuple(result.hits),
+                result.total,
+                search_type_used=search_type,
+                reason=reason,
+                took_ms=operation.took_ms,
             )
 
     async def page(
@@ -243,7 +293,9 @@ class Sessions:
             where = where_of(caller)
 
             def read(view: ScopeView) -> tuple[list[Entry], int]:
-                return view.entries(where, order="made", limit=limit, offset=offset), view.count(where)
+                return view.entries(where, order="made", limit=limit, offset=offset), view.count(
+                    where
+                )
 
             entries, total = await self.store.read(scope_of(caller), read)
             operation.ids = [entry.id for entry in entries]
@@ -276,13 +328,17 @@ class Sessions:
                 used_mode = "direct"
                 reason = _(NO_MODEL)
             for _try in range(MOST_TRIES):
-                before: Entry = await self.store.read(scope_of(caller), lambda view: own(view, caller, memory_id))
+                before: Entry = await self.store.read(
+                    scope_of(caller), lambda view: own(view, caller, memory_id)
+                )
                 body = text
                 if used_mode == "inference":
                     body = await self._with_models.merged(operation, before.body, text)
                 await self._with_models.embed(caller, operation, [body])
 
-                def decide(view: ScopeView, before: Entry = before, body: str = body) -> list[Change]:
+                def decide(
+                    view: ScopeView, before: Entry = before, body: str = body
+                ) -> list[Change]:
                     present = own(view, caller, memory_id)
                     if used_mode == "inference" and present.version != before.version:
                         return []  # merged with a text that is not there any more
@@ -296,9 +352,16 @@ class Sessions:
                         changed = replace(changed, metadata=dict(metadata))
                     return [usable(changed)]
 
-                entries, change = await self._commit(caller, operation, op="update", by=by, decide=decide)
+                entries, change = await self._commit(
+                    caller, operation, op="update", by=by, decide=decide
+                )
                 if entries:
-                    return Outcome((MemoryEvent("UPDATE", entries[0]),), used_mode, reason=reason, change_id=change)
+                    return Outcome(
+                        (MemoryEvent("UPDATE", entries[0]),),
+                        used_mode,
+                        reason=reason,
+                        change_id=change,
+                    )
             raise InvalidInput("Memory {memory} was changed meanwhile; read it again.", memory_id)
 
     async def delete(self, caller: SessionIds, memory_id: int, *, by: str = "api") -> Outcome:
@@ -314,7 +377,9 @@ class Sessions:
             _, change = await self._commit(caller, operation, op="delete", by=by, decide=decide)
             return Outcome((MemoryEvent("DELETE", deleted[0]),), change_id=change)
 
-    async def delete_all(self, caller: SessionIds, *, confirm: bool, by: str = "api") -> tuple[int, str | None]:
+    async def delete_all(
+        self, caller: SessionIds, *, confirm: bool, by: str = "api"
+    ) -> tuple[int, str | None]:
         """Put all memories of this session into the archive, as one change; how many.
 
         Raises:
@@ -325,7 +390,8 @@ class Sessions:
             if not confirm:
                 count = await self.store.read(scope_of(caller), lambda view: view.count(where))
                 raise InvalidInput(
-                    "This would delete {memories}; to delete them, give confirm: true.", counted(count, "memory")
+                    "This would delete {memories}; to delete them, give confirm: true.",
+                    counted(count, "memory"),
                 )
             deleted_ids: list[int] = []
 
@@ -336,14 +402,20 @@ class Sessions:
             _, change = await self._commit(caller, operation, op="delete_all", by=by, decide=decide)
             return len(deleted_ids), change
 
-    async def history(self, caller: SessionIds, *, limit: int = 50, before: int | None = None) -> list[Operation]:
+    async def history(
+        self, caller: SessionIds, *, limit: int = 50, before: int | None = None
+    ) -> list[Operation]:
         """What was done in this session, newest first; `before` is the id of the last one of the page before."""
-        page = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
+        page = await self.store.operations(
+            scope_of(caller), before=before, limit=limit, caller=narrowed(caller)
+        )
         return [operation for _scope, operation in page]
 
     async def note_refusal(self, caller: SessionIds, op: str, sentence: str, *, by: str) -> None:
         """Note in the history of a user a call that was refused before it began. What cannot be written is left out."""
-        note = Operation(op, by, caller=caller_json(caller), error=shown(sentence, 200), took_ms=0.0)
+        note = Operation(
+            op, by, caller=caller_json(caller), error=shown(sentence, 200), took_ms=0.0
+        )
         with suppress(StorageError):
             await self.store.log_operation(scope_of(caller), note, passing=True)
 
@@ -353,7 +425,10 @@ class Sessions:
         counts = await self.store.read(scope_of(caller), lambda view: counts_of(view, where))
         operations = await self.history(caller, limit=MEASURED)
         return replace(
-            counts, operations=measured(operations), models=spent(operations), sources=sources_of(operations)
+            counts,
+            operations=measured(operations),
+            models=spent(operations),
+            sources=sources_of(operations),
         )
 
     async def _commit(
@@ -365,13 +440,19 @@ class Sessions:
         decide: Callable[[ScopeView], Sequence[Change]],
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
-        note = Operation(op, by, caller=caller_json(caller), took_ms=operation.took_ms, detail=operation.detail)
-        committed = await self.store.commit(scope_of(caller), lambda view: (decide(view), None), note)
+        note = Operation(
+            op, by, caller=caller_json(caller), took_ms=operation.took_ms, detail=operation.detail
+        )
+        committed = await self.store.commit(
+            scope_of(caller), lambda view: (decide(view), None), note
+        )
         operation.noted = committed.seq is not None
         return committed.entries, committed.change_id
 
     @asynccontextmanager
-    async def _noting(self, caller: SessionIds, op: str, by: str) -> AsyncIterator[OperationInProgress]:
+    async def _noting(
+        self, caller: SessionIds, op: str, by: str
+    ) -> AsyncIterator[OperationInProgress]:
         """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
         cannot be written now is left out, so that a search does not wait for writers."""
         operation = OperationInProgress()

@@ -51,7 +51,9 @@ def host_of(name: str) -> str:
     return re.sub(r":\d+$", "", name.lower())
 
 
-def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -> tuple[Enter, AuthExtras]:
+def entrance(
+    settings: HttpSettings, tokens: Tokens | None, *, loopback: bool
+) -> tuple[Enter, AuthExtras]:
     """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
     ways: list[str] = []
     if settings.token is not None:
@@ -67,9 +69,13 @@ def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -
     if len(ways) > 1:
         raise InvalidInput("Both {ways} are set; keep only one of them.", " and ".join(ways))
     if settings.open and not loopback:
-        raise InvalidInput("http.open gives access without a token, so it works only on 127.0.0.1; {how}.", _(_HOW))
+        raise InvalidInput(
+            "http.open gives access without a token, so it works only on 127.0.0.1; {how}.", _(_HOW)
+        )
     if not loopback:
-        log.warning("listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front")
+        log.warning(
+            "listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front"
+        )
     public = urlsplit(settings.public_url or "")
     extras = AuthExtras()
     if public.netloc:
@@ -89,7 +95,9 @@ def entrance(settings: HttpSettings, tokens: Tokens | None, *, loopback: bool) -
 def _by_token(secret: str | None) -> Enter:
     """Everybody enters with this token; None: everybody enters."""
     if secret is not None and len(secret) < LEAST_CHARS:
-        raise InvalidInput("http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS)
+        raise InvalidInput(
+            "http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS
+        )
 
     async def enter(token: str | None) -> Principal | None:
         if secret is None or hmac.compare_digest((token or "").encode(), secret.encode()):
@@ -106,6 +114,8 @@ def _by_file(tokens: Tokens) -> Enter:
         access = tokens.find(token)
         if access is None:
             return None
-        return Principal(access.tenant, frozenset(access.scopes), session=access.name, timezone=access.timezone)
+        return Principal(
+            access.tenant, frozenset(access.scopes), session=access.name, timezone=access.timezone
+        )
 
     return enter

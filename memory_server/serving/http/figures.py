@@ -18,18 +18,32 @@ class _Collector:
     meter: Meter
 
     def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
 
-        times = HistogramMetricFamily("memory_server_call_seconds", "Time of calls", labels=["tool"])
-        errors = CounterMetricFamily("memory_server_call_errors", "Calls that were refused or failed", labels=["tool"])
+        times = HistogramMetricFamily(
+            "memory_server_call_seconds", "Time of calls", labels=["tool"]
+        )
+        errors = CounterMetricFamily(
+            "memory_server_call_errors", "Calls that were refused or failed", labels=["tool"]
+        )
         bounds = [*(str(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
         for name, calls in self.meter.calls.items():
-            times.add_metric([name], list(zip(bounds, accumulate(calls.counts), strict=True)), calls.sum_ms / 1000)
+            times.add_metric(
+                [name],
+                list(zip(bounds, accumulate(calls.counts), strict=True)),
+                calls.sum_ms / 1000,
+            )
             errors.add_metric([name], calls.errors)
         yield times
         yield errors
         for family, numbers in self.meter.figures().items():
-            gauge = GaugeMetricFamily(f"memory_server_{family}", f"Counters of {family}", labels=["name"])
+            gauge = GaugeMetricFamily(
+                f"memory_server_{family}", f"Counters of {family}", labels=["name"]
+            )
             for name, number in numbers.items():
                 gauge.add_metric([name], number)
             yield gauge

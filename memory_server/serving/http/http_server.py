@@ -120,7 +120,9 @@ class _Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:  # there is a whole head; who reads the body bounds its time
+        if (
+            self.conn.their_state is not h11.IDLE
+        ):  # there is a whole head; who reads the body bounds its time
             self._let_be()
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
@@ -128,7 +130,9 @@ class _Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         self._had_entered = self.was_let_in()
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest; whatever still comes, this is the end
+        if (
+            self.conn.their_state is h11.SEND_BODY
+        ):  # nobody reads the rest; whatever still comes, this is the end
             self.loop.call_later(UNREAD_SECONDS, self.transport.close)
 
     def pause_writing(self) -> None:
@@ -200,7 +204,9 @@ class _Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         if self.begun is not None and not is_modern(headers):
-            receive, send = await self._in_session(self.begun, headers.get(SESSION), scope, receive, send)
+            receive, send = await self._in_session(
+                self.begun, headers.get(SESSION), scope, receive, send
+            )
         async with self.tenants.used(caller_of(scope)) as tenant:
             await tenant.manager.handle_request(scope, receive, send)
 
@@ -218,7 +224,9 @@ class _Mcp:
         sessions = begun[caller.tenant]
         if session_id is not None:
             if session_id not in sessions:
-                raise HttpError(404, "session", "There is no such session any more; send `initialize` again.")
+                raise HttpError(
+                    404, "session", "There is no such session any more; send `initialize` again."
+                )
             session = sessions.pop(session_id)
             sessions[session_id] = session  # the one that was used last goes last
             wire = replace(caller.wire, lasts=True, begun=session)
@@ -256,7 +264,9 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or the settings cannot be used."""
     settings = node.settings
     stop = asyncio.Event()
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it has lines for each request, and so has the middleware
+    logging.getLogger("mcp").setLevel(
+        logging.WARNING
+    )  # it has lines for each request, and so has the middleware
     enter, extras = entrance(settings, node.tokens, loopback=address[0] in (*LOOPBACK, "::1"))
     tenants = Tenants(node.opener, settings.open_tenants, settings.tenant_idle_minutes * 60)
     with speaking(ENGLISH):
@@ -319,7 +329,11 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
 
 
 async def _run(
-    middleware: Middleware, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: HttpServer
+    middleware: Middleware,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    tenants: Tenants,
+    node: HttpServer,
 ) -> None:
     host, port = listener.getsockname()[:2]
     if ":" in host:
@@ -391,5 +405,7 @@ def address_of(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdecimal() and int(port) <= 65_535
     if not is_port or (colon and not host):
-        raise InvalidInput("`{text}` is not an address; write a port such as 8460, or 127.0.0.1:8460.", text)
+        raise InvalidInput(
+            "`{text}` is not an address; write a port such as 8460, or 127.0.0.1:8460.", text
+        )
     return host or "127.0.0.1", int(port)

@@ -70,7 +70,9 @@ class _Keys:
             if key is None and self._looking is not None:
                 await asyncio.shield(self._looking)
         if self._key_set is None:
-            raise HttpError(503, "busy", "The signing keys are not available; try again.", {"retry-after": "10"})
+            raise HttpError(
+                503, "busy", "The signing keys are not available; try again.", {"retry-after": "10"}
+            )
         return self._current(key_id)
 
     def _current(self, key_id: str | None) -> jwt.PyJWK | None:
@@ -89,13 +91,17 @@ class _Keys:
             if self._fetch is None or self._fetch.done():
                 fetch: Future[Any] = Future()
                 fetch.set_running_or_notify_cancel()
-                threading.Thread(target=self._run, args=[fetch], name="keys of tokens", daemon=True).start()
+                threading.Thread(
+                    target=self._run, args=[fetch], name="keys of tokens", daemon=True
+                ).start()
                 self._fetch = fetch
             async with asyncio.timeout(2 * FETCH_SECONDS):
                 document = await asyncio.wrap_future(self._fetch)
             self._key_set = jwt.PyJWKSet.from_dict(document)
         except Exception as error:  # whatever a provider may send; the old keys go on
-            log.warning("The keys of tokens are not available: %s", str(error) or type(error).__name__)
+            log.warning(
+                "The keys of tokens are not available: %s", str(error) or type(error).__name__
+            )
         else:
             self._good_until = time.monotonic() + KEPT_SECONDS
         finally:
@@ -140,13 +146,19 @@ def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
     missing."""
     provider = settings.jwt
     if provider.jwks is None:
-        raise InvalidInput("http.jwt.issuer needs http.jwt.jwks, the URL or file of the provider's keys.")
+        raise InvalidInput(
+            "http.jwt.issuer needs http.jwt.jwks, the URL or file of the provider's keys."
+        )
     if provider.issuer is None or settings.public_url is None:
-        raise InvalidInput("http.jwt.issuer needs http.public_url, the URL at which clients see this server.")
+        raise InvalidInput(
+            "http.jwt.issuer needs http.public_url, the URL at which clients see this server."
+        )
     public = settings.public_url.rstrip("/")
     resource = AnyHttpUrl(f"{public}/mcp")
     scopes = [scope for scope in (provider.read_scope, provider.write_scope) if scope]
-    routes = create_protected_resource_routes(resource, [AnyHttpUrl(provider.issuer)], scopes or None, "Memory")
+    routes = create_protected_resource_routes(
+        resource, [AnyHttpUrl(provider.issuer)], scopes or None, "Memory"
+    )
     challenge = f', resource_metadata="{build_resource_metadata_url(resource)}"'
     audience = [public, f"{public}/mcp", f"{public}/"]
     if provider.audience is not None:
@@ -187,7 +199,9 @@ def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
         tenant = _tenant_name(claims[settings.tenant_claim])
         if tenant is None:
             if not has_warned:
-                log.warning("the claim %s of a token cannot be the name of a tenant", settings.tenant_claim)
+                log.warning(
+                    "the claim %s of a token cannot be the name of a tenant", settings.tenant_claim
+                )
                 has_warned = True
             return None
         scopes = _scopes(settings, claims.get("scope", claims.get("scp", "")))

@@ -115,7 +115,9 @@ class Middleware:
             await answerer(scope, receive, noted)
         except asyncio.CancelledError:  # the process ends first
             if not status:
-                refused = HttpError(503, "busy", "The server is ending; ask again.", {"retry-after": "1"})
+                refused = HttpError(
+                    503, "busy", "The server is ending; ask again.", {"retry-after": "1"}
+                )
                 await refused.response()(scope, receive, noted)
             raise
         except Exception as error:
@@ -123,7 +125,9 @@ class Middleware:
             log.exception("a request failed, request %s: %s", failed_request, failure_text(error))
             if status:
                 raise
-            sentence = f"The request failed inside the server; its log says why, under {failed_request}."
+            sentence = (
+                f"The request failed inside the server; its log says why, under {failed_request}."
+            )
             await HttpError(500, "server", sentence).response()(scope, receive, noted)
         finally:
             route = _logged_route(scope["path"], status)
@@ -146,7 +150,9 @@ class Middleware:
         host = headers.get("host", "").lower()
         host_match = _HOST.fullmatch(host)
         if host_match is None or host_match[1] not in self.hosts:
-            return HttpError(421, "host", "This server does not have that name; see the setting http.hosts.").response()
+            return HttpError(
+                421, "host", "This server does not have that name; see the setting http.hosts."
+            ).response()
         origin = headers.get("origin")
         own = (f"http://{host}", f"https://{host}")
         if origin is None or origin.lower() in (*self.origins, *own):
@@ -245,7 +251,9 @@ class Middleware:
                 ended, _running = await asyncio.wait([stream], timeout=AGAIN_SECONDS)
                 if ended:
                     break
-                with suppress(HttpError):  # the keys of tokens are not available now, and an answer has begun
+                with suppress(
+                    HttpError
+                ):  # the keys of tokens are not available now, and an answer has begun
                     if await self.enter(token) is None:
                         return
             await stream
@@ -297,13 +305,17 @@ def _is_large(headers: Headers) -> bool:
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:
     try:
-        return await whole_body(receive, headers.get("content-length", ""), MOST_BYTES, BODY_SECONDS)
+        return await whole_body(
+            receive, headers.get("content-length", ""), MOST_BYTES, BODY_SECONDS
+        )
     except BodyRefused as refused:
         match refused.reason:
             case "size":
                 sentence = f"The body has more than {MOST_BYTES:,} bytes; send less at a time."
                 raise HttpError(413, "size", sentence) from None
             case "time":
-                raise HttpError(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
+                raise HttpError(
+                    408, "time", f"The body did not come within {BODY_SECONDS:g} seconds."
+                ) from None
             case "gone":
                 raise HttpError(400, "size", "The body ended before its end.") from None

@@ -100,7 +100,10 @@ def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
         return HTTP
     if not sessions:
         header = user_headers[0].decode().title()
-        raise InvalidInput("The header {header} needs the toolset sessions, which is not offered; remove it.", header)
+        raise InvalidInput(
+            "The header {header} needs the toolset sessions, which is not offered; remove it.",
+            header,
+        )
     return RequestInfo(sessions_from(headers.items()), lasts=False)
 
 

@@ -40,7 +40,9 @@ _STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
 class HttpError(Exception):
     """A request that gets this status; the message is one sentence for the caller."""
 
-    def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.kind = kind

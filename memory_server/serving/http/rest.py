@@ -57,7 +57,9 @@ _WHO = {
 }
 
 
-def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_only: bool = False) -> list[Route]:
+def routes(
+    tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_only: bool = False
+) -> list[Route]:
     """The routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not among
     them may be one that changes something."""
     document: bytes | None = None
@@ -119,7 +121,9 @@ class _Called:
         arguments = _arguments(request, await request.body())
         async with self.tenants.used(caller) as tenant:
             try:
-                answered = await call(tool, tenant.call(caller), arguments, max_bytes=self.max_bytes)
+                answered = await call(
+                    tool, tenant.call(caller), arguments, max_bytes=self.max_bytes
+                )
             except ToolFailed as failure:
                 raise refused_for(failure, str(failure)) from failure
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
@@ -156,7 +160,9 @@ class _Commands:
                 sentence = str(error)
                 if isinstance(error, ValidationError):
                     sentence = error.errors()[0]["msg"]
-                raise refused_for(error, tenant.call(caller).memories.for_callers(sentence)) from error
+                raise refused_for(
+                    error, tenant.call(caller).memories.for_callers(sentence)
+                ) from error
         await Response(orjson.dumps(result), media_type=_JSON)(scope, receive, send)
 
 
@@ -174,7 +180,9 @@ def _arguments(request: Request, body: bytes) -> dict[str, Any]:
         sentence = f"The body has `{visible(shown(repeated))}` twice in one object; send it once."
         raise HttpError(400, "arguments", sentence)
     if not isinstance(arguments, dict):
-        raise HttpError(400, "arguments", "The body must be a JSON object with the arguments of the tool.")
+        raise HttpError(
+            400, "arguments", "The body must be a JSON object with the arguments of the tool."
+        )
     return arguments
 
 
@@ -185,10 +193,18 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
         "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
     }
     name_form = {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"}
-    zone_form = {"type": "string", "pattern": "^[A-Za-z0-9_+/-]{1,64}$", "examples": ["Asia/Shanghai"]}
+    zone_form = {
+        "type": "string",
+        "pattern": "^[A-Za-z0-9_+/-]{1,64}$",
+        "examples": ["Asia/Shanghai"],
+    }
     headers = [
-        _header(CONVERSATION, "Conversation of calls that name none, percent-encoded UTF-8", name_form),
-        _header(SESSION, "Session; usually the name of the token, percent-encoded UTF-8", name_form),
+        _header(
+            CONVERSATION, "Conversation of calls that name none, percent-encoded UTF-8", name_form
+        ),
+        _header(
+            SESSION, "Session; usually the name of the token, percent-encoded UTF-8", name_form
+        ),
         _header(TIMEZONE, "Where the reader lives", zone_form),
     ]
     paths: dict[str, Any] = {
@@ -210,9 +226,15 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
                 "summary": tool.title.english,
                 "description": tool.description,
                 "parameters": headers,
-                "requestBody": {"required": True, "content": {_JSON: {"schema": tool.input_schema()}}},
+                "requestBody": {
+                    "required": True,
+                    "content": {_JSON: {"schema": tool.input_schema()}},
+                },
                 "responses": {
-                    "200": {"description": "The result", "content": {_JSON: {"schema": tool.output_schema()}}},
+                    "200": {
+                        "description": "The result",
+                        "content": {_JSON: {"schema": tool.output_schema()}},
+                    },
                     "default": refused,
                 },
             }

@@ -65,7 +65,9 @@ class Tenant:
         """Bytes that requests since the last look may have taken."""
         self._next_look = 0.0
 
-    async def live(self, memories: AbstractAsyncContextManager[TenantMemories], idle_seconds: float) -> None:
+    async def live(
+        self, memories: AbstractAsyncContextManager[TenantMemories], idle_seconds: float
+    ) -> None:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
         own, because a session manager must be left in the task that entered it."""
         async with memories as self._memories:
@@ -100,7 +102,9 @@ class Tenant:
         ended = time.monotonic()
         self._next_look = max(self._next_look, ended + (ended - began) / LOOK_SHARE)
 
-    async def run(self, caller: Principal, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def run(
+        self, caller: Principal, name: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The result of the command or hook `name` of a linked machine."""
         return await self._memories.run(name, arguments, caller)
 
@@ -116,7 +120,9 @@ class Tenant:
         if caller.project is not None:
             project = Project(caller.project)
         asker = {"by": "REST", "cwd": caller.folder}
-        call = Call(memories, conversations, caller.wire, asker, folder=caller.folder, project=project)
+        call = Call(
+            memories, conversations, caller.wire, asker, folder=caller.folder, project=project
+        )
         return call.in_session(caller.session).in_zone(caller.timezone)
 
     def _resolve(self, request: object) -> Call:
@@ -177,7 +183,9 @@ class Tenants:
             return
         idle = {key: tenant for key, tenant in self._open.items() if not tenant.users}
         if not idle:
-            raise HttpError(503, "busy", "Too many tenants are busy; try again.", {"retry-after": "1"})
+            raise HttpError(
+                503, "busy", "Too many tenants are busy; try again.", {"retry-after": "1"}
+            )
         oldest = min(idle, key=lambda key: idle[key].used)
         idle[oldest].over.set()
         del self._open[oldest]

@@ -49,8 +49,12 @@ class _Fault:
     sentence: str
 
 
-_TOO_DEEP = _Fault(INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels.")
-_TOO_MANY = _Fault(INVALID_REQUEST, f"This message has more than {MOST_VALUES:,} values; send fewer at a time.")
+_TOO_DEEP = _Fault(
+    INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels."
+)
+_TOO_MANY = _Fault(
+    INVALID_REQUEST, f"This message has more than {MOST_VALUES:,} values; send fewer at a time."
+)
 _NO_OBJECT = _Fault(INVALID_PARAMS, "`params` must be an object, with the parameters by name.")
 
 
@@ -81,7 +85,9 @@ class Frames:
         self._rest = bytearray()
         self._size = 0
         if size > self._longest:
-            sentence = f"This line has {size:,} bytes; send at most {self._longest:,} in one message."
+            sentence = (
+                f"This line has {size:,} bytes; send at most {self._longest:,} in one message."
+            )
             return [Refusal(error_line(INVALID_REQUEST, sentence))]
         frame = frame_of(line)
         if frame is None:
@@ -171,7 +177,9 @@ def _fault_of(value: Any) -> _Fault | None:
     if isinstance(value, list):
         return _Fault(INVALID_REQUEST, "Batches are not part of MCP; send one message per line.")
     if not isinstance(value, dict):
-        return _Fault(INVALID_REQUEST, "This message is not a JSON object; send one object per line.")
+        return _Fault(
+            INVALID_REQUEST, "This message is not a JSON object; send one object per line."
+        )
     if value.get("jsonrpc") != "2.0":
         return _Fault(INVALID_REQUEST, '`jsonrpc` must be "2.0".')
     if not isinstance(value.get("method"), str):

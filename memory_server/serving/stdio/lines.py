@@ -72,7 +72,9 @@ class Lines(ABC):
     side."""
 
     def __init__(self, events: Events) -> None:
-        self._deliver, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](_UNTAKEN)
+        self._deliver, self.incoming = anyio.create_memory_object_stream[
+            SessionMessage | Exception
+        ](_UNTAKEN)
         self._events = events
         self._unanswered: Counter[Key] = Counter()
         """Requests in flight; a client may use an id twice."""
@@ -119,7 +121,9 @@ class Lines(ABC):
         try:
             line = encoded(plain)
         except TypeError as error:
-            line = error_line(types.INTERNAL_ERROR, f"The answer cannot be written as JSON: {error}.", answered)
+            line = error_line(
+                types.INTERNAL_ERROR, f"The answer cannot be written as JSON: {error}.", answered
+            )
         self._put(_Output(line, answered))
 
     async def aclose(self) -> None:  # noqa: B027 - the SDK wants it
@@ -170,9 +174,15 @@ class Lines(ABC):
         # Requests and notifications without validation: frames.py has checked everything that the models would check.
         if "method" not in fields:
             with contextlib.suppress(ValueError):
-                return SessionMessage(types.jsonrpc_message_adapter.validate_python(fields, by_name=False))
+                return SessionMessage(
+                    types.jsonrpc_message_adapter.validate_python(fields, by_name=False)
+                )
             return None
-        content: dict[str, Any] = {"jsonrpc": "2.0", "method": fields["method"], "params": fields.get("params")}
+        content: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "method": fields["method"],
+            "params": fields.get("params"),
+        }
         if "id" not in fields:
             return SessionMessage(types.JSONRPCNotification.model_construct(**content))
 
@@ -282,7 +292,10 @@ class StreamLines(Lines):
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._read_lines()), asyncio.create_task(self._write_lines())]
+        self._tasks = [
+            asyncio.create_task(self._read_lines()),
+            asyncio.create_task(self._write_lines()),
+        ]
 
     async def drain(self, seconds: float) -> None:
         self._queue.put_nowait(None)

@@ -52,7 +52,10 @@ class Relay:
         )
         async with (
             client,
-            streamable_http_client("/mcp", http_client=client, max_sse_event_size=None) as (answers, requests),
+            streamable_http_client("/mcp", http_client=client, max_sse_event_size=None) as (
+                answers,
+                requests,
+            ),
             anyio.create_task_group() as group,
         ):
             group.start_soon(self._carry_back, answers, outgoing)

@@ -30,7 +30,9 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 async def serve(
-    server: Server[Any], settle: Callable[[], Coroutine[Any, Any, object]], descriptors: tuple[int, int] | None = None
+    server: Server[Any],
+    settle: Callable[[], Coroutine[Any, Any, object]],
+    descriptors: tuple[int, int] | None = None,
 ) -> None:
     """Serve one client until its input ends, it reads no more output, a signal comes, or its process ends.
 
@@ -74,7 +76,9 @@ async def session(
             log.exception("the work beside answering ended with an error")
 
     async with _beside(settle_later()):
-        running = asyncio.create_task(server.run(lines.incoming, lines, server.create_initialization_options()))
+        running = asyncio.create_task(
+            server.run(lines.incoming, lines, server.create_initialization_options())
+        )
         lines.start()
         await _first_of(running, input_ended.wait(), stopped.wait())
         if not stopped.is_set():

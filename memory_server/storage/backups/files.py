@@ -150,7 +150,9 @@ class BackupFolder:
         """All backups, newest first; one that cannot be read has a `problem`."""
         if not self.folder.is_dir():
             return []
-        backups = [self._backup(path) for path in self.folder.iterdir() if path.name.endswith(ENDING)]
+        backups = [
+            self._backup(path) for path in self.folder.iterdir() if path.name.endswith(ENDING)
+        ]
         return sorted(backups, key=lambda backup: (-backup.created_ms, backup.name))
 
     def delete(self, name: str) -> None:
@@ -165,7 +167,8 @@ class BackupFolder:
             raise self._missing(name) from error
         except OSError as error:
             raise StorageUnwritable(
-                Sentence("The backup {name} was not deleted: {advice_on}.", name, advice_on(error)), path
+                Sentence("The backup {name} was not deleted: {advice_on}.", name, advice_on(error)),
+                path,
             ) from error
         finally:
             release()
@@ -193,7 +196,9 @@ class BackupFolder:
             raise self._missing(name) from error
         except OSError as error:
             reason = _("it is a link") if error.errno == errno.ELOOP else error.strerror
-            raise BackupBroken(Sentence("The backup {name} cannot be read: {reason}.", name, reason), path) from error
+            raise BackupBroken(
+                Sentence("The backup {name} cannot be read: {reason}.", name, reason), path
+            ) from error
         with os.fdopen(descriptor, "rb") as file:
             yield file
 
@@ -204,7 +209,14 @@ class BackupFolder:
             with self._opened(path, name) as file:
                 backup, _fields = facts_in(file, path, name)
                 return backup
-        except (json_text.NotARecord, BackupBroken, InvalidInput, OSError, EOFError, zlib.error) as error:
+        except (
+            json_text.NotARecord,
+            BackupBroken,
+            InvalidInput,
+            OSError,
+            EOFError,
+            zlib.error,
+        ) as error:
             problem = visible(str(error))
         if not os.path.lexists(path):
             return Backup(name, 0, 0, problem=problem)
@@ -240,7 +252,9 @@ class BackupFileWriter:
         with _storage_errors(folder):
             folders.make_folder(folder)
             self._file = tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".body")  # noqa: SIM115 (discard closes it)
-            self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0)
+            self._gzip = gzip.GzipFile(
+                filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0
+            )
             self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
@@ -303,7 +317,9 @@ class BackupFileWriter:
         for part in (self._gzip, self._file):
             with contextlib.suppress(OSError, ValueError):
                 part.close()
-        with contextlib.suppress(OSError):  # the next backup removes what is left; the first error is the one to say
+        with contextlib.suppress(
+            OSError
+        ):  # the next backup removes what is left; the first error is the one to say
             folders.remove_file(self._aside)
             folders.remove_file(self._knowledge)
 
@@ -332,7 +348,8 @@ class BackupFileWriter:
 
 def _taken(name: str) -> InvalidInput:
     return InvalidInput(
-        "There is a backup called `{name}` already; choose another name, or delete that one first.", name
+        "There is a backup called `{name}` already; choose another name, or delete that one first.",
+        name,
     )
 
 
@@ -351,5 +368,6 @@ def _storage_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageUnwritable(
-            Sentence("The backup was not made in {folder}: {advice_on}.", folder, advice_on(error)), folder
+            Sentence("The backup was not made in {folder}: {advice_on}.", folder, advice_on(error)),
+            folder,
         ) from error

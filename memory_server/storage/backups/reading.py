@@ -33,7 +33,9 @@ def facts_in(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[
     try:
         line = unpacked.decompress(packed, MAX_FACTS_BYTES)
     except zlib.error as error:
-        raise json_text.NotARecord("it is not a backup of memory-server, or its first part is damaged") from error
+        raise json_text.NotARecord(
+            "it is not a backup of memory-server, or its first part is damaged"
+        ) from error
     if not unpacked.eof:
         raise json_text.NotARecord("its first part is damaged")
     file.seek(len(packed) - len(unpacked.unused_data))
@@ -57,7 +59,9 @@ def conversations_in(file: BufferedReader, start: int) -> Iterator[Contents]:
     packed = file.seek(0, os.SEEK_END) - start
     file.seek(start)
     with gzip.GzipFile(fileobj=file, mode="rb") as body:
-        yield from record_lines.parse(_lines(body, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED)))
+        yield from record_lines.parse(
+            _lines(body, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED))
+        )
 
 
 def _lines(body: gzip.GzipFile, most: int) -> Iterator[bytes]:

@@ -116,7 +116,9 @@ def read_entry(folder: Path, file: ListedFile, zone: tzinfo | None) -> FileConte
 def _entry_of(file: ListedFile, page: front_matter.Page, zone: tzinfo | None) -> Entry:
     changed_ms = file.facts.st_mtime_ns // 1_000_000
     created_ms = front_matter.moment_ms(page.fields.get("created_at"), zone)
-    updated_ms = front_matter.moment_ms(page.fields.get("updated_at"), zone) or created_ms or changed_ms
+    updated_ms = (
+        front_matter.moment_ms(page.fields.get("updated_at"), zone) or created_ms or changed_ms
+    )
     archived_ms = None
     if file.name.startswith(ARCHIVE):
         archived_ms = front_matter.moment_ms(page.fields.get("archived_at"), zone) or changed_ms
@@ -183,7 +185,9 @@ def new_file(path: Path, entry: Entry, zone: tzinfo | None) -> bytes:
         raise _not_written(path, error) from error
 
 
-def changed_file(path: Path, entry: Entry, before: Entry, former_data: bytes, zone: tzinfo | None) -> bytes:
+def changed_file(
+    path: Path, entry: Entry, before: Entry, former_data: bytes, zone: tzinfo | None
+) -> bytes:
     """The content of a file that changes. Raises InvalidInput: nobody could read it again."""
     former = front_matter.read(former_data)
     fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
@@ -207,7 +211,11 @@ def _body_of(entry: Entry) -> str:
 
 def _not_written(path: Path, error: front_matter.Unreadable) -> InvalidInput:
     return InvalidInput(
-        _("{path} was not written, because {reason}; give a plainer key, or leave some tags out.", path, error)
+        _(
+            "{path} was not written, because {reason}; give a plainer key, or leave some tags out.",
+            path,
+            error,
+        )
     )
 
 

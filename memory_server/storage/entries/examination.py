@@ -41,7 +41,12 @@ def examine(path: Path, embeds: str, connection: sqlite3.Connection) -> list[Fin
         return [Finding(grade, _("knowledge"), text) for grade, text in troubles]
     count = _value(connection, f"SELECT count(*) FROM ({_LIVE})")
     assert isinstance(count, int)
-    entries = n_("{count:,} entry in {size:.1f} MB", "{count:,} entries in {size:.1f} MB", count, size / 1024**2)
+    entries = n_(
+        "{count:,} entry in {size:.1f} MB",
+        "{count:,} entries in {size:.1f} MB",
+        count,
+        size / 1024**2,
+    )
     return [Finding("ok", _("knowledge"), entries)]
 
 
@@ -66,27 +71,50 @@ def _value(connection: sqlite3.Connection, query: str) -> Any:
     return connection.execute(query).fetchone()[0]
 
 
-def _troubles(path: Path, embeds: str, connection: sqlite3.Connection, size: int) -> Iterator[tuple[Grade, str]]:
+def _troubles(
+    path: Path, embeds: str, connection: sqlite3.Connection, size: int
+) -> Iterator[tuple[Grade, str]]:
     value = partial(_value, connection)
     damaged_part = damage(connection)
     if damaged_part:
-        sentence = _("{place} is damaged ({wrong_there}), and nothing is written to it", path, damaged_part)
-        yield "error", _("{said}; `memory-server backup restore NAME --overwrite` replaces it.", sentence)
+        sentence = _(
+            "{place} is damaged ({wrong_there}), and nothing is written to it", path, damaged_part
+        )
+        yield (
+            "error",
+            _("{said}; `memory-server backup restore NAME --overwrite` replaces it.", sentence),
+        )
         return
     wrong = value(_WRONGLY_INDEXED)
     if wrong:
-        yield "error", _("The index is wrong for {wrong} entries; run `memory-server knowledge reindex`.", wrong)
+        yield (
+            "error",
+            _(
+                "The index is wrong for {wrong} entries; run `memory-server knowledge reindex`.",
+                wrong,
+            ),
+        )
     if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
-        yield "warning", _("The index has other normal forms of words; run `memory-server knowledge reindex`.")
+        yield (
+            "warning",
+            _("The index has other normal forms of words; run `memory-server knowledge reindex`."),
+        )
     missing = 0
     if embeds:
         missing = value(_WITHOUT_VECTOR)
     if missing:
         memories = counted(missing, "memory")
-        yield "note", _("{said} of users without a vector; `memory-server knowledge cleanup` makes them.", memories)
+        yield (
+            "note",
+            _(
+                "{said} of users without a vector; `memory-server knowledge cleanup` makes them.",
+                memories,
+            ),
+        )
     if value("PRAGMA journal_mode") != "wal":
         sentence = _(
-            "{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network.", path
+            "{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network.",
+            path,
         )
         yield "warning", sentence
     if path.stat().st_mode & 0o077:

@@ -36,12 +36,16 @@ def tables_of(path: Path) -> dict[str, Table]:
     read."""
     with closing(_opened(path)) as connection:
         try:
-            return {name: _table(connection, name) for name in _names(connection) if "_fts" not in name}
+            return {
+                name: _table(connection, name) for name in _names(connection) if "_fts" not in name
+            }
         except sqlite3.Error as error:
             raise _refusal(path, error) from error
 
 
-def rows_of(path: Path, columns: Mapping[str, Collection[str]]) -> dict[str, list[Mapping[str, Any]]]:
+def rows_of(
+    path: Path, columns: Mapping[str, Collection[str]]
+) -> dict[str, list[Mapping[str, Any]]]:
     """The rows of the tables that are there, with those of the columns that are there. Raises InvalidInput: the
     database cannot be read, or has too much."""
     rows_by_table: dict[str, list[Mapping[str, Any]]] = {}
@@ -114,7 +118,9 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
 
 def _columns(connection: sqlite3.Connection, name: str) -> frozenset[str]:
     """The columns that are stored as they were given: `table_info` leaves out what is computed."""
-    return frozenset(str(row[1]) for row in connection.execute(f"PRAGMA table_info({_quoted(name)})"))
+    return frozenset(
+        str(row[1]) for row in connection.execute(f"PRAGMA table_info({_quoted(name)})")
+    )
 
 
 def _quoted(name: str) -> str:

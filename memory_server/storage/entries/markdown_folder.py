@@ -30,7 +30,15 @@ from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Archive, Change, Entry, Operation, Purge, archived, difference
+from memory_server.knowledge.entry import (
+    Archive,
+    Change,
+    Entry,
+    Operation,
+    Purge,
+    archived,
+    difference,
+)
 from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
 from memory_server.storage.entries import schema
@@ -60,7 +68,9 @@ _LEAST_BYTES = 1_000
 """The bytes as which a smaller file counts, so that there are 10,000 files at most."""
 _MOST_NAMED = 50
 """The most files that cannot be read and are named; of more, their number."""
-_LEFT_OUT = Sentence("of a layer and of its archive, the newest files are read, up to {bytes:,} bytes", MAX_BYTES)
+_LEFT_OUT = Sentence(
+    "of a layer and of its archive, the newest files are read, up to {bytes:,} bytes", MAX_BYTES
+)
 _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
 _PAUSE_SECONDS = 0.005
@@ -102,7 +112,9 @@ class MarkdownFolder:
         """As in `ports.Entries`. All changes are checked before the first file is written; a disk that then fails may
         have some of them, each file whole."""
         if self.read_only:
-            raise StorageUnwritable(Sentence("Nothing can be changed, because `read_only` is set."), self.place)
+            raise StorageUnwritable(
+                Sentence("Nothing can be changed, because `read_only` is set."), self.place
+            )
 
         def work() -> Committed[T]:
             lock = self._locked()
@@ -147,7 +159,12 @@ class MarkdownFolder:
             return [Finding("warning", _("layers"), sentence) for sentence in sentences]
         if not self._indexed:
             return []
-        count = n_("{count:,} entry in {place}", "{count:,} entries in {place}", len(self._indexed), self.place)
+        count = n_(
+            "{count:,} entry in {place}",
+            "{count:,} entries in {place}",
+            len(self._indexed),
+            self.place,
+        )
         return [Finding("ok", _("layers"), count)]
 
     def _trouble_sentences(self) -> Iterator[str]:
@@ -182,7 +199,10 @@ class MarkdownFolder:
                     names.append(name)
         except OSError as error:
             raise StorageUnwritable(
-                Sentence("{place} cannot be written: {advice_on}.", self.place, folders.advice_on(error)), self.place
+                Sentence(
+                    "{place} cannot be written: {advice_on}.", self.place, folders.advice_on(error)
+                ),
+                self.place,
             ) from error
         finally:
             view = self._refreshed()
@@ -225,7 +245,10 @@ class MarkdownFolder:
         """Raises StorageUnwritable: something else is where the archive should be."""
         if os.path.lexists(self.archive) and not self.archive.is_dir():
             raise StorageUnwritable(
-                Sentence("{archive} is not a folder; move it away and try again. Nothing was changed.", self.archive),
+                Sentence(
+                    "{archive} is not a folder; move it away and try again. Nothing was changed.",
+                    self.archive,
+                ),
                 self.archive,
             )
 
@@ -247,7 +270,8 @@ class MarkdownFolder:
             self._files = self._read_all()
         except OSError as error:
             raise StorageError(
-                Sentence("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)), self.place
+                Sentence("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)),
+                self.place,
             ) from error
         view = self._index.view(self.scope, make=True)
         entries = entries_that_count(self._files)
@@ -308,7 +332,9 @@ class MarkdownFolder:
         """Write the file of an entry; its name."""
         if before is None:
             name = self._free_name(entry)
-            self._replace_file(self.place / name, new_file(self.place / name, entry, self.zone), None)
+            self._replace_file(
+                self.place / name, new_file(self.place / name, entry, self.zone), None
+            )
             return name
         if not difference(before, entry):
             return before.ref
@@ -318,7 +344,11 @@ class MarkdownFolder:
         path = self.place / name
         former_path = self._path(before)
         data = changed_file(
-            path, entry, before=before, former_data=folders.read_file(former_path, links=False), zone=self.zone
+            path,
+            entry,
+            before=before,
+            former_data=folders.read_file(former_path, links=False),
+            zone=self.zone,
         )
         # Its rights stay, but not that everybody may write it.
         mode = stat.S_IMODE(former_path.lstat().st_mode) & ~stat.S_IWOTH
@@ -385,7 +415,8 @@ class MarkdownFolder:
                 if time.monotonic() > deadline:
                     raise LockTimeout(
                         Sentence(
-                            "Another process holds {place} for too long; nothing was changed, try again.", self.place
+                            "Another process holds {place} for too long; nothing was changed, try again.",
+                            self.place,
                         ),
                         self.place,
                     )
@@ -394,7 +425,10 @@ class MarkdownFolder:
                 lock = try_lock(folder / "lock")
         except OSError as error:
             raise StorageUnwritable(
-                Sentence("{place} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
+                Sentence(
+                    "{place} cannot be written: {advice_on}.", folder, folders.advice_on(error)
+                ),
+                folder,
             ) from error
         self.meter.count("layers", "waits", waited)
         return lock

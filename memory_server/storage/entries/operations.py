@@ -45,13 +45,19 @@ def commit(
     if not formers or mirror:
         return Committed(result, stored, None)
     took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
-    seq = view.log_operation(replace(operation, took_ms=took_ms), [former.entry_id for former in formers])
+    seq = view.log_operation(
+        replace(operation, took_ms=took_ms), [former.entry_id for former in formers]
+    )
     connection.executemany(_CHANGED, [(seq, *former) for former in formers])
     return Committed(result, stored, seq)
 
 
 def operations(
-    connection: Database, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
+    connection: Database,
+    scope: Scope | None,
+    before: int | None,
+    limit: int,
+    caller: Mapping[str, str],
 ) -> list[tuple[Scope, Operation]]:
     """A page of what was done, newest first."""
     of_caller = "".join(f" AND {connection.field('o.caller', name)} = :{name}" for name in caller)
@@ -124,7 +130,9 @@ def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None
         _erase_user(connection, erasure.user)
 
 
-def _erase_entries(connection: Database, erasure: Erasure, *, past: bool) -> dict[int, dict[str, Any]]:
+def _erase_entries(
+    connection: Database, erasure: Erasure, *, past: bool
+) -> dict[int, dict[str, Any]]:
     """Delete the entries that are erased; the texts of the others, by id."""
     columns = ", ".join(f"e.{name}" for name in _TEXTS)
     rows = connection.execute(
@@ -143,7 +151,9 @@ def _erase_entries(connection: Database, erasure: Erasure, *, past: bool) -> dic
         connection.execute("DELETE FROM vectors WHERE key = ?", (vector,))
         connection.view(Scope(space, owner)).unindex(entry_id)
         connection.execute("DELETE FROM entries WHERE id = ?", (entry_id,))
-        connection.execute("UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (entry_id,))
+        connection.execute(
+            "UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (entry_id,)
+        )
     return entries
 
 
@@ -169,7 +179,9 @@ def _erase_user(connection: Database, user: str) -> None:
         connection.execute(statement, (user,))
 
 
-def _erase_changes(connection: Database, erasure: Erasure, entries: dict[int, dict[str, Any]]) -> None:
+def _erase_changes(
+    connection: Database, erasure: Erasure, entries: dict[int, dict[str, Any]]
+) -> None:
     """Take what is erased out of the texts that entries had before. A change keeps only what it replaced, so each entry
     is followed back, from the one that is there now."""
     rows = connection.execute(
@@ -185,7 +197,12 @@ def _erase_changes(connection: Database, erasure: Erasure, entries: dict[int, di
 
 
 def complete(
-    source: Database, present: Database | None, scope: Scope, operation: Operation, later: Later | None, embeds: str
+    source: Database,
+    present: Database | None,
+    scope: Scope,
+    operation: Operation,
+    later: Later | None,
+    embeds: str,
 ) -> int:
     """Make a copy ready to take the place of the store that is `present`: with the note of `operation`, whose number is
     returned, and with what `later` brings over of each scope."""
@@ -199,7 +216,9 @@ def complete(
     return number
 
 
-def tidy(connection: Database, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
+def tidy(
+    connection: Database, texts_before_ms: int, operations_before_ms: int, now_ms: int
+) -> None:
     """Forget former texts and operations that are older than these times, vectors of no live entry, and scopes of which
     nothing is left, and merge the pieces of the index."""
     unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
@@ -209,7 +228,8 @@ def tidy(connection: Database, texts_before_ms: int, operations_before_ms: int, 
     )
     of_older_operation = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
     connection.execute(
-        f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {of_older_operation}", (texts_before_ms,)
+        f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {of_older_operation}",
+        (texts_before_ms,),
     )
     connection.execute(f"DELETE FROM changes WHERE {of_older_operation}", (operations_before_ms,))
     for table in ("operations", "model_calls"):

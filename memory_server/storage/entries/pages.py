@@ -39,9 +39,13 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
     files = {folder / f"{name}.md": text.encode() for name, text in pages.items()}
     try:
         for project in folder.parents:
-            if os.path.lexists(project / ".git"):  # also of another user, who may have made a link for us
+            if os.path.lexists(
+                project / ".git"
+            ):  # also of another user, who may have made a link for us
                 refuse_foreign(project, folder)
-        present = {path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)}
+        present = {
+            path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)
+        }
         own_paths = [path for path, data in present.items() if _is_own(data)]
         if own_paths and not force:
             raise InvalidInput(
@@ -55,7 +59,12 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
                 folders.replace_file(path, data)
     except OSError as error:
         raise StorageUnwritable(
-            Sentence("The pages in {folder} cannot be written: {advice_on}.", folder, folders.advice_on(error)), folder
+            Sentence(
+                "The pages in {folder} cannot be written: {advice_on}.",
+                folder,
+                folders.advice_on(error),
+            ),
+            folder,
         ) from error
     return list(files)
 

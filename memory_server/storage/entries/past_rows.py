@@ -41,8 +41,12 @@ class PastRows:
         self._scope = scope
         values = (scope.space, scope.owner)
         if make:
-            connection.execute("INSERT INTO scopes(space, owner) VALUES(?, ?) ON CONFLICT DO NOTHING", values)
-        row = connection.execute("SELECT id FROM scopes WHERE space = ? AND owner = ?", values).fetchone()
+            connection.execute(
+                "INSERT INTO scopes(space, owner) VALUES(?, ?) ON CONFLICT DO NOTHING", values
+            )
+        row = connection.execute(
+            "SELECT id FROM scopes WHERE space = ? AND owner = ?", values
+        ).fetchone()
         self._number: int | None = None if row is None else row[0]
 
     @abstractmethod
@@ -100,7 +104,8 @@ class PastRows:
     def former_texts(self, ids: Sequence[int]) -> list[str]:
         """As `ScopeView.former_texts`."""
         rows = self._connection.execute(
-            f"SELECT before FROM changes WHERE before NOTNULL AND entry {self.AMONG}", (self.listed(ids),)
+            f"SELECT before FROM changes WHERE before NOTNULL AND entry {self.AMONG}",
+            (self.listed(ids),),
         )
         texts = []
         for (before,) in rows:

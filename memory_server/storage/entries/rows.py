@@ -36,7 +36,12 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.word_ranking import Match, Ranked, ranking_of
 from memory_server.storage.entries.conditions import ORDERS, condition_of
-from memory_server.storage.entries.past_rows import INDEXED_FIELDS, AppliedChange, FormerRow, PastRows
+from memory_server.storage.entries.past_rows import (
+    INDEXED_FIELDS,
+    AppliedChange,
+    FormerRow,
+    PastRows,
+)
 from nlp.index_terms import IndexTerm, other_terms, sought_in
 
 T = TypeVar("T")
@@ -68,7 +73,9 @@ class ScopeRows(PastRows):
     HOLDS: ClassVar[str]
     BYTES: ClassVar[str]
 
-    def __init__(self, connection: Any, scope: Scope, embeds: str = "", *, make: bool = False) -> None:
+    def __init__(
+        self, connection: Any, scope: Scope, embeds: str = "", *, make: bool = False
+    ) -> None:
         super().__init__(connection, scope, make=make)
         self._embeds = embeds
 
@@ -83,7 +90,9 @@ class ScopeRows(PastRows):
         """SQL of the ids that hold a term, each with its score, which is lower where it is better."""
 
     @abstractmethod
-    def _matched(self, ids: Sequence[int], terms: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+    def _matched(
+        self, ids: Sequence[int], terms: Sequence[IndexTerm]
+    ) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
         """The words that each field of these entries holds."""
 
     @abstractmethod
@@ -127,7 +136,9 @@ class ScopeRows(PastRows):
         condition, values = self._condition(where)
         return Figures(*self._selected(columns, condition, values).fetchone())
 
-    def counted(self, by: Literal["agent_id", "run_id", "project"], where: Filter) -> dict[str, int]:
+    def counted(
+        self, by: Literal["agent_id", "run_id", "project"], where: Filter
+    ) -> dict[str, int]:
         condition, values = self._condition(where)
         grouped = f"{condition} AND e.{by} NOTNULL GROUP BY 1"
         return dict(self._selected(f"e.{by}, count(*)", grouped, values).fetchall())
@@ -165,18 +176,25 @@ class ScopeRows(PastRows):
 
     def _newest(self, where: Filter) -> list[int]:
         condition, values = self._condition(where)
-        return [row[0] for row in self._selected("e.id", f"{condition} ORDER BY {ORDERS['newest']}", values)]
+        return [
+            row[0]
+            for row in self._selected("e.id", f"{condition} ORDER BY {ORDERS['newest']}", values)
+        ]
 
     def shares(self, query: Query) -> list[Share]:
         terms = sought_in(query.text)
-        beginnings = [_as_beginning(term) for term in (*terms, *other_terms(query.other_words, terms))]
+        beginnings = [
+            _as_beginning(term) for term in (*terms, *other_terms(query.other_words, terms))
+        ]
         bits_by_entry: dict[int, list[int]] = {}
         for entry_id, field_number, term_number in self._fields_with(beginnings):
             bits = bits_by_entry.setdefault(entry_id, [0, 0, 0])
             bits[field_number] |= 1 << term_number
         condition, values = self._condition(query.where)
         shares = []
-        for entry_id, created_ms, importance in self._selected("e.id, e.created_ms, e.importance", condition, values):
+        for entry_id, created_ms, importance in self._selected(
+            "e.id, e.created_ms, e.importance", condition, values
+        ):
             if entry_id in bits_by_entry:
                 title, tags, body = bits_by_entry[entry_id]
                 shares.append(Share(entry_id, created_ms, importance, title, tags, body))
@@ -198,7 +216,9 @@ class ScopeRows(PastRows):
         missing = 0
         part = rows.fetchmany(_VECTORS_AT_ONCE)
         while part:
-            comparable = [(entry_id, stored_vector) for entry_id, fits, stored_vector in part if fits]
+            comparable = [
+                (entry_id, stored_vector) for entry_id, fits, stored_vector in part if fits
+            ]
             missing += len(part) - len(comparable)
             vectors = [np.frombuffer(stored_vector, np.float32) for _, stored_vector in comparable]
             matrix = np.array(vectors).reshape(len(comparable), len(query))
@@ -210,9 +230,7 @@ class ScopeRows(PastRows):
 
     def vectors(self, where: Filter) -> int:
         condition, values = self._condition(where)
-        has_vector = (
-            "substr(e.vector_key, 1, 4) = ? AND e.vector_key IN (SELECT key FROM vectors WHERE length(vector) > 0)"
-        )
+        has_vector = "substr(e.vector_key, 1, 4) = ? AND e.vector_key IN (SELECT key FROM vectors WHERE length(vector) > 0)"
         values = [vector_key(self._embeds), *values]
         (count,) = self._selected("count(*)", f"{has_vector} AND {condition}", values).fetchone()
         return int(count)
@@ -221,7 +239,9 @@ class ScopeRows(PastRows):
         candidates = self._sharing_groups(sought_in(text), limit * _CANDIDATES_FACTOR)
         condition, values = self._condition(where)
         among = f"e.id {self.AMONG}"
-        rows = self._selected("e.id", f"{among} AND {condition}", [self.listed(candidates), *values])
+        rows = self._selected(
+            "e.id", f"{among} AND {condition}", [self.listed(candidates), *values]
+        )
         meant = {row[0] for row in rows}
         chosen = [entry_id for entry_id in candidates if entry_id in meant][:limit]
         return list(self.rows(f"{among} ORDER BY e.id", [self.listed(chosen)]))
@@ -240,7 +260,8 @@ class ScopeRows(PastRows):
         if isinstance(change, Entry):
             return self._put(change, mirror)
         row = self._connection.execute(
-            "SELECT archived_ms, ref FROM entries WHERE id = ? AND scope = ?", (change.id, self._number)
+            "SELECT archived_ms, ref FROM entries WHERE id = ? AND scope = ?",
+            (change.id, self._number),
         ).fetchone()
         if row is None:
             return AppliedChange()
@@ -265,7 +286,9 @@ class ScopeRows(PastRows):
             "UPDATE entries SET archived_ms = ?, reason = ?, version = version + 1 WHERE id = ?",
             (change.at_ms, change.reason, change.id),
         )
-        (version,) = self._connection.execute("SELECT version FROM entries WHERE id = ?", (change.id,)).fetchone()
+        (version,) = self._connection.execute(
+            "SELECT version FROM entries WHERE id = ?", (change.id,)
+        ).fetchone()
         before = _json({"archived_ms": None, "reason": None})
         return AppliedChange(former=FormerRow(change.id, before, version))
 
@@ -297,7 +320,9 @@ class ScopeRows(PastRows):
         stored = replace(entry, ref=entry.ref or str(uuid4()), version=before.version + 1)
         values = self._values_of(stored)
         assignments = ", ".join(f"{name} = :{name}" for name in values)
-        self._connection.execute(f"UPDATE entries SET {assignments} WHERE id = :id", {**values, "id": stored.id})
+        self._connection.execute(
+            f"UPDATE entries SET {assignments} WHERE id = :id", {**values, "id": stored.id}
+        )
         return stored
 
     def _values_of(self, entry: Entry) -> dict[str, Any]:
@@ -350,9 +375,15 @@ class ScopeRows(PastRows):
         """The entries that hold a term, best first, also those that are hidden."""
         if not terms or self._number is None:
             return []
-        expired, expired_values = self._condition(Filter(archived=None, unexpired_at_ms=query.where.unexpired_at_ms))
-        elsewhere, elsewhere_values = self._condition(Filter(archived=None, projects=query.where.projects))
-        condition, values = self._condition(replace(query.where, projects=None, unexpired_at_ms=None))
+        expired, expired_values = self._condition(
+            Filter(archived=None, unexpired_at_ms=query.where.unexpired_at_ms)
+        )
+        elsewhere, elsewhere_values = self._condition(
+            Filter(archived=None, projects=query.where.projects)
+        )
+        condition, values = self._condition(
+            replace(query.where, projects=None, unexpired_at_ms=None)
+        )
         scored, score_values = self._scored(terms)
         rows = self._connection.execute(
             f"WITH found AS {self.FOUND}({scored}) SELECT e.id, found.score, "
@@ -364,7 +395,10 @@ class ScopeRows(PastRows):
         return [Match(entry_id, -score, reason) for entry_id, score, reason in rows]
 
     def _hits(
-        self, ranked: Sequence[Ranked], terms: Sequence[IndexTerm], caller_terms: Sequence[IndexTerm]
+        self,
+        ranked: Sequence[Ranked],
+        terms: Sequence[IndexTerm],
+        caller_terms: Sequence[IndexTerm],
     ) -> Iterator[Hit]:
         """These entries, each with the words of the query and the other words that its fields hold."""
         ids = [candidate.id for candidate in ranked]

@@ -106,7 +106,9 @@ def _uri_of(path: Path | None, mode: str) -> str:
     return f"file:{encoded_path}?mode={mode}"
 
 
-def prepare(connection: sqlite3.Connection, path: Path | None, *, durability: str, cache_mb: int) -> None:
+def prepare(
+    connection: sqlite3.Connection, path: Path | None, *, durability: str, cache_mb: int
+) -> None:
     """Make a writing connection ready: its tables, its journal and its durability. A database of an older version is
     brought to this one in one transaction.
 
@@ -158,12 +160,16 @@ def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if tables and application != APPLICATION:
         raise StorageError(
-            Sentence("{place} is a database of another program; move it away, and try again.", path), path
+            Sentence(
+                "{place} is a database of another program; move it away, and try again.", path
+            ),
+            path,
         )
     if version > VERSION:
         raise StorageUnwritable(
             Sentence(
-                "{place} was written by a newer memory-server; update this one, and nothing there was changed.", path
+                "{place} was written by a newer memory-server; update this one, and nothing there was changed.",
+                path,
             ),
             path,
         )
@@ -177,7 +183,12 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
         (outcome,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if outcome != "ok":
         raise StorageError(
-            Sentence("{place} is not a usable copy of knowledge ({found}); nothing was changed.", path, outcome), path
+            Sentence(
+                "{place} is not a usable copy of knowledge ({found}); nothing was changed.",
+                path,
+                outcome,
+            ),
+            path,
         )
 
 
@@ -220,7 +231,9 @@ def _is_cut(path: Path) -> bool:
         pages_in_file = path.stat().st_size // log.page_size
         return any(page not in log.logged_pages for page in range(pages_in_file + 1, log.pages + 1))
     try:
-        with contextlib.closing(connect(path, "immutable", 0)) as connection:  # reads neither log nor locks
+        with contextlib.closing(
+            connect(path, "immutable", 0)
+        ) as connection:  # reads neither log nor locks
             connection.execute("PRAGMA page_count").fetchone()
     except sqlite3.Error as error:
         return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_CORRUPT
@@ -277,7 +290,8 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
         return StorageError(
             Sentence(
-                "The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again.", path
+                "The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it again.",
+                path,
             ),
             path,
         )
@@ -297,18 +311,34 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LockTimeout(
-                Sentence("Another process holds {place} for too long; nothing was changed, try again.", path), path
+                Sentence(
+                    "Another process holds {place} for too long; nothing was changed, try again.",
+                    path,
+                ),
+                path,
             )
         case sqlite3.SQLITE_FULL:
             return StorageUnwritable(
-                Sentence("{place} cannot grow, because the disk is full; make room and try again.", path), path
+                Sentence(
+                    "{place} cannot grow, because the disk is full; make room and try again.", path
+                ),
+                path,
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            sentence = _("{place} cannot be opened for writing; check its owner and permissions", path)
-            return StorageUnwritable(Sentence("{what}, or choose another --data-dir.", sentence), path)
+            sentence = _(
+                "{place} cannot be opened for writing; check its owner and permissions", path
+            )
+            return StorageUnwritable(
+                Sentence("{what}, or choose another --data-dir.", sentence), path
+            )
         case _:
             return StorageError(
-                Sentence("{place} cannot be used: {reason}; `memory-server doctor` examines it.", path, error), path
+                Sentence(
+                    "{place} cannot be used: {reason}; `memory-server doctor` examines it.",
+                    path,
+                    error,
+                ),
+                path,
             )
 
 

@@ -123,7 +123,10 @@ def _is_filled(path: Path) -> bool:
 def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
     """The rows of the tables that a store keeps; of another program's database those of all its tables."""
     connection.read_leniently()
-    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    tables = [
+        name
+        for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    ]
     own_tables = [table for table in schema.KEPT if table in tables]
     for table in own_tables or tables:
         quoted = table.replace('"', '""')

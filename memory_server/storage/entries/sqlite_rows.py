@@ -134,9 +134,13 @@ class SqliteRows(ScopeRows):
 
     def _scored(self, terms: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
         weights = ", ".join(map(str, INDEXED.values()))
-        return f"SELECT rowid id, bm25(terms, {weights}) score FROM terms WHERE terms MATCH ?", [self._match(terms)]
+        return f"SELECT rowid id, bm25(terms, {weights}) score FROM terms WHERE terms MATCH ?", [
+            self._match(terms)
+        ]
 
-    def _matched(self, ids: Sequence[int], terms: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+    def _matched(
+        self, ids: Sequence[int], terms: Sequence[IndexTerm]
+    ) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
         fields = ", ".join(f"' ' || {name} || ' '" for name in INDEXED)
         rows = self._readable(f"SELECT rowid, {fields} FROM terms WHERE rowid {self.AMONG}", ids)
         words_by_form = [(self._form_in_index(term), term.word) for term in terms]

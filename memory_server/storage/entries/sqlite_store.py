@@ -64,7 +64,9 @@ class SqliteStore(DatabaseStore[Connection]):
 
     def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, "entries-write")
-        self._readers = self._writer if self.place is None else ThreadPoolExecutor(2, "entries-read")
+        self._readers = (
+            self._writer if self.place is None else ThreadPoolExecutor(2, "entries-read")
+        )
         self._threads = threading.local()
         self._opened: list[Connection] = []
         self._checked: Connection | None = None
@@ -72,7 +74,9 @@ class SqliteStore(DatabaseStore[Connection]):
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         if not self.read_only and self.place is not None and not self.place.exists():
-            await self.read(scope, decide)  # a decision that refuses must not leave an empty database
+            await self.read(
+                scope, decide
+            )  # a decision that refuses must not leave an empty database
         return await super().commit(scope, decide, operation)
 
     async def rebuild(self) -> int:
@@ -81,7 +85,9 @@ class SqliteStore(DatabaseStore[Connection]):
         return count
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
-        await super().tidy(texts_before_ms=texts_before_ms, operations_before_ms=operations_before_ms)
+        await super().tidy(
+            texts_before_ms=texts_before_ms, operations_before_ms=operations_before_ms
+        )
         if await self.scopes():
             await self._optional_statement("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -100,7 +106,9 @@ class SqliteStore(DatabaseStore[Connection]):
             await self._run(self._writer, partial(erase_copy, path, erasure, self.wait_seconds))
         if copy is None and is_written:
             await self._write(partial(_erase, erasure))
-            await self._run(self._writer, lambda: empty_free_pages(self._connection("write"), self.wait_seconds))
+            await self._run(
+                self._writer, lambda: empty_free_pages(self._connection("write"), self.wait_seconds)
+            )
 
     async def copy_to(self, path: Path) -> None:
         await self._read(partial(copy_database, path=path))
@@ -129,7 +137,9 @@ class SqliteStore(DatabaseStore[Connection]):
         aside = file.parent / "archive"
         folders.make_folder(aside)
         while True:
-            path = aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+            path = (
+                aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+            )
             try:
                 folders.open_file(path, "xb").close()
                 return path
@@ -147,7 +157,9 @@ class SqliteStore(DatabaseStore[Connection]):
         self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
     ) -> tuple[int, Path | None]:
         self._refuse_read_only()
-        replacement = _Replacement(self, path, scope=scope, operation=self._dated(operation), later=later)
+        replacement = _Replacement(
+            self, path, scope=scope, operation=self._dated(operation), later=later
+        )
         return await self._run(self._writer, replacement.run)
 
     def _move_away(self, file: Path) -> None:
@@ -177,7 +189,9 @@ class SqliteStore(DatabaseStore[Connection]):
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
         """The result of `read`. Where the file is damaged, it reads once more, and gets what can be read."""
-        return await self._timed("reads", "read_us", self._run(self._readers, partial(self._read_now, read)))
+        return await self._timed(
+            "reads", "read_us", self._run(self._readers, partial(self._read_now, read))
+        )
 
     def _read_now(self, read: Callable[[Connection], T]) -> T:
         connection = self._connection("read")
@@ -202,7 +216,9 @@ class SqliteStore(DatabaseStore[Connection]):
         began = time.perf_counter()
         result = await work
         self.meter.count("knowledge", count)
-        self.meter.count("knowledge", microseconds, round((time.perf_counter() - began) * 1_000_000))
+        self.meter.count(
+            "knowledge", microseconds, round((time.perf_counter() - began) * 1_000_000)
+        )
         return result
 
     def _refuse_damaged(self, connection: Connection) -> None:
@@ -217,7 +233,9 @@ class SqliteStore(DatabaseStore[Connection]):
                 raise damaged(damage)
         self._checked = connection
 
-    async def _write(self, write: Callable[[Connection], T], wait_seconds: float | None = None) -> T:
+    async def _write(
+        self, write: Callable[[Connection], T], wait_seconds: float | None = None
+    ) -> T:
         """The result of `write`, which runs in a transaction that nobody else writes in."""
         timeout_seconds = self.wait_seconds if wait_seconds is None else wait_seconds
 
@@ -239,7 +257,9 @@ class SqliteStore(DatabaseStore[Connection]):
     async def _optional_statement(self, statement: str) -> None:
         """A statement that other processes may make impossible, and that can then be left for the next time."""
         with suppress(StorageError):
-            await self._run(self._writer, lambda: self._connection("write").execute(statement).fetchall())
+            await self._run(
+                self._writer, lambda: self._connection("write").execute(statement).fetchall()
+            )
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         return await run_in_thread(threads, work, self.place)
@@ -270,7 +290,9 @@ class SqliteStore(DatabaseStore[Connection]):
             try:
                 connection = schema.connect(file, mode, self.wait_seconds)
                 if schema.version_of(connection, file) == 0 and mode == "rw":
-                    self._prepared(file).close()  # another process has just begun to make it, or broke off
+                    self._prepared(
+                        file
+                    ).close()  # another process has just begun to make it, or broke off
                 return connection
             except sqlite3.OperationalError:
                 if mode == modes[-1]:
@@ -318,7 +340,11 @@ class _Replacement:
     def _copy(self, source: Connection) -> None:
         """Copy the source over the store; a damaged one is kept elsewhere."""
         try:
-            source.backup(self.store._connection("write"), pages=1, progress=partial(self._complete_at_first, source))
+            source.backup(
+                self.store._connection("write"),
+                pages=1,
+                progress=partial(self._complete_at_first, source),
+            )
         except sqlite3.DatabaseError as error:
             if self.store.place is None or not schema.is_damage(error):
                 raise
@@ -355,7 +381,12 @@ class _Replacement:
         with source:
             schema.number_after(source, last_seq)
             self.seq = operations.complete(
-                source, present, scope=self.scope, operation=operation, later=self.later, embeds=self.store.embeds
+                source,
+                present,
+                scope=self.scope,
+                operation=operation,
+                later=self.later,
+                embeds=self.store.embeds,
             )
 
 

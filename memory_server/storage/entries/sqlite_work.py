@@ -54,7 +54,9 @@ def adopt(connection: Connection, path: Path) -> bool:
             for table in schema.KEPT:
                 connection.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}")
             connection.execute("DELETE FROM main.sqlite_sequence")
-            connection.execute("INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence")
+            connection.execute(
+                "INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence"
+            )
             operations.rebuild(connection)
             return True
     finally:

@@ -62,7 +62,12 @@ class DatabaseStore(Generic[D]):
 
         def write(connection: D) -> Committed[T]:
             return operations.commit(
-                connection, scope, decide=decide, operation=dated, embeds=self.embeds, mirror=self.mirror
+                connection,
+                scope,
+                decide=decide,
+                operation=dated,
+                embeds=self.embeds,
+                mirror=self.mirror,
             )
 
         return await self._write(write)
@@ -75,7 +80,9 @@ class DatabaseStore(Generic[D]):
         rows = [(at_ms, entry_id) for entry_id in ids]
         await self._write_in_passing(_Statement(statement, rows))
 
-    async def log_operation(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+    async def log_operation(
+        self, scope: Scope, operation: Operation, *, passing: bool = False
+    ) -> int:
         if self.read_only:
             return 0
         dated = self._dated(operation)
@@ -98,7 +105,9 @@ class DatabaseStore(Generic[D]):
         caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
         return await self._read(
-            lambda connection: operations.operations(connection, scope, before=before, limit=limit, caller=caller)
+            lambda connection: operations.operations(
+                connection, scope, before=before, limit=limit, caller=caller
+            )
         )
 
     async def note_call(self, call: ModelCall) -> None:
@@ -124,7 +133,10 @@ class DatabaseStore(Generic[D]):
         if await self.scopes():
             await self._write(
                 lambda c: operations.tidy(
-                    c, texts_before_ms, operations_before_ms=operations_before_ms, now_ms=self.clock()
+                    c,
+                    texts_before_ms,
+                    operations_before_ms=operations_before_ms,
+                    now_ms=self.clock(),
                 )
             )
 
@@ -132,21 +144,28 @@ class DatabaseStore(Generic[D]):
         query = "SELECT key, accessed_ms, count FROM uses WHERE place = ?"
 
         def read(connection: D) -> dict[str, tuple[int, int]]:
-            return {key: (accessed_ms, count) for key, accessed_ms, count in connection.execute(query, (place,))}
+            return {
+                key: (accessed_ms, count)
+                for key, accessed_ms, count in connection.execute(query, (place,))
+            }
 
         return await self._read(read)
 
     async def mark_used(self, place: str, keys: Sequence[str], at_ms: int) -> None:
         first = "INSERT INTO uses(place, key, accessed_ms, count) VALUES(?, ?, ?, 0) ON CONFLICT DO NOTHING"
         latest = "CASE WHEN accessed_ms > ? THEN accessed_ms ELSE ? END"
-        use = f"UPDATE uses SET count = count + 1, accessed_ms = {latest} WHERE place = ? AND key = ?"
+        use = (
+            f"UPDATE uses SET count = count + 1, accessed_ms = {latest} WHERE place = ? AND key = ?"
+        )
         await self._write_in_passing(
             _Statement(first, [(place, key, at_ms) for key in keys]),
             _Statement(use, [(at_ms, at_ms, place, key) for key in keys]),
         )
 
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda c: vectors.known_vectors(c, self.embeds, scope=scope, texts=texts))
+        return await self._read(
+            lambda c: vectors.known_vectors(c, self.embeds, scope=scope, texts=texts)
+        )
 
     async def keep_vectors(self, vectors: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
@@ -166,7 +185,9 @@ class DatabaseStore(Generic[D]):
         return await self._write(lambda c: vectors.without_vector(c, self.embeds, limit))
 
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
-        await self._write(lambda c: vectors.forget_vectors(c, self.embeds, live=live, before_ms=before_ms))
+        await self._write(
+            lambda c: vectors.forget_vectors(c, self.embeds, live=live, before_ms=before_ms)
+        )
 
     async def _write_in_passing(self, *statements: _Statement) -> None:
         """Execute statements for their rows, without waiting long for other writers."""
@@ -184,9 +205,13 @@ class DatabaseStore(Generic[D]):
 
     def _refuse_read_only(self) -> None:
         if self.read_only:
-            raise StorageUnwritable(Sentence("Nothing can be changed, because `read_only` is set."), self.place)
+            raise StorageUnwritable(
+                Sentence("Nothing can be changed, because `read_only` is set."), self.place
+            )
 
 
 def name_taken() -> InvalidInput:
     """The error where a live entry has the key of one that comes."""
-    return InvalidInput(_("Another entry has that name now; rename or delete it first. Nothing was changed."))
+    return InvalidInput(
+        _("Another entry has that name now; rename or delete it first. Nothing was changed.")
+    )

@@ -63,7 +63,15 @@ class ConversationFiles(Past):
         if edit is not None:
             for name, broken in edit.broken.items():
                 advice = _("`memory-server doctor` says more, and the next change repairs it")
-                log.warning("%s", _("{path} is damaged: {reason}; {advice}", self.folder / name, broken.reason, advice))
+                log.warning(
+                    "%s",
+                    _(
+                        "{path} is damaged: {reason}; {advice}",
+                        self.folder / name,
+                        broken.reason,
+                        advice,
+                    ),
+                )
         return opened.state, opened.position
 
     def open(self) -> Opened:
@@ -76,9 +84,12 @@ class ConversationFiles(Past):
             # if the journal is newer, its generation has changed and the reader tries again.
             header, tail, journal_end = self._read_journal()
             if header == before:
-                return self._assemble(tail, data, Position(header, journal_end, marks=marks, torn=tail.torn))
+                return self._assemble(
+                    tail, data, Position(header, journal_end, marks=marks, torn=tail.torn)
+                )
         raise StorageUnwritable(
-            Sentence("{folder} is being rewritten without pause; try again.", self.folder), self.folder
+            Sentence("{folder} is being rewritten without pause; try again.", self.folder),
+            self.folder,
         )
 
     def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
@@ -103,7 +114,9 @@ class ConversationFiles(Past):
         after = replace(position, journal_end=journal_end, torn=tail.torn, damaged=damaged)
         return tuple(commits_in(tail.lines, self._journal)), after
 
-    def _read_before_journal(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
+    def _read_before_journal(
+        self, position: Position
+    ) -> tuple[tuple[Commit, ...], Position] | None:
         """The same for a position without a journal. One with a broken header is not a missing one: it must not be
         replaced by a new one."""
         if self._snapshots.marks() != position.marks or self._journal.exists():
@@ -131,7 +144,9 @@ class ConversationFiles(Past):
             position = self._begin_journal(position, state.version)
         return self._append(position, [change_forms.commit_json(commit)])
 
-    def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
+    def absorb(
+        self, state: ConversationState, position: Position, *, at_ms: int
+    ) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
         Returns the commit, if the edit changed anything, and the position after it. A broken snapshot is first kept as
         it is, and then written again; until then every reader finds the same in its place."""
@@ -174,7 +189,9 @@ class ConversationFiles(Past):
     def snapshot_size(self, position: Position) -> int:
         return sum(mark[0] for mark in position.marks.values() if mark)
 
-    def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:
+    def compact(
+        self, state: ConversationState, position: Position, *, mend: bool = False
+    ) -> Position:
         """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also if
         nothing happened since, because a snapshot is broken. A crash at any step leaves files that `load` reads as
         `state`: the journal still holds every commit, and replaying it over a newer snapshot changes nothing."""
@@ -184,12 +201,17 @@ class ConversationFiles(Past):
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
         data = snapshots.contents_of(state)
-        asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
+        asides = {
+            name: folders.write_aside(self._private / name, content)
+            for name, content in data.items()
+        }
         if self._snapshots.marks() != position.marks:
             # Edited a moment ago: an edit must be read first, and is never written over.
             return position
         # Noted before the renames: otherwise a crash between them would look like an edit by hand.
-        hashes: dict[str, str | None] = {name: snapshots.hash_of(content) for name, content in data.items()}
+        hashes: dict[str, str | None] = {
+            name: snapshots.hash_of(content) for name, content in data.items()
+        }
         position_after = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
@@ -241,32 +263,46 @@ class ConversationFiles(Past):
 
     def _keep_bad_lines(self, tail: journal.Tail, at_ms: int) -> None:
         """Keep a copy of the damaged journal, and set its lines aside that do not count."""
-        past.keep_broken(self._private, self._journal.name, data=folders.read_file(self._journal), now_ms=at_ms)
+        past.keep_broken(
+            self._private, self._journal.name, data=folders.read_file(self._journal), now_ms=at_ms
+        )
         bad_lines = list(tail.bad)
         if tail.torn:
             bad_lines.append(journal.BadLine(tail.end, tail.torn, past.UNFINISHED))
         for line in bad_lines:
             past.set_aside(self._private, line.reason, data=line.data, offset=line.offset)
-        log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
+        log.warning(
+            "%s is written again: %d of its lines did not count", self._journal, len(tail.bad)
+        )
 
     def _set_snapshot_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
         """Note why the snapshot in the file `name` does not count, and keep a copy of the file unless it is missing."""
         path = self.folder / name
         if broken.data is None:
             past.set_aside(self._private, broken.reason, file=name)
-            log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
+            log.warning(
+                "%s: %s; what the history holds of it counts, and it is written again",
+                path,
+                broken.reason,
+            )
             return
-        copy = past.keep_broken(self._private, name, data=broken.data, now_ms=now_ms, only_copy=broken.only_copy)
+        copy = past.keep_broken(
+            self._private, name, data=broken.data, now_ms=now_ms, only_copy=broken.only_copy
+        )
         past.set_aside(self._private, broken.reason, file=name, kept=f"{past.BROKEN}/{copy.name}")
         advice = _("`memory-server doctor` says how to put it back")
-        sentence = _("{path} is set aside as {kept}: {reason}; {advice}.", path, copy, broken.reason, advice)
+        sentence = _(
+            "{path} is set aside as {kept}: {reason}; {advice}.", path, copy, broken.reason, advice
+        )
         log.warning("%s", sentence)
 
     def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.journal_end is not None
         if position.torn:
-            past.set_aside(self._private, past.UNFINISHED, data=position.torn, offset=position.journal_size)
+            past.set_aside(
+                self._private, past.UNFINISHED, data=position.torn, offset=position.journal_size
+            )
         journal_end = journal.append(self._journal, position.journal_end, list(map(line_of, lines)))
         return replace(position, journal_end=journal_end, torn=b"", edit=None)
 
@@ -276,7 +312,9 @@ class ConversationFiles(Past):
         except FileNotFoundError:
             return None, journal.Tail((), (), end=0, torn=b""), None
 
-    def _assemble(self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position) -> Opened:
+    def _assemble(
+        self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position
+    ) -> Opened:
         header = position.header
         commits = tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
@@ -300,7 +338,9 @@ class ConversationFiles(Past):
         position.edit = snapshots.hand_edit(read_snapshots, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
-        return Opened(state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named)
+        return Opened(
+            state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named
+        )
 
     def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
         """The version on which `commits`, those of the journal, build."""
@@ -313,7 +353,9 @@ class ConversationFiles(Past):
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:
-            log.warning("line at byte %d of %s does not count: %s", line.offset, self._journal, line.reason)
+            log.warning(
+                "line at byte %d of %s does not count: %s", line.offset, self._journal, line.reason
+            )
 
     def _is_named(self) -> bool:
         """Whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""
@@ -341,7 +383,9 @@ class ConversationFiles(Past):
         header = journal.Header(1 + secrets.randbits(32), version, hashes)
         return self._replace_journal(position, header, lines)
 
-    def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
+    def _replace_journal(
+        self, position: Position, header: journal.Header, lines: bytes = b""
+    ) -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
         _header, _tail, journal_end = journal.read(self._journal)
         return replace(position, header=header, journal_end=journal_end, torn=b"")
@@ -349,7 +393,9 @@ class ConversationFiles(Past):
 
 def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snapshots.Known]:
     """The hashes of each snapshot that a journal knows."""
-    hashes_by_name: dict[str, set[str | None]] = {name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS}
+    hashes_by_name: dict[str, set[str | None]] = {
+        name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS
+    }
     for line in tail.lines:
         for kind in ("compacted", "edited"):
             for name, snapshot_hash in line.get(kind, {}).items():

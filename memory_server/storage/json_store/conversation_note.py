@@ -64,8 +64,14 @@ class ConversationNote:
         if self.can_be_replaced and "id" not in self._fields():
             broken = folders.read_if_there(self._path)
             if broken:
-                past.keep_broken(self._private, self._path.name, data=broken, now_ms=time.time_ns() // 1_000_000)
-        fields = {"format": journal.FORMAT, "id": self._conversation_id, "lastCleanup": facts.last_cleanup_ms}
+                past.keep_broken(
+                    self._private, self._path.name, data=broken, now_ms=time.time_ns() // 1_000_000
+                )
+        fields = {
+            "format": journal.FORMAT,
+            "id": self._conversation_id,
+            "lastCleanup": facts.last_cleanup_ms,
+        }
         if facts.chats:
             fields["chats"] = chats_json(facts.chats)
         folders.replace_file(self._path, json_text.dumps(fields) + b"\n")

@@ -23,11 +23,20 @@ from memory_server.kernel import json_text, times
 from memory_server.kernel.backups import Backup, BackupNotFound
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.files import locks_fail, try_lock
-from memory_server.kernel.folder_names import find_folder, folder_name, hash_in, hashed_name, subfolders
+from memory_server.kernel.folder_names import (
+    find_folder,
+    folder_name,
+    hash_in,
+    hashed_name,
+    subfolders,
+)
 from memory_server.kernel.private import Pause
 from memory_server.kernel.text import Finding, Grade, visible
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.json_store.conversation_files import (
+    ConversationFiles,
+    conversation_id_in,
+)
 from memory_server.storage.json_store.leftovers import GradedSentence, leftovers
 from memory_server.storage.json_store.position import Opened
 from memory_server.storage.json_store.snapshots import SNAPSHOTS, Broken, Snapshot
@@ -55,7 +64,11 @@ def examine_folder(
 ) -> Iterator[Finding]:
     """The findings about the folder itself, which is in this `pause`, and in which upkeep ran last at `last_run_ms`."""
     if data_dir.exists() and not data_dir.is_dir():
-        yield Finding("error", _("folder"), _("{data_dir} is not a folder; choose another --data-dir.", data_dir))
+        yield Finding(
+            "error",
+            _("folder"),
+            _("{data_dir} is not a folder; choose another --data-dir.", data_dir),
+        )
         return
     yield from _findings(_("folder"), _folder(data_dir, pause))
     yield from _findings(_("disk"), _disk(data_dir))
@@ -90,7 +103,10 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     opened = ConversationFiles(folder, name, at_once=True).open()
     sentences = [
         *_folder_name(data_dir, folder, name),
-        *((grade, _("{what}; {mends}.", sentence, _(MENDS))) for grade, sentence in damage(opened, folder)),
+        *(
+            (grade, _("{what}; {mends}.", sentence, _(MENDS)))
+            for grade, sentence in damage(opened, folder)
+        ),
         *_journal(opened, folder / folders.PRIVATE / "journal.jsonl"),
         *_snapshots(opened, now_ms),
         *leftovers(folder),
@@ -129,17 +145,30 @@ def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
     bad_lines = opened.tail.bad
     if bad_lines and opened.position.header is None:
         count = counted(len(opened.commits), "commit")
-        yield "error", _("The first line of {path} is broken; {number} behind it can be read", path, count)
+        yield (
+            "error",
+            _("The first line of {path} is broken; {number} behind it can be read", path, count),
+        )
         if bad_lines[0].offset == 0:
             bad_lines = bad_lines[1:]
     for line in bad_lines:
-        yield "error", _("The line at byte {offset} of {path} is ignored: {reason}", line.offset, path, line.reason)
+        yield (
+            "error",
+            _(
+                "The line at byte {offset} of {path} is ignored: {reason}",
+                line.offset,
+                path,
+                line.reason,
+            ),
+        )
 
 
 def _snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
     history = _("the history can restore {memories}", counted(snapshot.from_history, "memory"))
     if broken.data is None:
-        return "error", _("{file_name} is missing, and so is the copy of it; {history}", path.name, history)
+        return "error", _(
+            "{file_name} is missing, and so is the copy of it; {history}", path.name, history
+        )
     grade: Grade = "error"
     parts = [_("there is no copy of it")]
     if snapshot.copied:
@@ -148,7 +177,9 @@ def _snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSe
     if snapshot.from_history:
         parts.append(history)
     parts.append(_("the file is kept whole"))
-    return grade, _("{folder} cannot be used: {reason}; {parts}", path, broken.reason, joined(", ", parts))
+    return grade, _(
+        "{folder} cannot be used: {reason}; {parts}", path, broken.reason, joined(", ", parts)
+    )
 
 
 def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSentence]:
@@ -169,22 +200,33 @@ def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSent
     if not home.exists():
         yield (
             "error",
-            _("{folder} holds this conversation, which is looked for in {name}: rename it to that.", folder, home.name),
+            _(
+                "{folder} holds this conversation, which is looked for in {name}: rename it to that.",
+                folder,
+                home.name,
+            ),
         )
     elif home.samefile(folder):
         yield from _misread_id(data_dir, folder, name)
     elif hash_in(folder.name) == hash_in(home.name):
         # Its bytes may not be UTF-8: they are shown as $'…' of a shell takes them.
         spelt = os.fsencode(folder).decode("utf-8", "backslashreplace")
-        fact = _("{spelt} holds other memories of this conversation, stored under another locale", spelt)
+        fact = _(
+            "{spelt} holds other memories of this conversation, stored under another locale", spelt
+        )
         advice = _(
-            "rename it to {name} in an empty folder, export that with --data-dir, and import the file here", home.name
+            "rename it to {name} in an empty folder, export that with --data-dir, and import the file here",
+            home.name,
         )
         yield "warning", _("{about}: {what}.", fact, advice)
     else:
         yield (
             "warning",
-            _("{folder} says it is this conversation, which is kept in {home}; move the copy away.", folder, home),
+            _(
+                "{folder} says it is this conversation, which is kept in {home}; move the copy away.",
+                folder,
+                home,
+            ),
         )
 
 
@@ -192,7 +234,11 @@ def _misread_id(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSente
     """Whether an id in UTF-8 was read as `name` under another locale, and the folder's name written as the same bytes
     again."""
     meant = folder.name.rpartition("~")[0]
-    is_as_made = unicodedata.normalize("NFC", folder.name) in (folder_name(name), hashed_name(name), name)
+    is_as_made = unicodedata.normalize("NFC", folder.name) in (
+        folder_name(name),
+        hashed_name(name),
+        name,
+    )
     if is_as_made or not meant.isprintable() or not find_folder(data_dir, meant).exists():
         return
     fact = _(
@@ -200,7 +246,9 @@ def _misread_id(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSente
         folder,
         meant,
     )
-    advice = _("write {meant} for its id in that file, import that, and move this folder away", meant)
+    advice = _(
+        "write {meant} for its id in that file, import that, and move this folder away", meant
+    )
     yield "warning", _("{said} conversation, {mend}.", fact, advice)
 
 
@@ -208,11 +256,21 @@ def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
     if opened.position.header is None:
         if not path.exists() and path.with_name("history.jsonl").exists():
             lost = _("what was stored since the JSON files were last written is lost")
-            yield "warning", _("{path} is missing: {lost}; put it back, or restore a backup.", path, lost)
+            yield (
+                "warning",
+                _("{path} is missing: {lost}; put it back, or restore a backup.", path, lost),
+            )
     elif opened.position.newer:
-        yield "warning", _("{path} is of a newer memory-server; update this one to write here.", path)
+        yield (
+            "warning",
+            _("{path} is of a newer memory-server; update this one to write here.", path),
+        )
     if opened.tail.torn:
-        torn = _("The last {torn} bytes of {path} are a write that was never finished", len(opened.tail.torn), path)
+        torn = _(
+            "The last {torn} bytes of {path} are a write that was never finished",
+            len(opened.tail.torn),
+            path,
+        )
         yield (
             "note",
             _("{torn} and never acknowledged; the next write moves them to set-aside.jsonl.", torn),
@@ -222,27 +280,50 @@ def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
             if "changes" in line:
                 change_forms.commit_of(line)
         except json_text.NotARecord as error:
-            yield "warning", _("Commit {line} in {path} is passed over: {reason}.", line.get("seq"), path, error)
+            yield (
+                "warning",
+                _(
+                    "Commit {line} in {path} is passed over: {reason}.",
+                    line.get("seq"),
+                    path,
+                    error,
+                ),
+            )
 
 
 def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
     for file_name, snapshot in opened.snapshots.items():
         if snapshot.edited_hash is not None:
-            yield "note", _("{file_name} was changed by hand or by another program since it was written.", file_name)
+            yield (
+                "note",
+                _(
+                    "{file_name} was changed by hand or by another program since it was written.",
+                    file_name,
+                ),
+            )
         if snapshot.copied and snapshot.broken is None:
             yield (
                 "note",
-                _("{file_name} is missing; its copy is used, and the next write makes the file again.", file_name),
+                _(
+                    "{file_name} is missing; its copy is used, and the next write makes the file again.",
+                    file_name,
+                ),
             )
     for commit in opened.commits:
         if commit.at_ms > now_ms + FUTURE_MS:
             time = times.iso(commit.at_ms)
             yield (
                 "warning",
-                _("Commit {version} was made at {at}, in the future; check the clock.", commit.version, time),
+                _(
+                    "Commit {version} was made at {at}, in the future; check the clock.",
+                    commit.version,
+                    time,
+                ),
             )
     for file_name, snapshot in opened.snapshots.items():
-        future_times = [memory.made_ms for memory in snapshot.latest if memory.made_ms > now_ms + FUTURE_MS]
+        future_times = [
+            memory.made_ms for memory in snapshot.latest if memory.made_ms > now_ms + FUTURE_MS
+        ]
         if future_times:
             fact = _(
                 "{memories} in {file_name} with a time in the future, up to {iso}",
@@ -261,7 +342,10 @@ def _lock(path: Path) -> Iterator[GradedSentence]:
         first_lock = try_lock(path)
         second_lock = None if first_lock is None else try_lock(path)
     except OSError as error:
-        advice = _("it cannot be locked: {reason}; no program can write here until it is removed", error.strerror)
+        advice = _(
+            "it cannot be locked: {reason}; no program can write here until it is removed",
+            error.strerror,
+        )
         if error.errno == errno.ENOLCK:
             advice = folders.advice_on(error)
         yield "error", _("{path}: {what}.", path, advice)
@@ -280,10 +364,20 @@ def _open_to_others(folder: Path) -> Iterator[GradedSentence]:
         return
     facts = folder.stat()
     if facts.st_uid != os.geteuid():
-        yield "warning", _("{folder} belongs to another user; writing memories there may fail.", folder)
+        yield (
+            "warning",
+            _("{folder} belongs to another user; writing memories there may fail.", folder),
+        )
     if facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         mode = f"{stat.S_IMODE(facts.st_mode):o}"
-        yield "warning", _("Others may look into {folder} (its mode is {mode}); run `chmod 700` on it.", folder, mode)
+        yield (
+            "warning",
+            _(
+                "Others may look into {folder} (its mode is {mode}); run `chmod 700` on it.",
+                folder,
+                mode,
+            ),
+        )
 
 
 def _folder(data_dir: Path, pause: Pause | None) -> Iterator[GradedSentence]:
@@ -293,22 +387,37 @@ def _folder(data_dir: Path, pause: Pause | None) -> Iterator[GradedSentence]:
         yield "error", _("{data_dir} cannot be read; check its owner and permissions.", data_dir)
     else:
         if not os.access(data_dir, os.W_OK):
-            yield "error", _("{data_dir} cannot be written; check its owner and permissions.", data_dir)
+            yield (
+                "error",
+                _("{data_dir} cannot be written; check its owner and permissions.", data_dir),
+            )
         warnings = list(_open_to_others(data_dir))
         yield from warnings
         if not warnings:
             yield "ok", _("{data_dir} exists; only you can read it", data_dir)
     if pause is not None:
-        yield "note", _("Memory is {value}: nothing is stored, and hooks do not recall.", pause.text(None))
+        yield (
+            "note",
+            _("Memory is {value}: nothing is stored, and hooks do not recall.", pause.text(None)),
+        )
 
 
 def _disk(data_dir: Path) -> Iterator[GradedSentence]:
     existing_folder = next(folder for folder in (data_dir, *data_dir.parents) if folder.exists())
     free = shutil.disk_usage(existing_folder).free
     if free < FULL_BYTES:
-        yield "error", _("The disk is full ({free:,} bytes free); nothing can be stored until there is room.", free)
+        yield (
+            "error",
+            _(
+                "The disk is full ({free:,} bytes free); nothing can be stored until there is room.",
+                free,
+            ),
+        )
     elif free < LOW_BYTES:
-        yield "warning", _("Only {free} MB are free; make room before writes are refused.", free // 1024**2)
+        yield (
+            "warning",
+            _("Only {free} MB are free; make room before writes are refused.", free // 1024**2),
+        )
     else:
         yield "ok", _("{free:.1f} GB free", free / 1024**3)
 
@@ -324,10 +433,17 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Graded
         journal_time = times.iso(newest_ms)
         yield (
             "warning",
-            _("This clock says {iso}, but a journal was written at {iso2}; set the clock.", clock_time, journal_time),
+            _(
+                "This clock says {iso}, but a journal was written at {iso2}; set the clock.",
+                clock_time,
+                journal_time,
+            ),
         )
     elif last_run is not None and last_run > now_ms + CLOCK_MS:
-        yield "warning", _("Upkeep ran at {iso}, in the future; it will run again today.", times.iso(last_run))
+        yield (
+            "warning",
+            _("Upkeep ran at {iso}, in the future; it will run again today.", times.iso(last_run)),
+        )
     else:
         yield "ok", times.iso(now_ms)
 
@@ -337,7 +453,10 @@ def _backups(data_dir: Path) -> Iterator[GradedSentence]:
     for path in sorted([*folder.glob(".*.body"), *folder.glob(".*.next*")]):
         yield (
             "note",
-            _("{path} is an unfinished backup; if no backup is being made now, delete it.", visible(str(path))),
+            _(
+                "{path} is an unfinished backup; if no backup is being made now, delete it.",
+                visible(str(path)),
+            ),
         )
     backup_folder = BackupFolder(folder)
     try:
@@ -353,10 +472,18 @@ def _backups(data_dir: Path) -> Iterator[GradedSentence]:
     for sentence in problems:
         yield "warning", _("{problem}; delete it.", clause(sentence))
     if backups and not problems:
-        yield "ok", _("{found}, the newest of {iso}", len(backups), times.iso(backups[0].created_ms))
+        yield (
+            "ok",
+            _("{found}, the newest of {iso}", len(backups), times.iso(backups[0].created_ms)),
+        )
     if not backups and data_dir.exists():
         if subfolders(data_dir / folders.PRIVATE / "tenants"):
-            yield "note", _("No backup yet; `memory-server backup --all-tenants` backs up the owner and all tenants.")
+            yield (
+                "note",
+                _(
+                    "No backup yet; `memory-server backup --all-tenants` backs up the owner and all tenants."
+                ),
+            )
         else:
             yield "note", _("No backup yet; `memory-server backup` makes one.")
 

@@ -49,7 +49,9 @@ class Past:
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def history(self, before: int | None, limit: int, most_changes: int | None = None) -> tuple[Commit, ...]:
+    def history(
+        self, before: int | None, limit: int, most_changes: int | None = None
+    ) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
         lines = journal.newest_first([self._journal, self._history])
         commits = commits_in(lines, self._private, most_changes)
@@ -144,7 +146,9 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def commits_in(lines: Iterable[Mapping[str, Any]], path: Path, most_changes: int | None = None) -> Iterator[Commit]:
+def commits_in(
+    lines: Iterable[Mapping[str, Any]], path: Path, most_changes: int | None = None
+) -> Iterator[Commit]:
     """The commits among the lines of a journal or history, each with at most so many changes; one that cannot be read
     is reported and passed over."""
     for line in lines:
@@ -180,7 +184,9 @@ class QuarantinedLine:
         return QuarantinedLine({**self.fields, "since": times.iso(since_ms)}, self.reason, since_ms)
 
 
-def set_aside(private: Path, reason: Sentence, *, data: bytes | str = b"", offset: int = 0, **more_fields: str) -> None:
+def set_aside(
+    private: Path, reason: Sentence, *, data: bytes | str = b"", offset: int = 0, **more_fields: str
+) -> None:
     """Add a line to `set-aside.jsonl` about something that does not count: `data` that stood at `offset` of the
     journal, or a file that `more_fields` name. A second call with the same does nothing."""
     text = data
@@ -198,7 +204,9 @@ def pieces(private: Path) -> list[QuarantinedLine]:
     return list(map(_piece, data.splitlines()))
 
 
-def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int, *, only_copy: bool = False) -> Path:
+def keep_broken(
+    private: Path, file_name: str, data: bytes, now_ms: int, *, only_copy: bool = False
+) -> Path:
     """Keep a file as it was, durably, under a name that begins with the time; its path. A file that is kept already, as
     after a crash, is not kept twice. One that may be the `only_copy` of memories has that in its name, and stays."""
     if only_copy:
@@ -259,7 +267,9 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
 def _expire_pieces(private: Path, horizon: Horizon) -> None:
     present = pieces(private)
     # A piece has no time of its own: it counts from the first upkeep that finds it.
-    dated = [piece if piece.since_ms is not None else piece.dated(horizon.now_ms) for piece in present]
+    dated = [
+        piece if piece.since_ms is not None else piece.dated(horizon.now_ms) for piece in present
+    ]
     expired = horizon.passed(piece.since_ms for piece in dated)
     needed = [piece for piece in dated[:expired] if _tells_of_only_copy(private, piece)]
     remaining = needed + dated[expired:]

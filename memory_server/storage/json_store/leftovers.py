@@ -30,15 +30,29 @@ def leftovers(folder: Path) -> Iterator[GradedSentence]:
     unreadable_lines = len(tail.bad) + bool(tail.torn)
     if unreadable_lines:
         lines = counted(unreadable_lines, "line")
-        yield "warning", _("{lines} of {history} cannot be read; the others are used.", lines, history)
+        yield (
+            "warning",
+            _("{lines} of {history} cannot be read; the others are used.", lines, history),
+        )
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
-        yield "note", _("{path} is left over from a write that a crash interrupted; you may delete it.", path)
+        yield (
+            "note",
+            _(
+                "{path} is left over from a write that a crash interrupted; you may delete it.",
+                path,
+            ),
+        )
     pieces = [piece for piece in past.pieces(private) if "kept" not in piece.fields]
     if pieces:
         reasons = joined(", ", sorted({_(piece.reason) for piece in pieces}))
         yield (
             "note",
-            _("{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}", len(pieces), reasons, _(UNTIL)),
+            _(
+                "{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}",
+                len(pieces),
+                reasons,
+                _(UNTIL),
+            ),
         )
     yield from snapshots_set_aside(folder)
     other_files = sum(_snapshot_kept_as(path) is None for path, _time in past.broken_files(private))
@@ -47,7 +61,12 @@ def leftovers(folder: Path) -> Iterator[GradedSentence]:
         broken_folder = private / past.BROKEN
         yield (
             "note",
-            _("Copies of {files}, made before a repair, are in {place}. {until}", files, broken_folder, _(UNTIL)),
+            _(
+                "Copies of {files}, made before a repair, are in {place}. {until}",
+                files,
+                broken_folder,
+                _(UNTIL),
+            ),
         )
 
 
@@ -73,7 +92,10 @@ def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
         else:
             grade = "note"
             stays = _("Upkeep removes it after storage.archive_days.")
-        yield grade, _("{path} was set aside: {reason}. {way_back} {stays}", path, reason, way_back, stays)
+        yield (
+            grade,
+            _("{path} was set aside: {reason}. {way_back} {stays}", path, reason, way_back, stays),
+        )
 
 
 def _snapshot_kept_as(path: Path) -> str | None:

@@ -52,7 +52,9 @@ class LockedState:
     release: Callable[[], None]
 
 
-BEHIND = N_("Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet.")
+BEHIND = N_(
+    "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
+)
 
 
 @dataclass(eq=False)
@@ -82,14 +84,22 @@ class OpenConversation:
     @property
     def busy(self) -> bool:
         """Whether it is in use, or will soon be compacted."""
-        return self._writers.locked() or self._reading.locked() or self._absorbing or self._idle is not None
+        return (
+            self._writers.locked()
+            or self._reading.locked()
+            or self._absorbing
+            or self._idle is not None
+        )
 
     @property
     def small_and_dirty(self) -> bool:
         position = self._position
         if position is None or self._commits_since_compaction == 0:
             return False
-        return self._files.snapshot_size(position) + position.journal_size <= self._parameters.small_bytes
+        return (
+            self._files.snapshot_size(position) + position.journal_size
+            <= self._parameters.small_bytes
+        )
 
     async def read(self) -> ConversationState:
         if self._latest and self._state is not None:
@@ -254,7 +264,9 @@ class OpenConversation:
         self._position = position
         return state, position
 
-    def _follow(self, state: ConversationState, commits: Iterable[Commit], position: Position) -> None:
+    def _follow(
+        self, state: ConversationState, commits: Iterable[Commit], position: Position
+    ) -> None:
         """Apply the commits to `state`, which then agrees with the files at `position`."""
         # None meanwhile: if a step fails, the next call reads everything again.
         self._state = None
@@ -278,7 +290,9 @@ class OpenConversation:
         self._background(self._compact_quietly())
 
     def _outgrown(self, position: Position) -> bool:
-        return position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
+        return position.journal_size > max(
+            self._files.snapshot_size(position), self._parameters.small_bytes
+        )
 
     async def _compact_quietly(self, is_needed: Callable[[Position], bool] | None = None) -> None:
         try:
@@ -289,7 +303,9 @@ class OpenConversation:
             log.warning("%s %s", error, _(BEHIND))
 
     async def _blocking(self, call: Callable[[], T]) -> T:
-        work = asyncio.get_running_loop().run_in_executor(None, in_this_language(translated), self.folder, call)
+        work = asyncio.get_running_loop().run_in_executor(
+            None, in_this_language(translated), self.folder, call
+        )
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:

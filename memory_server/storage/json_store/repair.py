@@ -12,7 +12,10 @@ from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwrit
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.values import dataclass
 from memory_server.storage.json_store import history_files as past
-from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.json_store.conversation_files import (
+    ConversationFiles,
+    conversation_id_in,
+)
 from memory_server.storage.json_store.examination import damage
 from memory_server.storage.json_store.leftovers import snapshots_set_aside
 
@@ -52,7 +55,9 @@ def repair(
         finally:
             lock.release()
     except (OSError, StorageError) as error:
-        raise StorageError(Sentence("{name} was left as it is: {reason}", folder.name, error), folder) from error
+        raise StorageError(
+            Sentence("{name} was left as it is: {reason}", folder.name, error), folder
+        ) from error
 
 
 def _lock(path: Path) -> FileLock:
@@ -63,7 +68,11 @@ def _lock(path: Path) -> FileLock:
     while lock is None:
         if time.monotonic() > deadline:
             raise LockTimeout(
-                Sentence("another process has been writing for more than {wait:g} s; try again.", WAIT_SECONDS), path
+                Sentence(
+                    "another process has been writing for more than {wait:g} s; try again.",
+                    WAIT_SECONDS,
+                ),
+                path,
             )
         time.sleep(_PAUSE_SECONDS)
         lock = try_lock(path)
@@ -90,12 +99,16 @@ def plan(folder: Path) -> RepairPlan | None:
         return None
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.newer:
-        raise StorageUnwritable(Sentence("It is of a newer memory-server; update this one."), folder)
+        raise StorageUnwritable(
+            Sentence("It is of a newer memory-server; update this one."), folder
+        )
     steps = tuple(_("{what}.", sentence) for _grade, sentence in damage(opened, folder))
     set_aside = _set_aside(folder)
     if not steps and not set_aside:
         return None
-    return RepairPlan(name, steps, kept_in=folder / folders.PRIVATE / past.BROKEN, set_aside=set_aside)
+    return RepairPlan(
+        name, steps, kept_in=folder / folders.PRIVATE / past.BROKEN, set_aside=set_aside
+    )
 
 
 def _set_aside(folder: Path) -> tuple[str, ...]:

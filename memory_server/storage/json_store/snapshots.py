@@ -106,7 +106,9 @@ def read_copy(private: Path, name: str) -> bytes | None:
     """The copy of the snapshot `name`; None if it is missing or cannot be read."""
     unpacking = zlib.decompressobj()
     try:
-        data = unpacking.decompress(folders.read_file(private / f"{name}.zlib"), folders.MAX_FILE_BYTES)
+        data = unpacking.decompress(
+            folders.read_file(private / f"{name}.zlib"), folders.MAX_FILE_BYTES
+        )
     except (FileNotFoundError, folders.FileRefused, zlib.error):
         return None
     if not unpacking.eof:
@@ -140,8 +142,14 @@ class Snapshot:
 
 def hand_edit(snapshots: Mapping[str, Snapshot], now: ConversationState) -> HandEdit | None:
     """What the edits mean for the conversation as it is `now`, after the journal."""
-    hashes = {name: snapshot.edited_hash for name, snapshot in snapshots.items() if snapshot.edited_hash is not None}
-    broken = {name: snapshot.broken for name, snapshot in snapshots.items() if snapshot.broken is not None}
+    hashes = {
+        name: snapshot.edited_hash
+        for name, snapshot in snapshots.items()
+        if snapshot.edited_hash is not None
+    }
+    broken = {
+        name: snapshot.broken for name, snapshot in snapshots.items() if snapshot.broken is not None
+    }
     changes: list[Change] = []
     for name, snapshot in snapshots.items():
         if snapshot.edited is not None:
@@ -151,7 +159,9 @@ def hand_edit(snapshots: Mapping[str, Snapshot], now: ConversationState) -> Hand
     return HandEdit(tuple(changes), hashes, broken)
 
 
-def edits(base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory]) -> list[Change]:
+def edits(
+    base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory]
+) -> list[Change]:
     """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
     A memory that came after `base` stays; one that the edit left out is forgotten. A long-term memory that the edit
     changed becomes as the edit has it. Of a short-term memory, a field that the edit did not change keeps its present
@@ -174,7 +184,9 @@ def edits(base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Me
     return changes
 
 
-def _edited_short_term(before: Memory | None, edited: ShortTermMemory, current: ShortTermMemory) -> ShortTermMemory:
+def _edited_short_term(
+    before: Memory | None, edited: ShortTermMemory, current: ShortTermMemory
+) -> ShortTermMemory:
     memory = edited
     if isinstance(before, ShortTermMemory):
         memory = merged(before, edited, current)
@@ -229,7 +241,9 @@ class Snapshots:
         ages = [time.time() - mark[1] / 1e9 for mark in marks if mark is not None]
         return any(0 <= age < SAVING_SECONDS for age in ages)
 
-    def _read(self, name: str, content: bytes | None, mark: Mark, known_hashes: Known | None) -> Snapshot:
+    def _read(
+        self, name: str, content: bytes | None, mark: Mark, known_hashes: Known | None
+    ) -> Snapshot:
         digest = hash_of(content)
         ours = known_hashes is not None and digest in known_hashes
         edited = known_hashes is not None and not ours
@@ -244,7 +258,9 @@ class Snapshots:
         except ValueError as error:
             assert content is not None  # a missing file is one without memories
             reason = faults.reason_with_line(content, error, _KINDS[name].read_one)
-            return self._in_place_of(name, content, reason=reason, mark=mark, known_hashes=known_hashes)
+            return self._in_place_of(
+                name, content, reason=reason, mark=mark, known_hashes=known_hashes
+            )
         if not edited:
             return Snapshot(memories)
         base = self._copy(name, known_hashes)
@@ -261,7 +277,9 @@ class Snapshots:
         if not self.may_be_being_saved(mark):
             # An empty copy has none of its memories either, and a file that a crash emptied has none itself.
             only_copy = not base and bool(content.strip(_BLANK))
-            return Snapshot(base or [], broken=Broken(content, reason, only_copy), copied=base is not None)
+            return Snapshot(
+                base or [], broken=Broken(content, reason, only_copy), copied=base is not None
+            )
         if base is not None:
             return Snapshot(base, unsettled=True)
         raise SnapshotBroken(

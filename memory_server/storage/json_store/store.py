@@ -25,7 +25,10 @@ from memory_server.kernel.folder_names import FolderNames, find_folder, subfolde
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
 from memory_server.storage.json_store import history_files as past
-from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.json_store.conversation_files import (
+    ConversationFiles,
+    conversation_id_in,
+)
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, translated
 from memory_server.storage.open_ones import OpenOnes
 from memory_server.storage.options import StoreParameters
@@ -56,7 +59,12 @@ class JsonFileStore:
         self._open = OpenOnes(self._opened, self._parameters)
 
     async def update(
-        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+        self,
+        conversation_id: str,
+        decide: Decide[Result],
+        *,
+        by: str,
+        wait_seconds: float | None = None,
     ) -> tuple[Result, str | None]:
         conversation = self._open.use(conversation_id)
         wait = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
@@ -96,20 +104,30 @@ class JsonFileStore:
         limit: int = HISTORY_PAGE,
         most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
-        return await self._open.use(conversation_id).look(lambda files: files.history(before, limit, most_changes))
+        return await self._open.use(conversation_id).look(
+            lambda files: files.history(before, limit, most_changes)
+        )
 
-    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+    async def archive(
+        self, conversation_id: str, *, newest: int | None = None
+    ) -> tuple[Archived, ...]:
         return await self._open.use(conversation_id).look(lambda files: files.archived(newest))
 
     async def damaged(self, conversation_id: str) -> int:
         conversation = self._open.use(conversation_id)
         set_aside = conversation.folder / folders.PRIVATE / past.SET_ASIDE
-        if not translated(set_aside, set_aside.exists):  # as almost always: then no thread is needed
+        if not translated(
+            set_aside, set_aside.exists
+        ):  # as almost always: then no thread is needed
             return 0
         return await conversation.look(ConversationFiles.damaged)
 
     async def compact(
-        self, conversation_id: str, *, now_ms: int | None = None, erased: Callable[[Any], bool] | None = None
+        self,
+        conversation_id: str,
+        *,
+        now_ms: int | None = None,
+        erased: Callable[[Any], bool] | None = None,
     ) -> None:
         if self._parameters.read_only:
             return
@@ -126,7 +144,9 @@ class JsonFileStore:
     async def expire(self, now_ms: int) -> None:
         """There is no quicker way than to compact each conversation."""
 
-    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+    async def adopt(
+        self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]
+    ) -> bool:
         folder = self.folder(conversation_id)
 
         def adopt() -> bool:
@@ -174,7 +194,11 @@ class JsonFileStore:
     def _opened(self, conversation_id: str) -> OpenConversation:
         files = ConversationFiles(self.folder(conversation_id), conversation_id)
         return OpenConversation(
-            files, self._clock, _parameters=self._parameters, _background=self._background, _meter=self._meter
+            files,
+            self._clock,
+            _parameters=self._parameters,
+            _background=self._background,
+            _meter=self._meter,
         )
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:

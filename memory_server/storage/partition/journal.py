@@ -135,7 +135,9 @@ def refuse_newer(folder: Path, header: Header | None) -> None:
     if header is not None and header.format > FORMAT:
         raise StorageUnwritable(
             Sentence(
-                "{folder} is of format {format}, of a newer memory-server; update this one.", folder, header.format
+                "{folder} is of format {format}, of a newer memory-server; update this one.",
+                folder,
+                header.format,
             ),
             folder,
         )
@@ -147,7 +149,9 @@ def _header(line: bytes) -> Header | None:
     fields = parse_line(line[:-1])
     if isinstance(fields, Sentence) or "generation" not in fields:
         return None
-    return Header(fields["generation"], fields["base"], snapshots=fields["snapshots"], format=fields["format"])
+    return Header(
+        fields["generation"], fields["base"], snapshots=fields["snapshots"], format=fields["format"]
+    )
 
 
 def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
@@ -269,7 +273,9 @@ def each_version_once(raw_lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]
             yield line
 
 
-def lines_of(paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None) -> Iterator[bytes]:
+def lines_of(
+    paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None
+) -> Iterator[bytes]:
     """The lines of the files at `paths` that are needed, the last of each file first, as they stand there."""
     raw_lines = chain.from_iterable(map(_backwards, paths))
     return filter(is_needed, raw_lines)

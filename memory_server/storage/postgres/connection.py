@@ -40,7 +40,13 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from languages import Sentence, in_this_language
-from memory_server.kernel.errors import InvalidInput, LockTimeout, OutcomeUnknown, StorageError, StorageUnwritable
+from memory_server.kernel.errors import (
+    InvalidInput,
+    LockTimeout,
+    OutcomeUnknown,
+    StorageError,
+    StorageUnwritable,
+)
 from memory_server.kernel.values import dataclass
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema
@@ -123,7 +129,9 @@ class Database:
     without password. `wait_seconds`: patience, for other writers as for the database itself. Raises InvalidInput: it is
     not a URL of PostgreSQL."""
 
-    def __init__(self, url: str, wait_seconds: float = 10.0, options: PostgresSettings | None = None) -> None:
+    def __init__(
+        self, url: str, wait_seconds: float = 10.0, options: PostgresSettings | None = None
+    ) -> None:
         settings = options or PostgresSettings()
         self.url = url
         self.wait_seconds = wait_seconds
@@ -212,7 +220,9 @@ class Database:
                 self._pool.open()
         # Asked again and again: a pool that gave up to connect begins again only when it is asked.
         with self._pool.connection(min(attempt.left, _POOL_SECONDS)) as connection:
-            connection.deadline = attempt.deadline + 1.0  # lock_timeout of the server ends first, with its own error
+            connection.deadline = (
+                attempt.deadline + 1.0
+            )  # lock_timeout of the server ends first, with its own error
             attempt.connection = connection
             try:
                 if not self._ready:
@@ -224,7 +234,10 @@ class Database:
                     connection.close()
                 raise
             finally:
-                if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+                if connection.info.transaction_status not in (
+                    TransactionStatus.IDLE,
+                    TransactionStatus.UNKNOWN,
+                ):
                     with suppress(psycopg.Error):
                         connection.rollback()
 
@@ -244,7 +257,10 @@ class Database:
                 error = reason
             else:
                 return LockTimeout(
-                    Sentence("The database {place} has too much to do; try again, nothing was changed.", self.shown)
+                    Sentence(
+                        "The database {place} has too much to do; try again, nothing was changed.",
+                        self.shown,
+                    )
                 )
         return StorageUnwritable(
             Sentence(
@@ -304,7 +320,9 @@ def shown(parts: dict[str, str]) -> str:
     ports = parts.get("port", "").split(",")
     if len(ports) == 1:
         ports = ports * len(hosts)
-    addresses = [f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False)]
+    addresses = [
+        f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False)
+    ]
     user = f"{parts['user']}@" if "user" in parts else ""
     return f"postgresql://{user}{','.join(addresses)}/{parts.get('dbname', '')}"
 
@@ -325,7 +343,11 @@ def _refused(error: psycopg.Error, database: Database) -> StorageError:
     """The refusal of the database, as a sentence."""
     match error:
         case errors.LockNotAvailable():
-            return LockTimeout(Sentence("Another node is writing there for too long; try again, nothing was changed."))
+            return LockTimeout(
+                Sentence(
+                    "Another node is writing there for too long; try again, nothing was changed."
+                )
+            )
         case errors.InsufficientPrivilege() | errors.UndefinedTable() | errors.InvalidSchemaName():
             return StorageUnwritable(
                 Sentence(

@@ -115,7 +115,12 @@ class PostgresStore:
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
 
     async def update(
-        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+        self,
+        conversation_id: str,
+        decide: Decide[Result],
+        *,
+        by: str,
+        wait_seconds: float | None = None,
     ) -> tuple[Result, str | None]:
         seen_in_call().pop((self, conversation_id), None)
         conversation = self._open.use(conversation_id)
@@ -180,7 +185,9 @@ class PostgresStore:
                 return state
         async with conversation.loading:
             # In a thread, because a large one takes long to unpack.
-            loaded = await self._look(lambda connection: state_of(name, self._log.whole(connection, name)))
+            loaded = await self._look(
+                lambda connection: state_of(name, self._log.whole(connection, name))
+            )
             if loaded.version == 0:
                 return loaded
             return conversation.keep(loaded)
@@ -200,12 +207,16 @@ class PostgresStore:
         most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
         def look(connection: Connection) -> tuple[Commit, ...]:
-            lines = self._log.newest_first(connection, conversation_id, before, page=min(limit, PAGE))
+            lines = self._log.newest_first(
+                connection, conversation_id, before, page=min(limit, PAGE)
+            )
             return tuple(commit_of(line, most_changes) for line in islice(lines, limit))
 
         return await self._look(look)
 
-    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+    async def archive(
+        self, conversation_id: str, *, newest: int | None = None
+    ) -> tuple[Archived, ...]:
         def look(connection: Connection) -> tuple[Archived, ...]:
             lines = self._log.newest_first(connection, conversation_id, archival=True)
             return archived(map(commit_of, lines), newest)
@@ -216,7 +227,11 @@ class PostgresStore:
         return 0
 
     async def compact(
-        self, conversation_id: str, *, now_ms: int | None = None, erased: Callable[[Any], bool] | None = None
+        self,
+        conversation_id: str,
+        *,
+        now_ms: int | None = None,
+        erased: Callable[[Any], bool] | None = None,
     ) -> None:
         if self._parameters.read_only:
             return
@@ -226,7 +241,10 @@ class PostgresStore:
         await asyncio.shield(self._open.begin(compaction))
 
     async def _compact(
-        self, conversation: _OpenConversation, now_ms: int, erased: Callable[[Any], bool] | None = None
+        self,
+        conversation: _OpenConversation,
+        now_ms: int,
+        erased: Callable[[Any], bool] | None = None,
     ) -> None:
         name = conversation.name
         state = await self.read(name)
@@ -249,7 +267,9 @@ class PostgresStore:
     async def expire(self, now_ms: int) -> None:
         """Delete the past of all conversations that is older than it is kept, counted back from `now_ms`."""
         horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
-        for name in await self._look(lambda connection: self._log.unfolded(connection, horizon.since_ms)):
+        for name in await self._look(
+            lambda connection: self._log.unfolded(connection, horizon.since_ms)
+        ):
             await self.compact(name, now_ms=now_ms)
         await self._look(lambda connection: self._log.expire(connection, horizon.since_ms, now_ms))
 
@@ -261,7 +281,9 @@ class PostgresStore:
         finally:
             conversation.folding = False
 
-    async def adopt(self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]) -> bool:
+    async def adopt(
+        self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]
+    ) -> bool:
         lines = list(map(line_of, commits))
         archival = {commit.version: _can_change_archive(commit.changes) for commit in commits}
         news = News(state.version, lines, base=state.version, snapshot=packed(state))
@@ -286,7 +308,9 @@ class PostgresStore:
 class _Deciding(Generic[T]):
     """A decision that may be called again, by another state of the conversation. It runs in the event loop."""
 
-    def __init__(self, conversation: _OpenConversation, decide: Decide[T], by: str, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, conversation: _OpenConversation, decide: Decide[T], by: str, clock: Callable[[], int]
+    ) -> None:
         self._conversation = conversation
         self._decide = decide
         self._by = by
@@ -305,7 +329,9 @@ class _Deciding(Generic[T]):
         self.commits = [commit]
         coming = sum(isinstance(change, Added | Restored) for change in changes)
         records = len(state.short_term) + coming
-        return Decided(result, line_of(commit), archival=_can_change_archive(changes), records=records)
+        return Decided(
+            result, line_of(commit), archival=_can_change_archive(changes), records=records
+        )
 
 
 def _can_change_archive(changes: Sequence[Change]) -> bool:

@@ -113,7 +113,9 @@ class PostgresEntries(DatabaseStore[OwnRows]):
     async def set_aside(self) -> Path | None:
         if not await self.scopes():
             return None
-        return await self._write(lambda rows: entry_copies.set_aside(rows, self.clock(), self.keep_ms))
+        return await self._write(
+            lambda rows: entry_copies.set_aside(rows, self.clock(), self.keep_ms)
+        )
 
     async def has_copy(self, path: Path) -> bool:
         def read(rows: OwnRows) -> bool:
@@ -130,7 +132,10 @@ class PostgresEntries(DatabaseStore[OwnRows]):
             if operations.scopes(rows):
                 return False
             rows.take_time()
-            with sqlite_work.errors_named(path), closing(schema.connect(path, "immutable", 0)) as copy:
+            with (
+                sqlite_work.errors_named(path),
+                closing(schema.connect(path, "immutable", 0)) as copy,
+            ):
                 schema.check(copy, path)
                 entry_copies.take_copy(rows, copy)
             return True
@@ -176,20 +181,27 @@ class PostgresEntries(DatabaseStore[OwnRows]):
             return []
         findings: list[Finding] = []
         if index_signature != signature():
-            sentence = _("The index has other normal forms of words; run `memory-server knowledge reindex`.")
+            sentence = _(
+                "The index has other normal forms of words; run `memory-server knowledge reindex`."
+            )
             findings.append(Finding("warning", _("knowledge"), sentence))
         count_without_vector = 0
         if self.embeds:
             count_without_vector = _value(rows, _WITHOUT_VECTOR)
         if count_without_vector:
             memories = counted(count_without_vector, "memory")
-            sentence = _("{said} of users without a vector; `memory-server knowledge cleanup` makes them.", memories)
+            sentence = _(
+                "{said} of users without a vector; `memory-server knowledge cleanup` makes them.",
+                memories,
+            )
             findings.append(Finding("note", _("knowledge"), sentence))
         if findings:
             return findings
         count = _value(rows, "SELECT count(*) FROM entries WHERE archived_ms IS NULL")
         database_name = self.database.shown
-        sentence = n_("{count:,} entry in {place}", "{count:,} entries in {place}", count, database_name)
+        sentence = n_(
+            "{count:,} entry in {place}", "{count:,} entries in {place}", count, database_name
+        )
         return [Finding("ok", _("knowledge"), sentence)]
 
     async def aclose(self) -> None:

@@ -32,7 +32,10 @@ def fill_copy(rows: OwnRows, copy: Connection) -> None:
             names = _columns(copy, table)
             selected = rows.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {order}")
             parameters = ", ".join("?" * len(names))
-            copy.executemany(f"INSERT INTO {table} VALUES({parameters})", ([*map(with_nul, row)] for row in selected))
+            copy.executemany(
+                f"INSERT INTO {table} VALUES({parameters})",
+                ([*map(with_nul, row)] for row in selected),
+            )
         for table, last_number in zip(NUMBERED, rows.last_numbers(), strict=True):
             copy.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
             copy.execute("INSERT INTO sqlite_sequence VALUES(?, ?)", (table, last_number))
@@ -63,7 +66,9 @@ def take_copy(rows: OwnRows, copy: Connection) -> None:
     operations.rebuild(rows)
 
 
-def _take_table(rows: OwnRows, copy: Connection, table: str, scope_numbers: Mapping[int, int | None]) -> None:
+def _take_table(
+    rows: OwnRows, copy: Connection, table: str, scope_numbers: Mapping[int, int | None]
+) -> None:
     names = _columns(copy, table)
     columns = list(names)
     if table == "entries":
@@ -114,7 +119,9 @@ def fill_stage(rows: OwnRows, stage: Connection, path: Path, wait_seconds: float
         return
     row = rows.execute("SELECT data FROM copies WHERE name = ?", (path.name,)).fetchone()
     if row is None:
-        raise StorageError(Sentence("There is no copy {path} any more; nothing was changed.", path), path)
+        raise StorageError(
+            Sentence("There is no copy {path} any more; nothing was changed.", path), path
+        )
     stage.deserialize(row[0])
 
 
@@ -131,6 +138,8 @@ def erase_copies(rows: OwnRows, erasure: Erasure) -> None:
 
 def _columns(copy: Connection, table: str) -> list[str]:
     names = [str(row["name"]) for row in copy.execute(f"PRAGMA table_info({table})")]
-    if not all(map(_NAME.fullmatch, names)):  # of a copy that somebody else made; they become a part of statements
+    if not all(
+        map(_NAME.fullmatch, names)
+    ):  # of a copy that somebody else made; they become a part of statements
         raise damaged(_("a column has a foreign name"))
     return names

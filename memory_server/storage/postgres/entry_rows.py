@@ -25,10 +25,10 @@ IDLE_SECONDS = 5
 """The time for which the transaction of a node that stopped in the middle keeps others out."""
 LONG_SECONDS = 600.0
 """The timeout for the answer to a statement about all that is kept."""
-_TABLES = (
-    "terms changes entries operations scopes vectors model_calls uses copies recalls erasures erased stores settled"
+_TABLES = "terms changes entries operations scopes vectors model_calls uses copies recalls erasures erased stores settled"
+ERASE_OWN = tuple(
+    f"delete from memory_server.all_{table} where tenant = %(tenant)s" for table in _TABLES.split()
 )
-ERASE_OWN = tuple(f"delete from memory_server.all_{table} where tenant = %(tenant)s" for table in _TABLES.split())
 _COUNTS = ("entries", "operations", "documents", "tokens")
 _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z]\w*)")
 _MOST_COUNT = 4095
@@ -37,7 +37,8 @@ _MOST_BYTES = 700_000
 """The most bytes of lexemes of one vector, which has at most 1 MB with their positions."""
 _LABELS = dict(zip(INDEXED, "ABC", strict=True))
 _COUNTED = " + ".join(
-    f"coalesce((places[{n}] >> 2) * (array{list(INDEXED.values())})[(places[{n}] & 3) + 1], 0)" for n in (1, 2, 3)
+    f"coalesce((places[{n}] >> 2) * (array{list(INDEXED.values())})[(places[{n}] & 3) + 1], 0)"
+    for n in (1, 2, 3)
 )
 _SCORED = f"""
   WITH hits AS MATERIALIZED (
@@ -107,7 +108,10 @@ class OwnRows:
             "lock_timeout": str(max(1, round(attempt.left * 1000))),
             "idle_in_transaction_session_timeout": str(IDLE_SECONDS * 1000),
         }
-        assignments = [sql.SQL("set_config({}, {}, true)").format(name, value) for name, value in settings.items()]
+        assignments = [
+            sql.SQL("set_config({}, {}, true)").format(name, value)
+            for name, value in settings.items()
+        ]
         mode = "read committed" if writes else "repeatable read read only"
         begin = sql.SQL(f"begin isolation level {mode}; select ") + sql.SQL(", ").join(assignments)
         self._connection.execute(begin, prepare=False)  # one journey
@@ -123,14 +127,19 @@ class OwnRows:
         counts = f"SELECT {', '.join(_COUNTS)} FROM stores FOR UPDATE"
         row = self.execute(counts).fetchone()
         if row is None:
-            self.execute("INSERT INTO stores(terms) VALUES(?) ON CONFLICT DO NOTHING", (signature(),))
+            self.execute(
+                "INSERT INTO stores(terms) VALUES(?) ON CONFLICT DO NOTHING", (signature(),)
+            )
             row = self.execute(counts).fetchone()
         self.numbers = Counter(dict(zip(_COUNTS, row, strict=True)))
         self.changed = False
 
     def was_committed(self) -> bool:
         """Whether an attempt before this one was."""
-        return self.execute("SELECT 1 FROM settled WHERE token = ?", (self._token,)).fetchone() is not None
+        return (
+            self.execute("SELECT 1 FROM settled WHERE token = ?", (self._token,)).fetchone()
+            is not None
+        )
 
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last entry and the last operation, also of those that are gone."""
@@ -161,7 +170,9 @@ class OwnRows:
 
     def _go_on(self) -> None:
         """The timeout counts from each statement, since what went before it was answered."""
-        self._connection.deadline = max(self._connection.deadline, time.monotonic() + self._patience)
+        self._connection.deadline = max(
+            self._connection.deadline, time.monotonic() + self._patience
+        )
 
     def insert(self, table: Literal["entries", "operations"], values: Mapping[str, Any]) -> int:
         column = "id" if table == "entries" else "seq"
@@ -226,9 +237,15 @@ class PostgresRows(ScopeRows):
             terms = Counter(terms_of(text))
             size += terms.total()
             for term, count in (terms + _beginnings(terms)).items():
-                positions.setdefault(term, []).append(f"{4 * min(count, _MOST_COUNT) + number}{label}")
-        rows = [(entry.id, part, size, vector) for part, vector in enumerate(self._vectors(positions))]
-        self._connection.executemany("INSERT INTO terms(entry, part, size, vector) VALUES(?, ?, ?, ?::tsvector)", rows)
+                positions.setdefault(term, []).append(
+                    f"{4 * min(count, _MOST_COUNT) + number}{label}"
+                )
+        rows = [
+            (entry.id, part, size, vector) for part, vector in enumerate(self._vectors(positions))
+        ]
+        self._connection.executemany(
+            "INSERT INTO terms(entry, part, size, vector) VALUES(?, ?, ?, ?::tsvector)", rows
+        )
         self._connection.numbers.update(documents=1, tokens=size)
 
     def _vectors(self, positions: Mapping[str, Sequence[str]]) -> list[str]:
@@ -245,7 +262,9 @@ class PostgresRows(ScopeRows):
         return [" ".join(lexemes) for lexemes in parts]
 
     def unindex(self, id: int) -> None:
-        row = self._connection.execute("DELETE FROM terms WHERE entry = ? RETURNING size", (id,)).fetchone()
+        row = self._connection.execute(
+            "DELETE FROM terms WHERE entry = ? RETURNING size", (id,)
+        ).fetchone()
         if row is not None:
             (size,) = row
             self._connection.numbers.update(documents=-1, tokens=-size)
@@ -266,7 +285,9 @@ class PostgresRows(ScopeRows):
         lexemes = list(map(self._named, names))
         return _SCORED, [lexemes, lexemes, " | ".join(map(self._lexeme, names))]
 
-    def _matched(self, ids: Sequence[int], terms: Sequence[IndexTerm]) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+    def _matched(
+        self, ids: Sequence[int], terms: Sequence[IndexTerm]
+    ) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
         lexemes = list(map(self._named, self._names(terms)))
         rows = self._connection.execute(
             "SELECT t.entry, u.lexeme, u.positions FROM terms t CROSS JOIN LATERAL "
@@ -294,7 +315,8 @@ class PostgresRows(ScopeRows):
         """As the base says; of an entry with several vectors, those of which one vector holds all."""
         query = " & ".join(self._lexeme(term.term) for term in terms)
         rows = self._connection.execute(
-            "SELECT DISTINCT entry FROM searched WHERE vector @@ ?::tsquery ORDER BY entry", (query,)
+            "SELECT DISTINCT entry FROM searched WHERE vector @@ ?::tsquery ORDER BY entry",
+            (query,),
         )
         return [row[0] for row in rows]
 

@@ -31,9 +31,15 @@ def commit_of(line: Line, most_changes: int | None = None) -> Commit:
         changes = tuple(map(change, records[:most_changes]))
     except json_text.NotARecord as error:
         raise StorageError(
-            Sentence("The commit {version} cannot be read ({reason}); update this memory-server.", line.version, error)
+            Sentence(
+                "The commit {version} cannot be read ({reason}); update this memory-server.",
+                line.version,
+                error,
+            )
         ) from error
-    return Commit(line.version, line.at_ms, by=line.by, changes=changes, more=len(records) - len(changes))
+    return Commit(
+        line.version, line.at_ms, by=line.by, changes=changes, more=len(records) - len(changes)
+    )
 
 
 def copied(state: ConversationState) -> ConversationState:

@@ -39,7 +39,9 @@ _KEPT = N_(
     "of that log, and in free pages and indexes until VACUUM FULL. Dumps also contain it, and so do "
     "server logs that record statements."
 )
-_PG_DUMP = N_("Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`.")
+_PG_DUMP = N_(
+    "Back it up with `pg_dump --schema=memory_server`, and bring it back with `pg_restore`."
+)
 
 
 class PostgresHome(Home):
@@ -64,7 +66,9 @@ class PostgresHome(Home):
         self.database = database
         self.tenant_name = tenant
         self._owns = owns
-        self.conversations = PostgresStore(database, tenant, clock=clock, parameters=parameters, meter=meter)
+        self.conversations = PostgresStore(
+            database, tenant, clock=clock, parameters=parameters, meter=meter
+        )
         self.ledger = Lease(database, tenant)
         self.pause = PauseRow(database, tenant)
         self.recalls: RecallLog = RecallRows(database, tenant)
@@ -109,7 +113,11 @@ class PostgresHome(Home):
         return self.erased.holding(erasure) + super().traces(erasure, *further_places)
 
     def tenants_with(self, erasure: Erasure) -> list[str]:
-        in_tables = [name for name in self.tenant_names() if ErasedRows(self.database, name).holding(erasure).texts]
+        in_tables = [
+            name
+            for name in self.tenant_names()
+            if ErasedRows(self.database, name).holding(erasure).texts
+        ]
         return sorted({*in_tables, *super().tenants_with(erasure)})
 
     @property
@@ -172,12 +180,16 @@ class PostgresHome(Home):
         findings += _risks_of_loss(connection)
         pause = self.pause.read(self.clock())
         if pause is not None:
-            sentence = _("Memory is {value}: nothing is stored, and hooks do not recall.", pause.text(None))
+            sentence = _(
+                "Memory is {value}: nothing is stored, and hooks do not recall.", pause.text(None)
+            )
             findings.append(_finding("note", sentence))
         partitions = connection.execute(PARTITIONS_WITHOUT_A_COMMIT, {"tenant": self.tenant_name})
         for conversation_id, kind in partitions:
             sentence = _(
-                "Commits of {name} ({kind}) are missing; restore a dump of the database.", conversation_id, kind
+                "Commits of {name} ({kind}) are missing; restore a dump of the database.",
+                conversation_id,
+                kind,
             )
             findings.append(_finding("error", sentence))
         findings.append(_finding("note", _(_PG_DUMP)))
@@ -217,7 +229,8 @@ def _risks_of_loss(connection: Connection) -> list[Finding]:
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
         if _setting(connection, name) == "off":
             sentence = _(
-                "`{name}` is off: acknowledged writes may be lost when the server crashes; set it to on.", name
+                "`{name}` is off: acknowledged writes may be lost when the server crashes; set it to on.",
+                name,
             )
             findings.append(_finding("warning", sentence))
     [(standby_count,)] = connection.execute("select count(*) from pg_stat_replication").fetchall()
@@ -266,8 +279,16 @@ def open_database(
         named(tenant, "tenant")
     if isinstance(beside, PostgresHome) and beside.database.url == url:
         return PostgresHome(
-            local_folder, clock, parameters=parameters, meter=meter, database=beside.database, tenant=tenant, owns=False
+            local_folder,
+            clock,
+            parameters=parameters,
+            meter=meter,
+            database=beside.database,
+            tenant=tenant,
+            owns=False,
         )
     wait_seconds = (parameters or StoreParameters()).wait_seconds
     database = Database(url, wait_seconds, options)
-    return PostgresHome(local_folder, clock, parameters=parameters, meter=meter, database=database, tenant=tenant)
+    return PostgresHome(
+        local_folder, clock, parameters=parameters, meter=meter, database=database, tenant=tenant
+    )

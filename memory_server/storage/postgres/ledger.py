@@ -75,7 +75,9 @@ class Lease(_Row):
                 await asyncio.to_thread(self._take, holder)
 
     def last_run_ms(self) -> int | None:
-        row = self._first_row("select last_run_ms from memory_server.upkeep where tenant = %(tenant)s")
+        row = self._first_row(
+            "select last_run_ms from memory_server.upkeep where tenant = %(tenant)s"
+        )
         if row is None:
             return None
         last_run_ms: int | None = row[0]
@@ -109,7 +111,9 @@ class PauseRow(_Row):
         """Raises StorageError: it cannot be known."""
         now = time.monotonic()
         if now - self._asked > PAUSE_SECONDS:
-            self._row = self._first_row("select until_ms from memory_server.pauses where tenant = %(tenant)s")
+            self._row = self._first_row(
+                "select until_ms from memory_server.pauses where tenant = %(tenant)s"
+            )
             self._asked = now
         if self._row is None:
             return None

@@ -126,11 +126,21 @@ class Log:
         if head is None:
             return None
         newest_version, base, snapshot, *_no_commit = head
-        lines = sorted(Line(version, *line) for version, line_base, _snapshot, *line in rows if line_base is None)
+        lines = sorted(
+            Line(version, *line)
+            for version, line_base, _snapshot, *line in rows
+            if line_base is None
+        )
         return News(newest_version, lines, base=base, snapshot=snapshot)
 
     def newest_first(
-        self, connection: Connection, name: str, before: int | None = None, *, page: int = PAGE, archival: bool = False
+        self,
+        connection: Connection,
+        name: str,
+        before: int | None = None,
+        *,
+        page: int = PAGE,
+        archival: bool = False,
     ) -> Iterator[Line]:
         """The commits that are kept, before the version `before`, read by the page as they are needed; `archival`: only
         those by which the archive can change."""
@@ -171,7 +181,9 @@ class Log:
             [snapshot, version, version, self.place(name), version],
         )
 
-    def expire(self, connection: Connection, since_ms: int, now_ms: int, name: str | None = None) -> None:
+    def expire(
+        self, connection: Connection, since_ms: int, now_ms: int, name: str | None = None
+    ) -> None:
         """Delete the folded commits of a partition, or of all, that are no longer kept, by the rule of
         `Horizon.passed`: the clock can be wrong, the order of the versions cannot."""
         connection.execute(
@@ -187,7 +199,13 @@ class Log:
             delete from memory_server.commits c using passed, memory_server.partitions p
             where c.place = passed.place and p.place = c.place and c.version <= least(passed.last, p.base)
             """,
-            {"since": since_ms, "now": now_ms, "tenant": self.tenant, "kind": self.kind, "name": name},
+            {
+                "since": since_ms,
+                "now": now_ms,
+                "tenant": self.tenant,
+                "kind": self.kind,
+                "name": name,
+            },
         )
 
     def unfolded(self, connection: Connection, before_ms: int) -> list[str]:
@@ -203,7 +221,9 @@ class Log:
         """Put the changes of each commit that is kept through `change`, all at once."""
         place = self.place(name)
         with connection.transaction():
-            connection.execute("select from memory_server.partitions where place = %s for update", [place])
+            connection.execute(
+                "select from memory_server.partitions where place = %s for update", [place]
+            )
             for line in list(self.newest_first(connection, name)):
                 changes = change(line.changes)
                 if changes != line.changes:
@@ -212,19 +232,43 @@ class Log:
                         [changes, place, line.version],
                     )
 
-    def adopt(self, connection: Connection, name: str, news: News, records: int, archival: Mapping[int, bool]) -> bool:
+    def adopt(
+        self,
+        connection: Connection,
+        name: str,
+        news: News,
+        records: int,
+        archival: Mapping[int, bool],
+    ) -> bool:
         """Make a partition of a snapshot and commits that come from elsewhere; False: there is one already."""
         place = self.place(name)
         with connection.transaction():
             inserted = connection.execute(
                 "insert into memory_server.partitions (place, tenant, kind, name, version, base, snapshot, records) "
                 "values (%s, %s, %s, %s, %s, %s, %b, %s) on conflict do nothing returning 1",
-                [place, self.tenant, self.kind, name, news.version, news.base, news.snapshot, records],
+                [
+                    place,
+                    self.tenant,
+                    self.kind,
+                    name,
+                    news.version,
+                    news.base,
+                    news.snapshot,
+                    records,
+                ],
             ).fetchone()
             if inserted is None:
                 return False
             for line in news.lines:
-                values = (place, line.version, place, line.at_ms, line.by, archival[line.version], line.changes)
+                values = (
+                    place,
+                    line.version,
+                    place,
+                    line.at_ms,
+                    line.by,
+                    archival[line.version],
+                    line.changes,
+                )
                 connection.execute(_INSERT, values)
         return True
 
@@ -293,7 +337,9 @@ class _Committing(Generic[T]):
     def _locked(self, attempt: Attempt, known_version: int | None) -> _LockedPartition:
         """Begin a transaction and lock the partition, in one round trip."""
         connection = attempt.connection
-        timeouts = [f"{max(1, round(seconds * 1000))}ms" for seconds in (attempt.left, IDLE_SECONDS)]
+        timeouts = [
+            f"{max(1, round(seconds * 1000))}ms" for seconds in (attempt.left, IDLE_SECONDS)
+        ]
         later_lines = None
         settled = None
         with connection.pipeline():
@@ -304,10 +350,13 @@ class _Committing(Generic[T]):
                 timeouts,
             )
             head = connection.execute(
-                "select version from memory_server.partitions where place = %s for update", [self._place]
+                "select version from memory_server.partitions where place = %s for update",
+                [self._place],
             )
             if known_version is not None:
-                later_lines = connection.execute(_SINCE, {"place": self._place, "known": known_version})
+                later_lines = connection.execute(
+                    _SINCE, {"place": self._place, "known": known_version}
+                )
             if attempt.again:
                 settled = connection.execute(
                     "select version from memory_server.commits where place = %s and token = %s",
@@ -328,7 +377,15 @@ class _Committing(Generic[T]):
                 head = connection.execute(
                     "insert into memory_server.partitions (place, tenant, kind, name, version, pending_bytes, records) "
                     "values (%s, %s, %s, %s, %s, %s, %s) returning pending_bytes, 0",
-                    [self._place, partitions.tenant, partitions.kind, self._name, line.version, size, decided.records],
+                    [
+                        self._place,
+                        partitions.tenant,
+                        partitions.kind,
+                        self._name,
+                        line.version,
+                        size,
+                        decided.records,
+                    ],
                 )
             else:
                 head = connection.execute(
@@ -337,11 +394,21 @@ class _Committing(Generic[T]):
                     "returning pending_bytes, coalesce(octet_length(snapshot), 0)",
                     [line.version, size, decided.records, self._place],
                 )
-            values = [self._place, line.version, attempt.token, line.at_ms, line.by, decided.archival, line.changes]
+            values = [
+                self._place,
+                line.version,
+                attempt.token,
+                line.at_ms,
+                line.by,
+                decided.archival,
+                line.changes,
+            ]
             connection.execute(_INSERT, values)
             connection.execute("commit")
         [(pending_bytes, snapshot_bytes)] = head.fetchall()
-        return bool(pending_bytes > LEAST_PENDING_BYTES and pending_bytes > PENDING_SHARE * snapshot_bytes)
+        return bool(
+            pending_bytes > LEAST_PENDING_BYTES and pending_bytes > PENDING_SHARE * snapshot_bytes
+        )
 
 
 def _first_number(cursor: psycopg.Cursor[Any] | None) -> int | None:

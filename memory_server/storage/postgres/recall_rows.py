@@ -106,13 +106,18 @@ class RecallRows(_Rows):
 
     def rewrite(self, change: Change) -> None:
         def work(rows: OwnRows) -> None:
-            for number, text in rows.execute("SELECT id, line FROM recalls ORDER BY id FOR UPDATE").fetchall():
+            for number, text in rows.execute(
+                "SELECT id, line FROM recalls ORDER BY id FOR UPDATE"
+            ).fetchall():
                 line = json_text.load_object(text.encode())
                 after = change(line)
                 if after is None:
                     rows.execute("DELETE FROM recalls WHERE id = ?", (number,))
                 elif after != line:
-                    rows.execute("UPDATE recalls SET line = ? WHERE id = ?", (json_text.dumps(after).decode(), number))
+                    rows.execute(
+                        "UPDATE recalls SET line = ? WHERE id = ?",
+                        (json_text.dumps(after).decode(), number),
+                    )
 
         self._do(work)
 
@@ -125,7 +130,9 @@ class ErasedRows(_Rows):
     def begin(self, erasure: Erasure) -> None:
         def work(rows: OwnRows) -> None:
             key = _key_of(rows, secrets.token_bytes(32))
-            rows.execute("UPDATE erasures SET now = ?", (json_text.dumps(asdict(erasure)).decode(),))
+            rows.execute(
+                "UPDATE erasures SET now = ?", (json_text.dumps(asdict(erasure)).decode(),)
+            )
             rows.executemany(_ERASED, [(hash_of(key, text),) for text in erasure.marks])
 
         self._do(work)
@@ -151,7 +158,9 @@ class ErasedRows(_Rows):
         return self._do(work)
 
     def begun(self) -> Erasure | None:
-        row = self._do(lambda rows: rows.execute("SELECT now FROM erasures").fetchone(), writes=False)
+        row = self._do(
+            lambda rows: rows.execute("SELECT now FROM erasures").fetchone(), writes=False
+        )
         if row is None or row[0] is None:
             return None
         return begun_of(row[0].encode())
@@ -165,7 +174,9 @@ class ErasedRows(_Rows):
     def _vacuum(self, *tables: str) -> None:
         def work(attempt: Attempt) -> None:
             for table in tables or _columns(attempt.connection):
-                attempt.connection.execute(sql.SQL("vacuum {}").format(sql.Identifier("memory_server", table)))
+                attempt.connection.execute(
+                    sql.SQL("vacuum {}").format(sql.Identifier("memory_server", table))
+                )
 
         with suppress(StorageError):
             self._database.work(work, seconds=_VACUUM_SECONDS)
@@ -252,7 +263,9 @@ def _columns(connection: Connection) -> dict[str, dict[str, str]]:
     return types_by_table
 
 
-def _rows(connection: Connection, table: str, columns: dict[str, str], tenant: str) -> Iterator[dict[str, Any]]:
+def _rows(
+    connection: Connection, table: str, columns: dict[str, str], tenant: str
+) -> Iterator[dict[str, Any]]:
     """The values of the rows of a tenant in the columns that can have texts."""
     names = [name for name, kind in columns.items() if kind in _WITH_TEXT and name != "tenant"]
     if "tenant" in columns:
@@ -264,7 +277,9 @@ def _rows(connection: Connection, table: str, columns: dict[str, str], tenant: s
     if not names:
         return
     selected = sql.SQL(", ").join(_selected(name, columns[name]) for name in names)
-    query = sql.SQL("select {} from {} where " + where).format(selected, sql.Identifier("memory_server", table))
+    query = sql.SQL("select {} from {} where " + where).format(
+        selected, sql.Identifier("memory_server", table)
+    )
     with connection.cursor(name="memory_server_search") as cursor:
         cursor.itersize = _PAGE
         cursor.execute(query, [tenant])

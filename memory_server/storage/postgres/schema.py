@@ -18,7 +18,9 @@ _LOCK = 0x6D656D73
 def migrations() -> dict[int, str]:
     """The SQL of each migration by its number, in order."""
     folder = files("memory_server.storage.postgres") / "migrations"
-    scripts = {int(script.name[:4]): script for script in folder.iterdir() if script.name.endswith(".sql")}
+    scripts = {
+        int(script.name[:4]): script for script in folder.iterdir() if script.name.endswith(".sql")
+    }
     return {number: scripts[number].read_text("utf-8") for number in sorted(scripts)}
 
 
@@ -46,7 +48,9 @@ def _newest_applied(connection: psycopg.Connection[Any]) -> int:
     ).fetchall()
     if not tables:
         return 0
-    [[newest]] = connection.execute("select coalesce(max(number), 0) from memory_server.migrations").fetchall()
+    [[newest]] = connection.execute(
+        "select coalesce(max(number), 0) from memory_server.migrations"
+    ).fetchall()
     return int(newest)
 
 
@@ -57,7 +61,9 @@ def prepare(connection: psycopg.Connection[Any], migrate: bool) -> None:
         return
     if not migrate:
         raise StorageUnwritable(
-            Sentence("The tables of the database are older than this memory-server; run `memory-server migrate`.")
+            Sentence(
+                "The tables of the database are older than this memory-server; run `memory-server migrate`."
+            )
         )
     apply(connection)
 
@@ -71,5 +77,7 @@ def apply(connection: psycopg.Connection[Any]) -> list[int]:
         lacking = missing(connection)
         for number in lacking:
             connection.execute(scripts[number])
-            connection.execute("insert into memory_server.migrations (number) values (%s)", [number])
+            connection.execute(
+                "insert into memory_server.migrations (number) values (%s)", [number]
+            )
     return lacking

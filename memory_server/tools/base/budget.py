@@ -56,14 +56,21 @@ def truncated(
     whole_text = fields[whole]
     remaining_bytes = max(max_bytes - size(whole_text), max_bytes // 4)
     other_fields = {**fields, whole: ""}
-    shorter, note = _truncated(other_fields, remaining_bytes, paging=paging, offset=offset, query_words=query_words)
+    shorter, note = _truncated(
+        other_fields, remaining_bytes, paging=paging, offset=offset, query_words=query_words
+    )
     if not note:
         return fields, ""
     return {**shorter, whole: whole_text}, note
 
 
 def _truncated(
-    fields: dict[str, Any], max_bytes: int, *, paging: Paging | None, offset: int, query_words: Sequence[str]
+    fields: dict[str, Any],
+    max_bytes: int,
+    *,
+    paging: Paging | None,
+    offset: int,
+    query_words: Sequence[str],
 ) -> tuple[dict[str, Any], str]:
     all_fields = fields
     if paging is not None and offset and not paging.skips:
@@ -85,7 +92,13 @@ def _truncated(
             if paging.skips:
                 total += offset
             notes.append(
-                _("{shown} of {total} are shown; go on with {by}={following!s}.", shown, total, paging.by, following)
+                _(
+                    "{shown} of {total} are shown; go on with {by}={following!s}.",
+                    shown,
+                    total,
+                    paging.by,
+                    following,
+                )
             )
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes, query_words)
@@ -112,9 +125,13 @@ def size(fields: Any) -> int:
     return len(orjson.dumps(fields))
 
 
-def _shorter(fields: dict[str, Any], max_bytes: int, query_words: Sequence[str]) -> tuple[dict[str, Any], str]:
+def _shorter(
+    fields: dict[str, Any], max_bytes: int, query_words: Sequence[str]
+) -> tuple[dict[str, Any], str]:
     """Cut all long texts to one length, and if that is not enough, leave out the ends of long lists."""
-    long_texts = {text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS}
+    long_texts = {
+        text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS
+    }
     centers = {text: _first_match(text, query_words) for text in long_texts}
 
     def cut_to(chars: int) -> dict[str, Any]:
@@ -172,7 +189,12 @@ def _cut_text(value: str, chars: int, centers: Mapping[str, int]) -> str:
         return marked(_cut_text(lines, chars - FRAME_CHARS, {}), language)
     # A third of the characters is before the center; so a longer cut contains a shorter one, and the size grows.
     start = max(0, min(centers.get(value, 0) - chars // 3, over))
-    return _("{start}{value}… ({over:,} more characters)", "…" * (start > 0), value[start : start + chars], over)
+    return _(
+        "{start}{value}… ({over:,} more characters)",
+        "…" * (start > 0),
+        value[start : start + chars],
+        over,
+    )
 
 
 def _first_match(text: str, query_words: Sequence[str]) -> int:

@@ -28,7 +28,9 @@ class From:
     form: Callable[[Any], Any] | None = None
     words: str | None = None
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         schema = handler(core)
         if self.words:
             schema |= {"description": self.words}
@@ -89,7 +91,10 @@ def _sources(result: type[Result]) -> list[_FieldSource]:
     return sources
 
 
-ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
+ChangeId = Annotated[
+    str | None,
+    Field(description="Names this change for undo_change; left out where nothing changed"),
+]
 hundredths = partial(round, ndigits=2)
 SHOWN_ZONE: ContextVar[tzinfo | None] = ContextVar("SHOWN_ZONE", default=UTC)
 """The zone of times in texts for people (None: the system's): UTC for clients, which may be elsewhere; a shell sets its

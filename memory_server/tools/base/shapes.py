@@ -13,7 +13,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from languages import _
 from memory_server.conversations.model import MAX_EXTRA_CHARS, MAX_TEXT_CHARS
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
+from memory_server.kernel.messages import (
+    LAST_MS,
+    MAX_CONTENT_CHARS,
+    MAX_MESSAGES,
+    Message,
+    without_surrogates,
+)
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import milliseconds
@@ -54,7 +60,11 @@ def _from_client(messages: Any) -> Any:
 def _content(value: str) -> str:
     if len(value) > MAX_CONTENT_CHARS:
         raise ValueError(
-            _("it has {value:,} characters; split it or shorten it to {content:,}", len(value), MAX_CONTENT_CHARS)
+            _(
+                "it has {value:,} characters; split it or shorten it to {content:,}",
+                len(value),
+                MAX_CONTENT_CHARS,
+            )
         )
     return without_surrogates(value)
 
@@ -68,7 +78,9 @@ class MessageArgument(BaseModel):
 
     role: Literal["user", "assistant", "system"]
     content: Annotated[str, AfterValidator(_content)]
-    timestamp: Annotated[int | None, BeforeValidator(_timestamp)] = Field(None, description="ms since 1970")
+    timestamp: Annotated[int | None, BeforeValidator(_timestamp)] = Field(
+        None, description="ms since 1970"
+    )
     name: Text | None = None
 
 
@@ -107,7 +119,9 @@ def _text_of_parts(parts: list[dict[str, Any]]) -> str | None:
 
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 """Kinds of parts that were said. Not `reasoning_text` or `thinking`: nobody else has heard it."""
-_TOOL_FIELDS = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "audio"})
+_TOOL_FIELDS = frozenset(
+    {"tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "audio"}
+)
 """Fields of a message of OpenAI's form that hold no text."""
 
 
@@ -135,10 +149,15 @@ def _records(arguments: Sequence[MessageArgument]) -> tuple[Message, ...]:
     chars = sum(len(message.content) for message in arguments)
     if chars > MAX_TEXT_CHARS:
         raise ValueError(
-            _("together they have {chars:,} characters; send at most {text:,}, the last ones", chars, MAX_TEXT_CHARS)
+            _(
+                "together they have {chars:,} characters; send at most {text:,}, the last ones",
+                chars,
+                MAX_TEXT_CHARS,
+            )
         )
     return tuple(
-        Message(message.role, message.content, time_ms=message.timestamp, name=message.name) for message in arguments
+        Message(message.role, message.content, time_ms=message.timestamp, name=message.name)
+        for message in arguments
     )
 
 
@@ -158,7 +177,9 @@ CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
 def _participants(value: dict[str, Any] | None) -> dict[str, Any] | None:
     chars = size(value)
     if chars > MAX_EXTRA_CHARS:
-        raise ValueError(_("it has {chars:,} characters; send at most {extra:,}", chars, MAX_EXTRA_CHARS))
+        raise ValueError(
+            _("it has {chars:,} characters; send at most {extra:,}", chars, MAX_EXTRA_CHARS)
+        )
     return value
 
 
@@ -198,7 +219,9 @@ def between(least: int, most: int, noun: str) -> AfterValidator:
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
-            raise ValueError(_("it must be a number of {what} from {least:,} to {most:,}", noun, least, most))
+            raise ValueError(
+                _("it must be a number of {what} from {least:,} to {most:,}", noun, least, most)
+            )
         return value
 
     return AfterValidator(check)
@@ -223,7 +246,9 @@ def _offset(value: int | None) -> int | None:
 Offset = Annotated[int | None, AfterValidator(_offset)]
 """Without a description: a result with more pages says what to give here."""
 
-Scope = Annotated[str | None, "`conversation`, `all`, or a group of the settings; usually what they say"]
+Scope = Annotated[
+    str | None, "`conversation`, `all`, or a group of the settings; usually what they say"
+]
 
 
 def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:

@@ -81,7 +81,11 @@ def _value_of_any_type(types: list[Schema], value: Any) -> Any:
             continue
         items = _value(list_type, value)
         required_fields = list_type.get("items", {}).get("required", ())
-        if isinstance(items, list) and items and all(_is_object_with(required_fields, item) for item in items):
+        if (
+            isinstance(items, list)
+            and items
+            and all(_is_object_with(required_fields, item) for item in items)
+        ):
             return items
     return value
 
@@ -99,7 +103,9 @@ def _parsed(value: Any, json_type: type) -> Any:
         if crowded(text):
             return value
         parsed = loads(text)
-        is_usable = isinstance(parsed, json_type) and not deeper(parsed) and repeated_name(text) is None
+        is_usable = (
+            isinstance(parsed, json_type) and not deeper(parsed) and repeated_name(text) is None
+        )
     except ValueError:
         return value
     if not is_usable:

@@ -39,7 +39,16 @@ _SHOWN_CHARS = 60
 MOST_CHARS = 64_000
 """Characters of all arguments of a tool that takes no long texts."""
 _LONG = frozenset(
-    ("messages", "recentMessages", "content", "data", "examples", "prompt", "trigger", "createdContext")
+    (
+        "messages",
+        "recentMessages",
+        "content",
+        "data",
+        "examples",
+        "prompt",
+        "trigger",
+        "createdContext",
+    )
 ) | {"updatedContext"}
 """Arguments with long texts, which have bounds of their own."""
 
@@ -139,7 +148,9 @@ class Tool:
         schema = plain_schema(self.arguments.model_json_schema())
         properties: dict[str, Any] = {}
         for name, argument in schema["properties"].items():
-            is_for_programs = argument.pop(_OF_PROGRAMS, False)  # a mark of ours, which no client sees
+            is_for_programs = argument.pop(
+                _OF_PROGRAMS, False
+            )  # a mark of ours, which no client sees
             if for_models and is_for_programs:
                 continue
             properties[name] = argument
@@ -149,7 +160,9 @@ class Tool:
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the result, in the same form."""
         schema = plain_schema(self.result.model_json_schema(mode="serialization"))
-        schema["properties"] |= {"truncated": {"type": "boolean", "description": "Something was left off"}}
+        schema["properties"] |= {
+            "truncated": {"type": "boolean", "description": "Something was left off"}
+        }
         if self.paging is not None and "next" not in schema["properties"]:
             going_on = f"Give this as `{self.paging.by}` for what was left off"
             schema["properties"]["next"] = {"type": "integer", "description": going_on}
@@ -183,7 +196,9 @@ class ToolFailed(MemoryServerError):
     """A call that failed and changed nothing; the message is one sentence for the caller."""
 
 
-async def call(tool: Tool, caller: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
+async def call(
+    tool: Tool, caller: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
+) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
     with caller.memories.services.meter.call(tool.name), one_call():
@@ -199,7 +214,9 @@ async def _checked(tool: Tool, caller: Call, arguments: Mapping[str, Any]) -> Ar
         _refuse_excess(tool, arguments)
         return tool.arguments.model_validate(_as_meant(tool, arguments))
     except InvalidInput as error:
-        await _note_refusal(tool, caller, arguments, sentence=Sentence("The arguments are too long."))
+        await _note_refusal(
+            tool, caller, arguments, sentence=Sentence("The arguments are too long.")
+        )
         raise ToolFailed(error.sentence) from error
     except ValidationError as error:
         sentence = Sentence("The argument {name} was refused.", _refused(tool, error))
@@ -246,7 +263,9 @@ def _as_meant(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return as_meant(tool.plain_arguments, arguments)
 
 
-async def _note_refusal(tool: Tool, caller: Call, arguments: Mapping[str, Any], *, sentence: Sentence) -> None:
+async def _note_refusal(
+    tool: Tool, caller: Call, arguments: Mapping[str, Any], *, sentence: Sentence
+) -> None:
     log.debug("%s was refused: %s", tool.name, sentence)
     if tool.note_refusal is not None:
         await tool.note_refusal(caller, tool, arguments, sentence.english)
@@ -269,7 +288,10 @@ def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
     chars = size(dict(arguments))
     if chars > MOST_CHARS:
         raise InvalidInput(
-            "The arguments have {chars:,} characters; {name} takes at most {chars2:,}.", chars, tool.name, MOST_CHARS
+            "The arguments have {chars:,} characters; {name} takes at most {chars2:,}.",
+            chars,
+            tool.name,
+            MOST_CHARS,
         )
 
 
@@ -304,7 +326,8 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
             return _unknown_argument(tool, path)
         case "extra_forbidden":
             return Sentence(
-                "`{place}` is not known; leave it out, or see the tool's schema for the names that are.", path
+                "`{place}` is not known; leave it out, or see the tool's schema for the names that are.",
+                path,
             )
         case "missing":
             return Sentence("`{place}` is missing; {name} needs it.", path, tool.name)
@@ -312,23 +335,39 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
             return Sentence("`{place}` is empty; {name} needs a value for it.", path, tool.name)
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
-            unit = Sentence("characters") if isinstance(problem["input"], str) else Sentence("items")
+            unit = (
+                Sentence("characters") if isinstance(problem["input"], str) else Sentence("items")
+            )
             return Sentence(
-                "`{place}` is too long; shorten it or split it to at most {limit} {unit}.", path, limit, unit
+                "`{place}` is too long; shorten it or split it to at most {limit} {unit}.",
+                path,
+                limit,
+                unit,
             )
         case kind if kind.endswith("_type") and kind.removesuffix("_type") in _TYPE_NAMES:
             type_name = Sentence(_TYPE_NAMES[kind.removesuffix("_type")])
-            return Sentence("`{place}` must be {wanted}, not {shown}.", path, type_name, _shown(problem["input"]))
+            return Sentence(
+                "`{place}` must be {wanted}, not {shown}.",
+                path,
+                type_name,
+                _shown(problem["input"]),
+            )
         case "literal_error":
             return Sentence(
-                "`{place}` must be {wanted}, not {shown}.", path, problem["ctx"]["expected"], _shown(problem["input"])
+                "`{place}` must be {wanted}, not {shown}.",
+                path,
+                problem["ctx"]["expected"],
+                _shown(problem["input"]),
             )
         case "value_error":
             return Sentence("`{place}` cannot be used: {reason}.", path, problem["ctx"]["error"])
         case _:
             reason = problem["msg"].removeprefix("Input ")
             return Sentence(
-                "`{place}` {reason}, not {shown}.", path, reason[0].lower() + reason[1:], _shown(problem["input"])
+                "`{place}` {reason}, not {shown}.",
+                path,
+                reason[0].lower() + reason[1:],
+                _shown(problem["input"]),
             )
 
 
@@ -337,7 +376,9 @@ def _unknown_argument(tool: Tool, argument: str) -> Sentence:
     close = difflib.get_close_matches(argument, names, n=1)
     hint = Sentence("; did you mean `{close}`?", close[0]) if close else Sentence(";")
     taken = ", ".join(names) if names else Sentence("no arguments")
-    return Sentence("{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, argument, hint, taken)
+    return Sentence(
+        "{name} has no argument `{place}`{hint} it takes {taken}.", tool.name, argument, hint, taken
+    )
 
 
 def _argument_path(location: tuple[int | str, ...]) -> str:

@@ -152,7 +152,9 @@ def load_dataset(paths: Sequence[Path]) -> Dataset:
     values = list(chain.from_iterable(map(_values, files)))
     turns = _by_id(name, "turn", (value for value in values if isinstance(value, Turn)))
     questions = _by_id(name, "question", (value for value in values if isinstance(value, Question)))
-    conversations = {turn.conversation_id: number for number, turn in reversed(list(enumerate(turns.values())))}
+    conversations = {
+        turn.conversation_id: number for number, turn in reversed(list(enumerate(turns.values())))
+    }
     for question in questions.values():
         missing = sorted(question.gold - turns.keys())
         if missing:
@@ -165,9 +167,13 @@ def load_dataset(paths: Sequence[Path]) -> Dataset:
             continue
         raise InvalidInput(f"{name}: question `{question.id}` {fault}.")
     if not questions:
-        raise InvalidInput(f"{name} holds no questions; docs/project/evaluate-recall.md shows the form.")
+        raise InvalidInput(
+            f"{name} holds no questions; docs/project/evaluate-recall.md shows the form."
+        )
     # Chats that went on at the same time stay whole.
-    in_turn = sorted(turns.values(), key=lambda turn: (conversations[turn.conversation_id], turn.time_ms))
+    in_turn = sorted(
+        turns.values(), key=lambda turn: (conversations[turn.conversation_id], turn.time_ms)
+    )
     return Dataset(name, tuple(in_turn), tuple(questions.values()))
 
 
@@ -190,7 +196,14 @@ class _TurnLine(BaseModel, extra="forbid"):
     name: str | None = None
 
     def value(self) -> Turn:
-        return Turn(self.turn, self.conversation, self.role, self.content, milliseconds(self.time), self.name)
+        return Turn(
+            self.turn,
+            self.conversation,
+            self.role,
+            self.content,
+            milliseconds(self.time),
+            self.name,
+        )
 
 
 class _EarlierLine(BaseModel, extra="forbid"):
@@ -198,7 +211,9 @@ class _EarlierLine(BaseModel, extra="forbid"):
     content: str
 
 
-class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not make it unanswerable without a word
+class _QuestionLine(
+    BaseModel, extra="forbid"
+):  # a misspelt `gold` must not make it unanswerable without a word
     question: str = Field(min_length=1)
     conversation: str = Field(min_length=1)
     text: str
@@ -212,7 +227,13 @@ class _QuestionLine(BaseModel, extra="forbid"):  # a misspelt `gold` must not ma
     def value(self) -> Question:
         asked_ms = milliseconds(self.asked)
         earlier_turns = [
-            Turn(f"{self.question} before {number}", self.conversation, line.role, line.content, asked_ms)
+            Turn(
+                f"{self.question} before {number}",
+                self.conversation,
+                line.role,
+                line.content,
+                asked_ms,
+            )
             for number, line in enumerate(self.before)
         ]
         return Question(
@@ -234,7 +255,9 @@ def _values(path: Path) -> Iterator[Turn | Question]:
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again.") from error
+        raise InvalidInput(
+            f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again."
+        ) from error
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -252,7 +275,9 @@ def _values(path: Path) -> Iterator[Turn | Question]:
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             field_name = ".".join(str(part) for part in problem["loc"]) or "the line"
-            raise InvalidInput(f"{path.name}, line {number}: `{field_name}`: {problem['msg']}.") from error
+            raise InvalidInput(
+                f"{path.name}, line {number}: `{field_name}`: {problem['msg']}."
+            ) from error
 
 
 # --- asking --------------------------------------------------------------------------------------------------
@@ -289,16 +314,23 @@ class Answer:
 def answers(dataset: Dataset, units: Sequence[Unit], parameters: Parameters) -> Iterator[Answer]:
     """Ask each question of the memories of its own conversation, conversation by conversation."""
     of_conversation = grouped(units, lambda unit: unit.conversation_id)
-    for name, questions in grouped(dataset.questions, lambda question: question.conversation_id).items():
+    for name, questions in grouped(
+        dataset.questions, lambda question: question.conversation_id
+    ).items():
         of_id = {unit.id: unit for unit in of_conversation[name]}
-        decided = deciding(parameters, {unit.id: remembered(parameters.wording, unit) for unit in of_id.values()})
+        decided = deciding(
+            parameters, {unit.id: remembered(parameters.wording, unit) for unit in of_id.values()}
+        )
         for question in questions:
             decision = decided(question)
             # What was just said is in the context already: if it is a memory too, it does not take a place.
             just_said_ids = {turn.id for turn in question.before}
             chosen = [of_id[decision.columns.memory(row).id] for row in decision.order.chosen]
             recalled = [unit for unit in chosen if not unit.holds(just_said_ids)]
-            rank = next((number for number, unit in enumerate(recalled, 1) if unit.holds(question.gold)), None)
+            rank = next(
+                (number for number, unit in enumerate(recalled, 1) if unit.holds(question.gold)),
+                None,
+            )
             yield Answer(question, rank, bool(recalled))
 
 
@@ -325,11 +357,15 @@ def remembered(wording: KeywordOptions, unit: Unit) -> ShortTermMemory:
     messages = tuple(turn.message for turn in unit.turns)
     name = unit.conversation_id
     text = context_text(messages)
-    memory = ShortTermMemory(unit.id, unit.time_ms, text, (), (), 0.0, name, messages, other_words=unit.other_words)
+    memory = ShortTermMemory(
+        unit.id, unit.time_ms, text, (), (), 0.0, name, messages, other_words=unit.other_words
+    )
     return wording.within(name).of_text(memory)
 
 
-def query_of(question: Question, wording: KeywordOptions, index: Index | None = None) -> RecallQuery:
+def query_of(
+    question: Question, wording: KeywordOptions, index: Index | None = None
+) -> RecallQuery:
     """What the server searches with when the question is asked; `index`: that of the memories."""
     wording = wording.within(question.conversation_id)
     query = wording.of_query(question.messages, question.asked_ms, other_words=question.other_words)
@@ -342,7 +378,9 @@ def query_of(question: Question, wording: KeywordOptions, index: Index | None = 
     return query
 
 
-def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
+def deciding(
+    parameters: Parameters, memories: Mapping[str, ShortTermMemory]
+) -> Callable[[Question], Decision]:
     """A search with more places and without flashbacks: the first places are what comes unasked, or with `weak_too`
     what `search_short_term_memories` gives."""
     recall = parameters.recall
@@ -406,7 +444,8 @@ def run_of(chat: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
 def just_said(run: Sequence[Turn], now_ms: int) -> tuple[Turn, ...]:
     """The same turns without names, as if the last of them had been said just before `now_ms`."""
     return tuple(
-        replace(turn, time_ms=now_ms - (len(run) - number) * APART_MS, name=None) for number, turn in enumerate(run)
+        replace(turn, time_ms=now_ms - (len(run) - number) * APART_MS, name=None)
+        for number, turn in enumerate(run)
     )
 
 

@@ -168,7 +168,11 @@ class _Lasting:
                     sticky[key] = span
             elif entry is not None and entry.sticky and entry.cooldown:
                 cooldown[key] = Span(count, count + entry.cooldown, kept=True)
-        lasts = {key: span for key, span in cooldown.items() if _has_begun(span, count) and count < span.end}
+        lasts = {
+            key: span
+            for key, span in cooldown.items()
+            if _has_begun(span, count) and count < span.end
+        }
         delayed = frozenset(entry.key for entry in entries if count < entry.delay)
         return _Lasting(sticky, lasts, delayed)
 
@@ -235,7 +239,11 @@ class _Search:
 
     def _scan(self, scan: Scan) -> list[Entry]:
         """Adds the entries that fire now to `active`, and gives those whose texts may make others fire."""
-        candidates = [entry for entry in self.entries if self._is_open(entry) and self._could_fire(entry, scan)]
+        candidates = [
+            entry
+            for entry in self.entries
+            if self._is_open(entry) and self._could_fire(entry, scan)
+        ]
         candidates.sort(key=lambda entry: not self.lasting.is_sticky(entry))
         candidates = self._without_losers(candidates)
         ignoring = sum(entry.ignore_budget for entry in candidates)

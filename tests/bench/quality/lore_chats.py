@@ -49,7 +49,9 @@ def made_of_keys(entries: Sequence[Entry], count: int, seed: int) -> list[Chat]:
     keys = [key for key in dict.fromkeys(texts) if key.strip() and "{{" not in key]
     if not keys:
         return []
-    names = [key for key in keys if len(key) <= _LONGEST_NAME and ":" not in key and "\n" not in key]
+    names = [
+        key for key in keys if len(key) <= _LONGEST_NAME and ":" not in key and "\n" not in key
+    ]
     chats: list[Chat] = []
     for number in range(count):
         character = CHARACTER
@@ -70,7 +72,9 @@ def read_chats(folder: Path) -> Iterator[Chat]:
     """The chats of SillyTavern in a folder, also in folders below it."""
     for path in sorted(folder.rglob("*.jsonl")):
         rows = [_object(line) for line in path.read_text("utf-8", errors="replace").splitlines()]
-        messages = [row for row in rows if isinstance(row.get("mes"), str) and not row.get("is_system")]
+        messages = [
+            row for row in rows if isinstance(row.get("mes"), str) and not row.get("is_system")
+        ]
         users = [str(row["name"]) for row in messages if row.get("is_user") and row.get("name")]
         lines = tuple(Line(str(row.get("name") or ""), str(row["mes"])) for row in messages)
         if lines:

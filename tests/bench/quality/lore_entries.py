@@ -17,7 +17,12 @@ USUAL_WEIGHT = 100
 _SNAKE = re.compile(r"_([a-z])")
 _SEPARATOR = re.compile(r",\s*")
 _KNOWN_DECORATORS = ("@@activate", "@@dont_activate")
-_CHARACTER_BOOK = {"keys": "key", "secondary_keys": "keysecondary", "insertion_order": "order", "id": "uid"}
+_CHARACTER_BOOK = {
+    "keys": "key",
+    "secondary_keys": "keysecondary",
+    "insertion_order": "order",
+    "id": "uid",
+}
 """What a character book calls fields of world info."""
 
 
@@ -119,10 +124,21 @@ def _as_world_info(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return row
     extensions = row.get("extensions")
     fields = dict(extensions) if isinstance(extensions, dict) else {}
-    fields = {_SNAKE.sub(lambda match: match[1].upper(), name): value for name, value in fields.items()}
+    fields = {
+        _SNAKE.sub(lambda match: match[1].upper(), name): value for name, value in fields.items()
+    }
     fields["selective"] = bool(row.get("selective"))
     fields["disable"] = not row.get("enabled", True)
-    for name in ("keys", "secondary_keys", "insertion_order", "id", "comment", "name", "content", "constant"):
+    for name in (
+        "keys",
+        "secondary_keys",
+        "insertion_order",
+        "id",
+        "comment",
+        "name",
+        "content",
+        "constant",
+    ):
         fields[_CHARACTER_BOOK.get(name, name)] = row.get(name)
     return fields
 

@@ -58,7 +58,10 @@ def imported(data_dir: Path, file: Path, *flags: str) -> list[str]:
 def known_flags(*flags: str) -> list[str]:
     """Those of the flags that the import of this version knows."""
     text = subprocess.run(
-        [sys.executable, "-P", "-m", "memory_server", "import", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-m", "memory_server", "import", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     return [flag for flag in flags if flag in text]
 
@@ -99,7 +102,12 @@ class Server:
         self.takes = frozenset(recall["inputSchema"]["properties"])
 
     def before_turn(
-        self, conversation: str, chat: Chat, length: int, uids: dict[str, str], max_chars: int | None
+        self,
+        conversation: str,
+        chat: Chat,
+        length: int,
+        uids: dict[str, str],
+        max_chars: int | None,
     ) -> Came:
         """What comes after so many messages of a chat. None: as many characters as come by default."""
         messages: list[dict[str, Any]] = []
@@ -108,8 +116,14 @@ class Server:
             if line.name == chat.user:
                 role = "user"
             time_ms = 1_750_000_000_000 + number * 60_000
-            messages.append({"role": role, "name": line.name, "content": line.text or " ", "timestamp": time_ms})
-        arguments: dict[str, Any] = {"conversation_id": conversation, "messages": messages, "session": chat.name}
+            messages.append(
+                {"role": role, "name": line.name, "content": line.text or " ", "timestamp": time_ms}
+            )
+        arguments: dict[str, Any] = {
+            "conversation_id": conversation,
+            "messages": messages,
+            "session": chat.name,
+        }
         arguments["participants"] = {"user": USER, "char": CHARACTER}
         if max_chars is not None:
             arguments["maxChars"] = max_chars
@@ -121,7 +135,10 @@ class Server:
         return Came(
             tuple(uids.get(row["name"], row["name"]) for row in rows),
             answer["prompt"],
-            tuple((uids.get(row["name"], row["name"]), row["reason"]) for row in long_term.get("leftOut") or ()),
+            tuple(
+                (uids.get(row["name"], row["name"]), row["reason"])
+                for row in long_term.get("leftOut") or ()
+            ),
             tuple(row["kind"] for row in long_term["failed"]),
         )
 
@@ -153,7 +170,9 @@ class Expressions:
         """Whether the expression is in the text; None if it does not compile or takes too long."""
         question = body, flags, text
         if question not in self._answers:
-            self._answers[question] = asyncio.run_coroutine_threadsafe(self._ask(*question), self._loop).result()
+            self._answers[question] = asyncio.run_coroutine_threadsafe(
+                self._ask(*question), self._loop
+            ).result()
         return self._answers[question]
 
     async def _ask(self, body: str, flags: str, text: str) -> bool | None:
@@ -167,4 +186,13 @@ class Expressions:
 
 def server_command(data_dir: Path) -> Sequence[str]:
     """The command of a server over these memories."""
-    return [sys.executable, "-P", "-m", "memory_server", "--data-dir", str(data_dir), "--log-level", "error"]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "memory_server",
+        "--data-dir",
+        str(data_dir),
+        "--log-level",
+        "error",
+    ]

@@ -26,7 +26,15 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench.quality.lore_as_there import Effects, Lore, Settings, by_probability, by_weight, fires_there, with_macros
+from bench.quality.lore_as_there import (
+    Effects,
+    Lore,
+    Settings,
+    by_probability,
+    by_weight,
+    fires_there,
+    with_macros,
+)
 from bench.quality.lore_chats import CHARACTER, USER, Chat, made_of_keys, read_chats
 from bench.quality.lore_entries import Entry, entries_of
 from bench.quality.lore_keys import Keys
@@ -52,7 +60,12 @@ from sandbox.javascript.spelling import folded
 LEAST_ENTRIES = 100
 DRAWS = 12
 """How often the rule draws, to know what may fire."""
-ROOMS: Mapping[str, int | None] = {"1,200": 1_200, "default": None, "10,000": 10_000, "20,000": 20_000}
+ROOMS: Mapping[str, int | None] = {
+    "1,200": 1_200,
+    "default": None,
+    "10,000": 10_000,
+    "20,000": 20_000,
+}
 BOOKS_OF_AN_IMPORT = 30
 ROOM_FULL = "after the room was full"
 SPELLED = "by another spelling"
@@ -73,8 +86,15 @@ class BookFile:
 
 
 def _is_constant(entry: Entry) -> bool:
-    is_plain = not (entry.group or entry.delay or entry.cooldown or entry.filter_names or entry.filter_tags)
-    is_usual = entry.enabled and entry.is_certain and not entry.delay_until_recursion and not entry.decorators
+    is_plain = not (
+        entry.group or entry.delay or entry.cooldown or entry.filter_names or entry.filter_tags
+    )
+    is_usual = (
+        entry.enabled
+        and entry.is_certain
+        and not entry.delay_until_recursion
+        and not entry.decorators
+    )
     return entry.constant and is_plain and is_usual and bool(letters(entry.content))
 
 
@@ -130,7 +150,9 @@ class Tally:
             self.extra[kind] += 1
         prompt = letters(recalled.prompt)
         self.without_room += len(recalled.without_room)
-        self.cut += sum(not is_whole(entries[uid], prompt) for uid in recalled.uids if uid in entries)
+        self.cut += sum(
+            not is_whole(entries[uid], prompt) for uid in recalled.uids if uid in entries
+        )
         expected = [uid for uid in possible.order if uid in ours]
         actual = [uid for uid in recalled.uids if uid in expected]
         self.out_of_order += len(actual) - longest_in_order(actual, expected)
@@ -192,7 +214,11 @@ class Rule:
             outcome = self._outcome(chat, length, number)
             outcomes.append(outcome)
             self.effects[number] = outcome.effects
-            if number == 0 and not (outcome.drawn or outcome.by_chance) and len(set(map(id, self.effects[1:]))) <= 1:
+            if (
+                number == 0
+                and not (outcome.drawn or outcome.by_chance)
+                and len(set(map(id, self.effects[1:]))) <= 1
+            ):
                 self.effects = [outcome.effects] * DRAWS
                 break
         fired = list(map(_uids, outcomes))
@@ -203,7 +229,9 @@ class Rule:
             entries = chain.from_iterable(outcome.entries for outcome in outcomes)
             of_uid = {entry.uid: entry for entry in entries}
             order = tuple(sorted(of_uid, key=lambda uid: of_uid[uid].order))
-        return Possible(fired[0].intersection(*fired), may, order, self._spelled(chat, length) - may)
+        return Possible(
+            fired[0].intersection(*fired), may, order, self._spelled(chat, length) - may
+        )
 
     def _outcome(self, chat: Chat, length: int, number: int) -> Lore:
         dice = Random(f"{chat.name} {length} {number}")
@@ -222,10 +250,16 @@ class Rule:
     def _spelled(self, chat: Chat, length: int) -> frozenset[str]:
         """What fires where keys and texts are in one spelling."""
         plain = [
-            replace(entry, keys=tuple(map(folded, entry.keys)), secondary=tuple(map(folded, entry.secondary)))
+            replace(
+                entry,
+                keys=tuple(map(folded, entry.keys)),
+                secondary=tuple(map(folded, entry.secondary)),
+            )
             for entry in self.entries
         ]
-        lines = tuple(replace(line, name=folded(line.name), text=folded(line.text)) for line in chat.lines)
+        lines = tuple(
+            replace(line, name=folded(line.name), text=folded(line.text)) for line in chat.lines
+        )
         outcome = Rule(plain, self.keys, self.settings, list(self.effects))._outcome(
             replace(chat, lines=lines), length, 0
         )
@@ -285,7 +319,9 @@ def compare(book: BookFile, chats: Sequence[Chat], settings: Settings, keys: Key
 def large_books(books: Sequence[BookFile], name: str, least: int) -> list[BookFile]:
     """The books of many entries, those with the most keyed entries first."""
     large = [book for book in books if len(book.entries) >= least and name in book.path.name]
-    return sorted(large, key=lambda book: -sum(entry.enabled and bool(entry.keys) for entry in book.entries))
+    return sorted(
+        large, key=lambda book: -sum(entry.enabled and bool(entry.keys) for entry in book.entries)
+    )
 
 
 def _turns(chat: Chat) -> Iterable[int]:
@@ -334,7 +370,9 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}"
 
 
-def coming_whole(books: Sequence[BookFile], settings: Settings, keys: Keys, seed: int) -> dict[str, Whole]:
+def coming_whole(
+    books: Sequence[BookFile], settings: Settings, keys: Keys, seed: int
+) -> dict[str, Whole]:
     """How much comes whole before one turn about a key of each book, by the room of the prompt."""
     shares = {name: Whole() for name in ROOMS}
     with tempfile.TemporaryDirectory() as home:
@@ -348,9 +386,15 @@ def coming_whole(books: Sequence[BookFile], settings: Settings, keys: Keys, seed
                 chat = chats[0]
                 length = max(_turns(chat))
                 possible = Rule(book.entries, keys, settings).after(chat, length)
-                fired = [entry for entry in book.entries if entry.uid in possible.sure and letters(entry.content)]
+                fired = [
+                    entry
+                    for entry in book.entries
+                    if entry.uid in possible.sure and letters(entry.content)
+                ]
                 for name, room in ROOMS.items():
-                    recalled = server.before_turn(f"book {number}", replace(chat, name=name), length, {}, room)
+                    recalled = server.before_turn(
+                        f"book {number}", replace(chat, name=name), length, {}, room
+                    )
                     _count(shares[name], book.constants, fired, letters(recalled.prompt))
     return shares
 
@@ -390,15 +434,27 @@ def reports(books: Sequence[BookFile], profile: Path | None) -> Iterator[str]:
 
 
 def main() -> None:
-    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     flags.add_argument("books", nargs="?", type=Path, help="folder of lorebooks")
     flags.add_argument("chats", nargs="?", type=Path, help="folder of chats of SillyTavern")
-    flags.add_argument("--profile", type=Path, help="folder of a SillyTavern user, for the third part")
+    flags.add_argument(
+        "--profile", type=Path, help="folder of a SillyTavern user, for the third part"
+    )
     flags.add_argument("--compared", type=int, default=1, help="books of the first part")
-    flags.add_argument("--book", default="", help="of the first part: those whose file has this in its name")
-    flags.add_argument("--least", type=int, default=LEAST_ENTRIES, help="entries of a book of the first part")
-    flags.add_argument("--no-names", action="store_true", help="names of speakers are no text that is searched")
-    flags.add_argument("--no-recursion", action="store_true", help="texts that fired are not searched")
+    flags.add_argument(
+        "--book", default="", help="of the first part: those whose file has this in its name"
+    )
+    flags.add_argument(
+        "--least", type=int, default=LEAST_ENTRIES, help="entries of a book of the first part"
+    )
+    flags.add_argument(
+        "--no-names", action="store_true", help="names of speakers are no text that is searched"
+    )
+    flags.add_argument(
+        "--no-recursion", action="store_true", help="texts that fired are not searched"
+    )
     flags.add_argument("--most", type=int, default=60, help="books of the second part")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--only", choices=("fires", "whole", "reports"), help="only this part")
@@ -412,12 +468,16 @@ def main() -> None:
         settings = Settings(
             names=not chosen.no_names,
             recursive=not chosen.no_recursion,
-            room=MOST_CHARS - FRAME_CHARS + 1,  # there, an entry that fills the room to its end has no room
+            room=MOST_CHARS
+            - FRAME_CHARS
+            + 1,  # there, an entry that fills the room to its end has no room
             length_of=_length_here,
         )
         print(f"{len(books)} books, {sum(len(book.entries) for book in books)} entries")
         if chosen.only in (None, "fires"):
-            print("groups and chances are compared as what may fire: an entry that a draw decides counts as equal")
+            print(
+                "groups and chances are compared as what may fire: an entry that a draw decides counts as equal"
+            )
             for book in large_books(books, chosen.book, chosen.least)[: chosen.compared]:
                 if chosen.chats:
                     chats = list(read_chats(chosen.chats))

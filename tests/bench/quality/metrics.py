@@ -107,11 +107,16 @@ class Resampled:
         bases: dict[Hashable, dict[Cluster, None]] = {}
         for label in clusters:
             bases.setdefault(label[0], {})[label] = None
-        number_of = {label: number for number, label in enumerate(chain.from_iterable(bases.values()))}
+        number_of = {
+            label: number for number, label in enumerate(chain.from_iterable(bases.values()))
+        }
         self._cluster = np.array([number_of[label] for label in clusters], dtype=int)
         conversations = rng.multinomial(len(bases), _evenly(len(bases)), RESAMPLES)
         sizes = map(len, bases.values())
-        drawn = [rng.multinomial(n * size, _evenly(size)) for n, size in zip(conversations.T, sizes, strict=True)]
+        drawn = [
+            rng.multinomial(n * size, _evenly(size))
+            for n, size in zip(conversations.T, sizes, strict=True)
+        ]
         self._drawn = np.concatenate(drawn, axis=1)
 
     def mean(self, values: Sequence[float | None]) -> Estimate | None:
@@ -135,7 +140,9 @@ class Resampled:
         return _estimate(value, drawn[~np.isnan(drawn)])
 
 
-def score(outcomes: Mapping[str, Sequence[Outcome]], clusters: Sequence[Cluster], seed: int) -> dict[str, Scores]:
+def score(
+    outcomes: Mapping[str, Sequence[Outcome]], clusters: Sequence[Cluster], seed: int
+) -> dict[str, Scores]:
     """The figures of each ranker, by its name; all were asked the same questions."""
     draws = Resampled(clusters, seed)
     conversations = len({conversation for conversation, _ in clusters})
@@ -156,7 +163,9 @@ def score(outcomes: Mapping[str, Sequence[Outcome]], clusters: Sequence[Cluster]
     return scores
 
 
-def _differences(recall_at_3: Sequence[float | None], ours: Sequence[Outcome]) -> list[float | None]:
+def _differences(
+    recall_at_3: Sequence[float | None], ours: Sequence[Outcome]
+) -> list[float | None]:
     """How much more of each question a ranker finds than the server's search; None where nothing answers it."""
     differences: list[float | None] = []
     for value, our_outcome in zip(recall_at_3, ours, strict=True):
@@ -201,11 +210,19 @@ def shelves(
     questions_by_shelf = grouped(questions, shelf)
     searched = grouped(units, shelf)
     for name, members in questions_by_shelf.items():
-        yield members, searched[name], {ranker: make(searched[name]) for ranker, make in rankers.items()}
+        yield (
+            members,
+            searched[name],
+            {ranker: make(searched[name]) for ranker, make in rankers.items()},
+        )
 
 
 def ask_all(
-    questions: Sequence[Question], units: Sequence[Unit], *, scope: Scope, rankers: Mapping[str, Maker]
+    questions: Sequence[Question],
+    units: Sequence[Unit],
+    *,
+    scope: Scope,
+    rankers: Mapping[str, Maker],
 ) -> Iterator[Asked]:
     """Ask the questions, conversation by conversation."""
     for asked, searched, made_rankers in shelves(questions, units, scope, rankers):
@@ -213,7 +230,10 @@ def ask_all(
         for unit in searched:
             holder.update((turn.id, unit.id) for turn in unit.turns)
         for question in asked:
-            yield question, {name: _outcome(ranker, question, holder) for name, ranker in made_rankers.items()}
+            yield (
+                question,
+                {name: _outcome(ranker, question, holder) for name, ranker in made_rankers.items()},
+            )
 
 
 def _outcome(ranker: Ranker, question: Question, holder: Mapping[str, str]) -> Outcome:
@@ -242,9 +262,13 @@ def _right_turns(ranking: Ranking, right: Mapping[str, int]) -> list[list[int]]:
     return tiers
 
 
-def scores_by(asked: Sequence[Asked], grouping: Grouping, seed: int) -> dict[str, dict[str, Scores]]:
+def scores_by(
+    asked: Sequence[Asked], grouping: Grouping, seed: int
+) -> dict[str, dict[str, Scores]]:
     """Group -> ranker -> figures. The first group is that of all questions; it is alone where no other differs."""
-    labelled = grouped(asked, lambda question_and_outcomes: str(getattr(question_and_outcomes[0], grouping)))
+    labelled = grouped(
+        asked, lambda question_and_outcomes: str(getattr(question_and_outcomes[0], grouping))
+    )
     scores = {EVERYTHING: _score_of(asked, seed)}
     labels = [label for label in labelled if label not in ("", EVERYTHING)]
     if len(labels) > 1:

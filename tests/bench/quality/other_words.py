@@ -56,15 +56,23 @@ def read_words(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
         except OSError as error:
             raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
         except json_text.NotARecord as error:
-            raise InvalidInput(f'{name} is not of the form {{"id": "word, word"}}: {error}.') from error
+            raise InvalidInput(
+                f'{name} is not of the form {{"id": "word, word"}}: {error}.'
+            ) from error
         for key, value in fields.items():
             if not isinstance(value, str):
-                raise InvalidInput(f"{name}: the words of `{key}` are not a text with commas between them.")
-            words[key] = tuple(text[:MOST_TEXT_CHARS] for text in words_between_commas(value)[:MOST_TEXTS])
+                raise InvalidInput(
+                    f"{name}: the words of `{key}` are not a text with commas between them."
+                )
+            words[key] = tuple(
+                text[:MOST_TEXT_CHARS] for text in words_between_commas(value)[:MOST_TEXTS]
+            )
     return words
 
 
-def with_other_words(rankers: Mapping[str, Maker], names: Sequence[str], words_by_kind: GivenWords) -> dict[str, Maker]:
+def with_other_words(
+    rankers: Mapping[str, Maker], names: Sequence[str], words_by_kind: GivenWords
+) -> dict[str, Maker]:
     """The rankers, and those of these names once more with each kind of other words."""
     worded_rankers = dict(rankers)
     for name in names:

@@ -63,7 +63,9 @@ class Ranker:
     def judged(self, question: Question) -> Judged:
         """All memories that it can order."""
         just_said_ids = {turn.id for turn in question.before}
-        return [(points, unit) for points, unit in self.judge(question) if not unit.holds(just_said_ids)]
+        return [
+            (points, unit) for points, unit in self.judge(question) if not unit.holds(just_said_ids)
+        ]
 
     def _ties(self, question: Question) -> Ranking:
         tiers: list[list[Unit]] = []
@@ -169,11 +171,17 @@ class Bm25:
 
 
 def bm25(
-    terms_of: Callable[[Unit], Sequence[str]], sought: Callable[[Question], Mapping[str, float]], units: Sequence[Unit]
+    terms_of: Callable[[Unit], Sequence[str]],
+    sought: Callable[[Question], Mapping[str, float]],
+    units: Sequence[Unit],
 ) -> Ranker:
     """BM25 over the terms found in a unit and sought by a question."""
     index = Bm25([terms_of(unit) for unit in units])
-    return by_scores(lambda question: ((s, units[number]) for number, s in index.scores(sought(question)).items()))
+    return by_scores(
+        lambda question: (
+            (s, units[number]) for number, s in index.scores(sought(question)).items()
+        )
+    )
 
 
 def grep(units: Sequence[Unit]) -> Ranker:
@@ -181,7 +189,11 @@ def grep(units: Sequence[Unit]) -> Ranker:
     texts = [(text_of(unit).lower(), unit) for unit in units]
 
     def scores(question: Question) -> Iterable[tuple[float, Unit]]:
-        sought = [word for word in dict.fromkeys(words(_text(question))) if len(word) > 1 and word not in STOP_WORDS]
+        sought = [
+            word
+            for word in dict.fromkeys(words(_text(question)))
+            if len(word) > 1 and word not in STOP_WORDS
+        ]
         scored: list[tuple[float, Unit]] = []
         for text, unit in texts:
             count = sum(word in text for word in sought)
@@ -214,7 +226,9 @@ def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Map
 
     def of_text(terms: Callable[[str], Sequence[str]]) -> Maker:
         return partial(
-            bm25, lambda unit: terms(text_of(unit)), lambda question: dict.fromkeys(terms(_text(question)), 1.0)
+            bm25,
+            lambda unit: terms(text_of(unit)),
+            lambda question: dict.fromkeys(terms(_text(question)), 1.0),
         )
 
     return {

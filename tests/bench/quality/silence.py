@@ -64,22 +64,38 @@ def strangers_of(
     """
     rng = Random(f"{seed} {question.id} strangers")
     chinese = bool(_HAN.search(question.text))
-    of_others = [stranger for stranger in everyone if stranger.conversation_id != question.conversation_id]
+    of_others = [
+        stranger for stranger in everyone if stranger.conversation_id != question.conversation_id
+    ]
     others = [stranger.text for stranger in of_others if stranger.language == question.language]
     alike = [sentence for sentence in small_talk if bool(_HAN.search(sentence)) == chinese]
-    drawn = {kind: rng.choice(texts) for kind, texts in (("unrelated", others), ("small talk", alike)) if texts}
-    return {kind: replace(question, id=text, text=text, gold=frozenset()) for kind, text in drawn.items()}
+    drawn = {
+        kind: rng.choice(texts)
+        for kind, texts in (("unrelated", others), ("small talk", alike))
+        if texts
+    }
+    return {
+        kind: replace(question, id=text, text=text, gold=frozenset())
+        for kind, text in drawn.items()
+    }
 
 
 def listen(
-    strangers: Sequence[tuple[Question, Mapping[str, Question]]], units: Sequence[Unit], rankers: Mapping[str, Maker]
+    strangers: Sequence[tuple[Question, Mapping[str, Question]]],
+    units: Sequence[Unit],
+    rankers: Mapping[str, Maker],
 ) -> Iterator[tuple[Question, dict[str, dict[str, Heard]]]]:
     """Ask each question and its strangers of the memories of its own conversation: ranker -> kind -> `Heard`."""
     of_id = {question.id: others for question, others in strangers}
-    for asked, _, made_rankers in shelves([question for question, _ in strangers], units, "own", rankers):
+    for asked, _, made_rankers in shelves(
+        [question for question, _ in strangers], units, "own", rankers
+    ):
         for question in asked:
             kinds = {_OWN: question, **of_id[question.id]}
-            yield question, {name: _heard_by_kind(ranker, kinds) for name, ranker in made_rankers.items()}
+            yield (
+                question,
+                {name: _heard_by_kind(ranker, kinds) for name, ranker in made_rankers.items()},
+            )
 
 
 def _heard_by_kind(ranker: Ranker, kinds: Mapping[str, Question]) -> dict[str, Heard]:
@@ -123,7 +139,9 @@ def _silence(heard: Sequence[Mapping[str, Heard]], kind: str, draws: Resampled) 
     for number, answer in enumerate(own):
         if answer.right:
             is_kept[number] = float(answer.spoke)
-    right = np.array([number for number in np.argsort(first, kind="stable") if own[number].right], dtype=int)
+    right = np.array(
+        [number for number in np.argsort(first, kind="stable") if own[number].right], dtype=int
+    )
     order = np.argsort(most, kind="stable")[: np.count_nonzero(~np.isnan(most))]
     below, up_to = (np.searchsorted(most[order], first[right], side) for side in ("left", "right"))
 

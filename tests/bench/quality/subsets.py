@@ -24,8 +24,12 @@ def of_users(dataset: Dataset, conversation_ids: Collection[str]) -> Dataset:
         if len(conversations) > _NAMED:
             names.append("…")
         some = ", ".join(names)
-        raise InvalidInput(f"{dataset.name} has no questions of `{missing[0]}`; give one of {some}.")
-    questions = tuple(question for question in dataset.questions if question.conversation_id in conversation_ids)
+        raise InvalidInput(
+            f"{dataset.name} has no questions of `{missing[0]}`; give one of {some}."
+        )
+    questions = tuple(
+        question for question in dataset.questions if question.conversation_id in conversation_ids
+    )
     return replace(dataset, questions=questions)
 
 
@@ -41,8 +45,12 @@ def half_of(dataset: Dataset, half: str) -> Dataset:
 def by_evidence(dataset: Dataset) -> Dataset:
     """The same turns, and the questions that are about some of them: these turns are right, also where they do not
     answer."""
-    questions = (replace(question, gold=question.gold or question.about) for question in dataset.questions)
-    return replace(dataset, questions=tuple(question for question in questions if question.answerable))
+    questions = (
+        replace(question, gold=question.gold or question.about) for question in dataset.questions
+    )
+    return replace(
+        dataset, questions=tuple(question for question in questions if question.answerable)
+    )
 
 
 def sessions_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:

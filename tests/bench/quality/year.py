@@ -120,11 +120,17 @@ class Life:
 
     async def day(self, exchanges: Sequence[Unit]) -> None:
         """Tell the exchanges of a day, search after some of them, and clean up at night."""
-        chatting = set(self._rng.sample(range(len(exchanges)), min(CHAT_SEARCHES_A_DAY, len(exchanges))))
+        chatting = set(
+            self._rng.sample(range(len(exchanges)), min(CHAT_SEARCHES_A_DAY, len(exchanges)))
+        )
         asking = self._rng.randrange(len(exchanges))
         for number, unit in enumerate(exchanges):
             self._now_ms = unit.time_ms
-            stored = (await self._memory.add([turn.message for turn in unit.turns], turn=f"{len(self._said)}")).memory
+            stored = (
+                await self._memory.add(
+                    [turn.message for turn in unit.turns], turn=f"{len(self._said)}"
+                )
+            ).memory
             self._fresh[stored.id] = stored
             self._said[stored.id] = text_of(unit)
             self._now_ms += _AFTER_EXCHANGE_MS
@@ -139,7 +145,9 @@ class Life:
     async def _ask_what_was_told(self) -> None:
         """Search with a question whose answer was told, if there is one."""
         texts = set(self._said.values())
-        questions = [question for question in self._plan.questions if texts & self._plan.answers[question.id]]
+        questions = [
+            question for question in self._plan.questions if texts & self._plan.answers[question.id]
+        ]
         if questions:
             await self._search(_asked(self._rng.choice(questions), self._now_ms).messages)
 
@@ -152,13 +160,20 @@ class Life:
     async def end(self) -> Year:
         """Ask every question: of what is left, and of all that was stored."""
         memories = {memory.id: memory for memory in await self._memory.memories()}
-        questions = [_asked(question, self._now_ms + _SITTINGS_MS[0]) for question in self._plan.questions]
-        searched = {OURS: deciding(self._parameters, memories), IDEAL: deciding(self._parameters, self._fresh)}
+        questions = [
+            _asked(question, self._now_ms + _SITTINGS_MS[0]) for question in self._plan.questions
+        ]
+        searched = {
+            OURS: deciding(self._parameters, memories),
+            IDEAL: deciding(self._parameters, self._fresh),
+        }
         outcomes: dict[str, list[Outcome]] = {}
         for name, decided in searched.items():
             outcomes[name] = [self._outcome(decided, question) for question in questions]
         recalls = self._given.total()
-        most_recalled = sum(count for _, count in self._given.most_common(max(1, round(len(self._fresh) / 100))))
+        most_recalled = sum(
+            count for _, count in self._given.most_common(max(1, round(len(self._fresh) / 100)))
+        )
         return Year(
             days=len(self._plan.days),
             exchanges=len(self._fresh),
@@ -174,7 +189,12 @@ class Life:
         def right(asked: Question) -> float:
             decision = decided(asked)
             memory_ids = [decision.columns.memory(row).id for row in decision.order.chosen[:PLACES]]
-            return float(any(self._said[memory_id] in self._plan.answers[asked.id] for memory_id in memory_ids))
+            return float(
+                any(
+                    self._said[memory_id] in self._plan.answers[asked.id]
+                    for memory_id in memory_ids
+                )
+            )
 
         return {"recallAt3": right(question), "recallAt3Alone": right(replace(question, before=()))}
 
@@ -197,7 +217,9 @@ def plan_year(dataset: Dataset, *, before: int, seed: int, days: int = DAYS) -> 
     """
     rng = Random(seed)
     chats = grouped(units_of(dataset.turns), lambda unit: unit.conversation_id)
-    asked_about = {question.conversation_id for question in dataset.questions if question.answerable}
+    asked_about = {
+        question.conversation_id for question in dataset.questions if question.answerable
+    }
     waiting = rng.sample(sorted(chats), len(chats))
     waiting.sort(key=lambda name: name in asked_about)  # taken from the end
     count = days * EXCHANGES_A_DAY
@@ -247,5 +269,12 @@ def _dated(unit: Unit, first_day_ms: int, number: int) -> Unit:
     """The exchange at the time at which the exchange of this number is told."""
     day, number_in_day = divmod(number, EXCHANGES_A_DAY)
     sitting, number_in_sitting = divmod(number_in_day, EXCHANGES_A_DAY // len(_SITTINGS_MS))
-    start_ms = first_day_ms + day * DAY_MS + _SITTINGS_MS[sitting] + number_in_sitting * _EXCHANGES_APART_MS
-    return Unit(tuple(replace(turn, time_ms=start_ms + n * APART_MS) for n, turn in enumerate(unit.turns)))
+    start_ms = (
+        first_day_ms
+        + day * DAY_MS
+        + _SITTINGS_MS[sitting]
+        + number_in_sitting * _EXCHANGES_APART_MS
+    )
+    return Unit(
+        tuple(replace(turn, time_ms=start_ms + n * APART_MS) for n, turn in enumerate(unit.turns))
+    )

@@ -22,7 +22,10 @@ HANNA = "My sister Hanna is allergic to hazelnuts. She lives in Lisbon."
 DEPLOY = "We deploy on Tuesdays: then the on-call team is complete."
 POOLS = "Pools run in transaction mode."
 PLUMBER = "After the backup: the plumber comes on Friday."
-MARLIN = [{"role": "user", "content": "The boat is called Marlin."}, {"role": "assistant", "content": "Noted."}]
+MARLIN = [
+    {"role": "user", "content": "The boat is called Marlin."},
+    {"role": "assistant", "content": "Noted."},
+]
 ALLERGY = {
     "conversation_id": "小明",
     "name": "过敏",
@@ -44,17 +47,32 @@ def _tool(tool: str, /, **arguments: object) -> Sequence[str]:
 STEPS: Sequence[tuple[str, Sequence[str]]] = (
     ("2026-11-02T09:00+00:00", ("remember", "--session", "monday", HANNA)),
     ("2026-11-02T09:05+00:00", ("remember", "--session", "monday", DEPLOY)),
-    ("2026-11-02T09:10+00:00", _tool("remember_turn", conversation_id="work/2026", messages=MARLIN)),
+    (
+        "2026-11-02T09:10+00:00",
+        _tool("remember_turn", conversation_id="work/2026", messages=MARLIN),
+    ),
     ("2026-11-03T10:00+08:00", ("-c", "小明", "remember", "我家猫叫煤球，今年三岁，最怕打雷。")),
     ("2026-11-03T10:10+08:00", _tool("add_long_term_memory", **ALLERGY)),
     ("2026-11-03T10:20+00:00", _tool("add_long_term_memory", **NUTS)),
     ("2026-11-04T09:00+00:00", ("recall", "--session", "tuesday", "What is Hanna allergic to?")),
-    ("2026-11-04T09:30+00:00", ("remember", "--session", "tuesday", "The code of the door is 4711.")),
-    ("2026-11-04T09:40+00:00", _tool("delete_short_term_memories", conversation_id="default", pattern="/4711/")),
+    (
+        "2026-11-04T09:30+00:00",
+        ("remember", "--session", "tuesday", "The code of the door is 4711."),
+    ),
+    (
+        "2026-11-04T09:40+00:00",
+        _tool("delete_short_term_memories", conversation_id="default", pattern="/4711/"),
+    ),
     ("2026-11-04T10:00+00:00", _tool("remember", type="tech", topic="postgres", content=POOLS)),
-    ("2026-11-04T10:01+00:00", _tool("memory_add", messages="Likes green tea.", user_id="ana", mode="direct")),
+    (
+        "2026-11-04T10:01+00:00",
+        _tool("memory_add", messages="Likes green tea.", user_id="ana", mode="direct"),
+    ),
     ("2026-11-04T10:02+00:00", _tool("memoryAdd", content="A long report about the harbour.")),
-    ("2026-11-04T10:03+00:00", _tool("save_to_memory", key="tests", content="The tests need a clock.")),
+    (
+        "2026-11-04T10:03+00:00",
+        _tool("save_to_memory", key="tests", content="The tests need a clock."),
+    ),
     ("2026-11-04T10:05+00:00", ("--tenant", "alice", "remember", "Alice likes tulips.")),
     ("2026-11-04T11:00+00:00", ("backup",)),
     ("2026-11-04T11:10+00:00", ("remember", "--session", "wednesday", PLUMBER)),
@@ -76,7 +94,8 @@ def main(code: Path, target: Path) -> None:
             if path.is_file() and path.stat().st_size and not name.startswith("home/"):
                 files[name] = _packed(path.read_bytes())
         target.write_text(
-            json.dumps({"files": files, "export": exported}, ensure_ascii=False, indent=1) + "\n", "utf-8"
+            json.dumps({"files": files, "export": exported}, ensure_ascii=False, indent=1) + "\n",
+            "utf-8",
         )
 
 
