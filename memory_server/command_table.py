@@ -130,7 +130,7 @@ _ROWS = (
     Command("recalls", "recalls.recalls", shared="look", linked="sent"),
     Command("web", "web.web", opens="settings", changes="some"),
     Command("view", "web.view"),
-    Command("history", "families.history", shared="look", linked="sent"),
+    Command("history", "history.history", shared="look", linked="sent"),
     Command("where", "where.where", opens="host", shared="look", linked="here"),
     Command("knowledge", "knowledge.knowledge", changes="some"),
     Command("undo", "undo.undo", changes="memories", linked="sent"),

@@ -1,4 +1,4 @@
-"""`list`, `search` and `history`: one view over all families of memories, newest first.
+"""`list` and `search`: one view over all families of memories, newest first.
 
 Each looks at all places, or at the conversation that `-c` names, or at one --family.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 
@@ -34,14 +34,11 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.short_term import Statistics
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
-from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_of
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Figures
-from memory_server.tools.archive import HistoryEntry
-from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.shapes import moment_ms
 
 USUAL_LIMIT = 50
@@ -449,108 +446,3 @@ def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
         if name in hit:
             fields[name] = hit[name]
     return fields
-
-
-# --- history -------------------------------------------------------------------------------------------------
-
-
-USUAL_STEPS = 100
-"""Steps of a change that are shown."""
-
-
-def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
-    """The engines whose changes are meant: by `keeps`, by --family, by -c, or by --before; otherwise all. Raises
-    InvalidInput: the family has no history."""
-    engines: Sequence[Lifecycle] = app.memories.engines
-    if getattr(flags, "before", None) is not None:
-        engines = [engine_of(engines, flags.before)]
-    if flags.family == "layers":
-        raise InvalidInput(
-            "memory-server keeps no history of layer files; if they are in a repository, git does."
-        )
-    if hasattr(flags, "conversation") or flags.family in OF_CONVERSATIONS:
-        keeps = "conversations"
-    elif flags.family is not None:
-        keeps = "knowledge"
-    if keeps is None:
-        return engines
-    return [engine for engine in engines if engine.keeps == keeps]
-
-
-async def past_changes(
-    engines: Sequence[Lifecycle],
-    flags: Namespace,
-    conversation: str | None,
-    *,
-    limit: int,
-    most_steps: int,
-) -> list[PastChange]:
-    """The newest changes of these engines first, each with up to `most_steps` of its steps: up to `limit` of each
-    engine, or with a family up to `limit` of each of its places."""
-    changes: list[PastChange] = []
-    before = getattr(flags, "before", None)
-    for engine in engines:
-        places: Sequence[str | None] = [conversation]
-        if flags.family is not None and engine.keeps == "knowledge":
-            places = [
-                place for place in await engine.places() if place.partition("/")[0] == flags.family
-            ]
-        for place in places:
-            changes += await engine.history(
-                place, before=before, limit=limit, most_steps=most_steps
-            )
-    return sorted(changes, key=lambda change: -change.at_ms)
-
-
-async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
-    """The changes of all engines, or of the one that `keeps` this."""
-    limit = limit_of(flags, 20)
-    most_steps = USUAL_STEPS
-    if flags.steps is not None:
-        most_steps = max(1, flags.steps)
-    only = None
-    if hasattr(flags, "conversation"):
-        [only] = await chosen(app, flags)
-    engines = engines_of(app, flags, keeps)
-    changes = await past_changes(engines, flags, only, limit=limit + 1, most_steps=most_steps)
-    shown = changes[:limit]
-    if flags.json:
-        for change in shown:
-            write(_change_json(change))
-        return
-    SHOWN_ZONE.set(app.settings.zone)
-    # Each conversation has a sequence of changes of its own, and all knowledge has one.
-    places_total = 1
-    sequences = 1
-    if flags.before is None and only is None:
-        places = {engine.keeps: await engine.places() for engine in engines}
-        places_total = sum(map(len, places.values()))
-        sequences = len(places.get("conversations", ())) + bool(places.get("knowledge"))
-    out = console()
-    for change in shown:
-        shown_place = ""
-        if places_total > 1:
-            shown_place = change.place
-        out.print(escape(HistoryEntry.of(change).line(shown_place)))
-    if any(change.more_steps for change in shown):
-        hint(_("A larger --steps shows more steps of a change."))
-    if not changes:
-        out.print(_("The history has no changes; {whereabouts}", escape(await whereabouts(app))))
-    elif len(changes) > limit:
-        if sequences == 1:
-            hint(_("More: --before {last}", changes[limit - 1].id))
-        else:
-            hint(_("More: -c ID, or a larger --limit"))
-
-
-def _change_json(change: PastChange) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "change": change.id,
-        "place": change.place,
-        "at": iso(change.at_ms),
-        "by": change.by,
-        "steps": [asdict(step) for step in change.steps],
-    }
-    if change.more_steps:
-        line["moreSteps"] = change.more_steps
-    return line

@@ -10,7 +10,8 @@ from languages import _, counted
 from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.cleanup import cleanup_of_knowledge
-from memory_server.cli.families import history, nothing_text, print_items
+from memory_server.cli.families import nothing_text, print_items
+from memory_server.cli.history import history
 from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import console, escape

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from languages import _, speaking
 from memory_server.app import App
 from memory_server.cli.command_runner import ServerForOthers, run_command
-from memory_server.cli.families import USUAL_STEPS
+from memory_server.cli.history import USUAL_STEPS
 from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
 from memory_server.cli.hook.command import answer, remembered
 from memory_server.cli.parser import parsed, refuse_where_read_only

@@ -11,12 +11,12 @@ from rich.text import Text
 from languages import _
 from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
-from memory_server.cli.families import USUAL_STEPS, engines_of, past_changes
+from memory_server.cli.history import USUAL_STEPS, engines_of, past_changes
 from memory_server.cli.inspection import chosen, whereabouts
 from memory_server.cli.terminal import complain, confirmed, console, escape, time_text
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.history import name_of
-from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
+from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import PastChange, Undone

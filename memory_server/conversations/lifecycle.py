@@ -11,21 +11,11 @@ from heapq import merge
 from itertools import islice
 from typing import Literal
 
-from languages import N_, Sentence, _, counted
+from languages import Sentence, _
 from memory_server.conversations.archive import Archived, archived_ids
 from memory_server.conversations.changes import (
     Change,
-    ChatMoved,
-    CleanedUp,
-    Commit,
-    Edited,
     Forgotten,
-    Muted,
-    Pinned,
-    Reinforced,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
     change_id,
     memories_in,
     removing,
@@ -38,6 +28,7 @@ from memory_server.conversations.contents import (
     without_erased,
 )
 from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.history_steps import past_change, step_of
 from memory_server.conversations.model import (
     ConversationState,
     Memory,
@@ -62,56 +53,15 @@ from memory_server.kernel.lifecycle import (
     Cleaned,
     Copied,
     Examine,
-    HistoryStep,
     Leaving,
     PastChange,
     RestoredPlace,
     Undone,
 )
-from memory_server.kernel.messages import Message, said_beginning
-from memory_server.kernel.text import beginning
+from memory_server.kernel.messages import Message
 from memory_server.kernel.values import dataclass
 
 log = logging.getLogger(__name__)
-
-
-def _past_change(place: str, commit: Commit) -> PastChange:
-    """A commit as a change of the history; what was erased has no steps."""
-    steps = (
-        _book_switched(commit.changes)
-        or tuple(map(step_of, commit.changes))
-        or (HistoryStep(N_("erased")),)
-    )
-    return PastChange(
-        change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more
-    )
-
-
-def _book_switched(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
-    """One step for changes that switch entries of one book, all of them on or all off; none for other changes."""
-    switched: set[tuple[str, bool]] = set()
-    book_name = ""
-    for change in changes:
-        if (
-            not isinstance(change, TriggerSet)
-            or change.before is None
-            or change.memory.book is None
-        ):
-            return ()
-        before = change.before
-        is_off = change.memory.rules.is_off
-        if (
-            change.memory != replace(before, rules=replace(before.rules, is_off=is_off))
-            or before.rules.is_off == is_off
-        ):
-            return ()
-        switched.add((change.memory.book.book_id, is_off))
-        book_name = change.memory.book.book_name
-    if len(switched) != 1:
-        return ()
-    [(_book_id, is_off)] = switched
-    action = N_("switched off") if is_off else N_("switched on")
-    return (HistoryStep(action, book_name, counted(len(changes), "entry")),)
 
 
 def outdated_text(count: int) -> str:
@@ -256,7 +206,7 @@ class ConversationLifecycle:
     ) -> list[PastChange]:
         archive = self._conversations.get(place).archive
         commits = await archive.history(before=before, limit=limit, most_changes=most_steps)
-        return await asyncio.to_thread(lambda: [_past_change(place, commit) for commit in commits])
+        return await asyncio.to_thread(lambda: [past_change(place, commit) for commit in commits])
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
         conversation = self._conversations.get(await self._place_of(change, place))
@@ -454,46 +404,6 @@ def _removal(
 
 _ALL = 2**62
 """Commits of a conversation: all."""
-ASKED_FOR_WORDS = N_("asked for other words")
-"""What was done to a memory that was sent to a model and got no words."""
-_DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
-"""Changes that are named by their class."""
-
-
-def step_of(change: Change) -> HistoryStep:
-    """What a change did to one memory."""
-    match change:
-        case Edited(memory, before) if memory == replace(before, word_tries=memory.word_tries):
-            return HistoryStep(ASKED_FOR_WORDS, memory.id)
-        case Reinforced(id=memory_id, before=before, after=after):
-            return HistoryStep(
-                N_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after)
-            )
-        case Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return HistoryStep(type(change).__name__.lower(), memory_id)
-        case Muted(id=memory_id, after=places):
-            return HistoryStep(
-                N_("muted") if places else N_("no longer muted"),
-                memory_id,
-                ", ".join(places) or None,
-            )
-        case TriggerSet(memory, before):
-            return HistoryStep(
-                N_("stored") if before is None else N_("replaced"),
-                memory.name,
-                beginning(memory.prompt),
-            )
-        case TriggerRemoved(memory):
-            return HistoryStep(N_("removed"), memory.name, beginning(memory.prompt))
-        case CleanedUp():
-            return HistoryStep(N_("cleaned up"))
-        case ChatMoved(session, after=after):
-            count = 0 if after is None else after.messages
-            return HistoryStep(N_("counted"), session or None, counted(count, "message"))
-        case _:
-            return HistoryStep(
-                type(change).__name__.lower(), change.memory.id, said_beginning(change.memory.text)
-            )
 
 
 def _sought_in(

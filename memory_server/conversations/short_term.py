@@ -32,6 +32,7 @@ from memory_server.conversations.model import (
     mark_of,
 )
 from memory_server.conversations.recall.retention import plan_cleanup
+from memory_server.conversations.rewording import Rewording
 from memory_server.conversations.same_turn import other_words_of_both, replacing, stored_just_now
 from memory_server.conversations.search import ShortTermSearch, vectors_of
 from memory_server.conversations.services import Done, refuse_excess
@@ -418,7 +419,7 @@ class ShortTermManager(ShortTermSearch):
         """Find the keywords of every memory with the present settings; scores, pins and texts stay."""
         read_state = await self._services.store.read(self.conversation_id)
         memories = list(read_state.short_term.values())
-        rewordings: list[_Rewording] = []
+        rewordings: list[Rewording] = []
         for start in range(0, len(memories), _REINDEX_BATCH):
             # This takes no lock, so others write meanwhile; `edit_in` leaves alone what they changed.
             batch = memories[start : start + _REINDEX_BATCH]
@@ -433,13 +434,13 @@ class ShortTermManager(ShortTermSearch):
         only_reads = dry_run or not rewordings
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=only_reads)
 
-    def _rewordings_of(self, memories: Sequence[ShortTermMemory]) -> list[_Rewording]:
+    def _rewordings_of(self, memories: Sequence[ShortTermMemory]) -> list[Rewording]:
         """The memories in which the present settings find other words. Blocking."""
-        rewordings: list[_Rewording] = []
+        rewordings: list[Rewording] = []
         for memory in memories:
             reworded = self._wording.of_text(memory)
             if reworded != memory:
-                rewordings.append(_Rewording(before=memory, after=reworded))
+                rewordings.append(Rewording(before=memory, after=reworded))
         return rewordings
 
     async def statistics(self) -> Statistics:
@@ -486,28 +487,3 @@ def _new_id(messages: Sequence[Message], turn: str | None) -> str:
         parts += [message.role, message.content]
     content = "\0".join(map(without_surrogates, parts))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rewording:
-    """A memory as it was read, and the same with its words found again."""
-
-    before: ShortTermMemory
-    after: ShortTermMemory
-
-    def edit_in(self, state: ConversationState) -> Edited | None:
-        """The change to the memory as `state` has it; None if it is gone, its text was changed, or the words are the
-        same."""
-        before = self.before
-        present = state.short_term.get(before.id)
-        if present is None or (present.text, present.messages) != (before.text, before.messages):
-            return None
-        if present.time_ms != before.time_ms:
-            return None
-        after = self.after
-        edited = replace(
-            present, words=after.words, weights=after.weights, indexed_with=after.indexed_with
-        )
-        if edited == present:
-            return None
-        return Edited(edited, present)

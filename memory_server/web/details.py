@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.conversation import Conversation, Conversations
+from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.insight import ExplainedMemory
-from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.lifecycle import Cleaned, PastChange

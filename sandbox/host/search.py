@@ -13,8 +13,6 @@ more, alone, after the others of the first round.
 
 from __future__ import annotations
 
-import json
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +24,12 @@ from languages import _
 from sandbox import protocol
 from sandbox.errors import ProtocolError
 from sandbox.host.candidates import speaker_names
+from sandbox.host.context_json import context_json
+from sandbox.host.worker_rows import last_words, place_of_failure, verdict_of
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import SandboxLimits
 from sandbox.protocol import LATER, Frame, Kind
-from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
-from sandbox.worker import board
+from sandbox.verdicts import Failed, TracedCopy, Verdict
 
 PORTION_CHARACTERS = 1_000_000
 """Characters of trigger sources in one request: a few MB of the V8 heap."""
@@ -290,7 +289,9 @@ class Search:
         for row in protocol.sequence(body.get("rows", []), count):
             self._take_row(row)
         for index, line, column in protocol.sequence(body.get("places", []), count):
-            self._locate_failure(protocol.whole(index, 0, count), _place(line), _place(column))
+            self._locate_failure(
+                protocol.whole(index, 0, count), place_of_failure(line), place_of_failure(column)
+            )
         console = protocol.sequence(body.get("console", []), self._most_lines - len(self.console))
         self.console += map(protocol.text, console)
         trace = protocol.sequence(body.get("trace", []), self._most_notes - len(self.trace))
@@ -318,7 +319,7 @@ class Search:
             self._excused = True  # another program may have killed the worker: the first time no trigger is blamed
             return self._stepping
         suspect = self._asked[self._answered]
-        verdict = Failed("killed", _last_words(code))
+        verdict = Failed("killed", last_words(code))
         if is_certain and clean and self._answered == 0:
             self._settle(suspect, verdict)
         else:
@@ -362,7 +363,7 @@ class Search:
         if self._answered >= len(self._asked):
             raise ProtocolError(_("more verdicts than triggers"))
         index = self._asked[self._answered]
-        verdict = _verdict(row, self._limits)
+        verdict = verdict_of(row, self._limits)
         self._answered += 1
         self._named = False
         if not isinstance(verdict, Failed):
@@ -424,101 +425,3 @@ class Search:
         else:
             return None
         return Failed("not_evaluated", _("not evaluated: {why}", why))
-
-
-def _place(value: object) -> int | None:
-    """A line or column; None for a wrong one, which a trigger can cause by names and line numbers of its own."""
-    if type(value) is int and 1 <= value < 2**31:
-        return value
-    return None
-
-
-def _verdict(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
-    """One row of worker/main.py as a value. Raises ProtocolError."""
-    if type(row[0]) is not int:
-        raise ProtocolError(_("a row that is not a verdict"))
-    if len(row) == 2:  # a search has thousands of these, and `match` is slow
-        if row[0] == board.FIRED:
-            return Fired(protocol.elapsed(row[1]))
-        if row[0] == board.QUIET:
-            return Quiet(protocol.elapsed(row[1]))
-    match row:
-        case [board.FAILED, elapsed_us, str(wire_kind), text, line, column]:
-            return _failure(
-                kind=wire_kind,
-                text=protocol.text(text),
-                line=_place(line),
-                column=_place(column),
-                elapsed_us=protocol.elapsed(elapsed_us),
-                limits=limits,
-            )
-        case _:
-            raise ProtocolError(_("a row that is not a verdict"))
-
-
-def _failure(
-    *,
-    kind: str,
-    text: str,
-    line: int | None,
-    column: int | None,
-    elapsed_us: int,
-    limits: SandboxLimits,
-) -> Failed:
-    """The failure that a worker reported. `text`: what V8 said of it."""
-    if line is None or column is None:
-        line = None
-        column = None
-    match kind:
-        case "timeout":
-            message = _("stopped after {elapsed:.2f} s", elapsed_us / 1e6)
-            return Failed("timeout", message, line, column, elapsed_us)
-        case "out_of_memory":
-            message = _("used more than {heap_mb} MB of heap", limits.heap_mb)
-            return Failed("out_of_memory", message, line, column, elapsed_us)
-        case "syntax" | "reference" | "thrown":
-            return Failed(kind, text or _("failed without a message"), line, column, elapsed_us)
-        case _:
-            return Failed(
-                "killed", text or _("V8 gave up while this trigger ran"), line, column, elapsed_us
-            )
-
-
-def _last_words(code: int | None) -> str:
-    """The message about a trigger of which its worker died. `code`: the exit code, negative for a signal."""
-    how = _("was stopped")
-    if code is not None and code < 0:
-        try:
-            how = _("died of {name}", signal.Signals(-code).name)
-        except ValueError:
-            how = _("died of signal {code}", -code)
-    elif code is not None:
-        how = _("ended with code {code}", code)
-    return _(
-        "the worker process {how} while this trigger ran; it probably asked for too much memory at once",
-        how,
-    )
-
-
-def context_json(context: Mapping[str, Any]) -> str:
-    """The context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError, ValueError."""
-    try:
-        try:
-            return json.dumps(context, allow_nan=False, default=_plain)
-        except ValueError:
-            with_constants = json.dumps(context, default=_plain)  # NaN, Infinity and -Infinity
-            return json.dumps(json.loads(with_constants, parse_constant=lambda _constant: None))
-    except (RecursionError, ValueError) as error:
-        message = _(
-            "the context of a search must be JSON; it holds itself, is nested too deeply or has too long a number"
-        )
-        raise ValueError(message) from error
-
-
-def _plain(value: object) -> object:
-    """A mapping as a dict, which JSON can write. Raises TypeError for anything else."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(
-        _("the context of a search must be JSON; it holds a {name}", type(value).__name__)
-    )

@@ -6,11 +6,11 @@ Two needs are known of each value: what must be there for it to be true, and for
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from sandbox.javascript.sought import NotUnderstood, either
+from sandbox.javascript.sought import NotUnderstood, either, nearer
 from sandbox.prospects import FACTS, NEVER, Constant, Need
 
 EQUALITIES = frozenset(("===", "!==", "==", "!="))
@@ -180,3 +180,18 @@ def words_in(value: Value) -> list[str]:
             if words and len(words) == len(constants):
                 return words
     raise NotUnderstood
+
+
+def sliced(messages: Messages, start: int) -> Messages:
+    """`messages.slice(start)`."""
+    if start < 0 and messages.is_exact:
+        return replace(messages, depth=nearer(messages.depth, -start))
+    return replace(messages, is_exact=messages.is_exact and start == 0)
+
+
+def included(constants: Sequence[Constant], fact: Value) -> Value:
+    """Whether a list of constants has a fact in it."""
+    if not isinstance(fact, Fact) or any("\0" in str(constant) for constant in constants):
+        raise NotUnderstood
+    possible = [constant for constant in constants if isinstance(constant, FACTS[fact.name])]
+    return usually(False, frozenset((fact.name, constant) for constant in possible))

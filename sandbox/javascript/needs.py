@@ -15,6 +15,7 @@ from functools import reduce
 from typing import TypeAlias
 
 from sandbox.javascript.calendar_calls import DAY_FUNCTIONS, most_days
+from sandbox.javascript.literal_values import constant_of, glue_of, number_of, text_of, whole_of
 from sandbox.javascript.need_values import (
     Contents,
     Context,
@@ -31,10 +32,12 @@ from sandbox.javascript.need_values import (
     Value,
     Words,
     compared,
+    included,
+    sliced,
     usually,
     words_in,
 )
-from sandbox.javascript.plain_tokens import ESCAPE, is_plain
+from sandbox.javascript.plain_tokens import is_plain
 from sandbox.javascript.sought import (
     NotUnderstood,
     both,
@@ -74,8 +77,6 @@ from sandbox.prospects import (
 
 Join: TypeAlias = Callable[[Need, Need], Need]
 
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_ESCAPE = re.compile(ESCAPE)
 _LINE_END = re.compile("[\n\r\u2028\u2029]")
 _ROOTS = ("context", "args")
 """The two names of the context."""
@@ -207,16 +208,18 @@ class _Reader:
             case "await_expression" if not around.items:
                 return self._value(without_comments(node)[1], around)
             case "number" | "unary_expression":
-                return usually(self._number(node))
+                return usually(number_of(self._source, node))
             case "string":
-                text = self._text(node)
+                text = text_of(self._source, node)
                 return Primitive() if "\0" in text else usually(text)
             case "true" | "false":
                 return usually(node.type == "true")
             case "null":
                 return usually(None)
             case "array":
-                return Words(constants=tuple(self._constant(item) for item in _listed(node)))
+                return Words(
+                    constants=tuple(constant_of(self._source, item) for item in _listed(node))
+                )
             case "identifier":
                 return self._named(node, around)
             case "member_expression":
@@ -265,36 +268,6 @@ class _Reader:
         if name in _ROOTS:
             return Context()
         raise NotUnderstood
-
-    # --- literals -----------------------------------------------------------------------------------------
-
-    def _number(self, node: Node) -> float:
-        text = self._source.of(node)
-        if _NUMBER.fullmatch(text) is None:
-            raise NotUnderstood
-        return float(text)
-
-    def _whole(self, node: Node) -> int:
-        number = self._number(node)
-        if "." in self._source.of(node):
-            raise NotUnderstood
-        return int(number)
-
-    def _text(self, node: Node) -> str:
-        """A text; NUL stands for each of its escapes, and no word goes beyond it."""
-        if node.type != "string":
-            raise NotUnderstood
-        return _ESCAPE.sub("\0", self._source.of(node))[1:-1]
-
-    def _glue(self, node: Node) -> str:
-        """As `_text`. Of an escape that may be a letter it would not be known where words end, so that is refused."""
-        escapes = _ESCAPE.findall(self._source.of(node))
-        if not set(escapes) <= {r"\n", r"\t"}:
-            raise NotUnderstood
-        return self._text(node)
-
-    def _constant(self, node: Node) -> Constant:
-        return self._text(node) if node.type == "string" else self._number(node)
 
     # --- properties and calls -----------------------------------------------------------------------------
 
@@ -367,13 +340,13 @@ class _Reader:
             case Text():
                 return self._method_of_text(owner, name, arguments, around)
             case Contents(depth=depth) if name == "join":
-                return Text(depth=depth, glue=self._glue(_only(arguments)))
+                return Text(depth=depth, glue=glue_of(self._source, _only(arguments)))
             case Words(constants=constants) if name == "some":
                 return usually(
                     False, self._for_each(arguments, OneWord(constants=constants), around).true
                 )
             case Words(constants=constants) if name == "includes":
-                return _included(constants, self._value(_only(arguments), around))
+                return included(constants, self._value(_only(arguments), around))
         raise NotUnderstood
 
     def _method_of_text(
@@ -403,10 +376,10 @@ class _Reader:
         self, messages: Messages, name: str, arguments: Sequence[Node], around: _Surroundings
     ) -> Value:
         if name == "at":
-            is_last = self._whole(_only(arguments)) == -1 and messages.is_exact
+            is_last = whole_of(self._source, _only(arguments)) == -1 and messages.is_exact
             return OneMessage(depth=1) if is_last else refuse()
         if name == "slice":
-            return _sliced(messages, self._whole(_only(arguments)))
+            return sliced(messages, whole_of(self._source, _only(arguments)))
         answer = self._for_each(arguments, OneMessage(depth=messages.depth), around)
         some = both(messages.some, answer.true)
         match name:
@@ -461,7 +434,7 @@ class _Reader:
             messages = Messages()
         if not isinstance(messages, Messages) or arguments[1].type != "array":
             raise NotUnderstood
-        role = self._text(arguments[2]) if len(arguments) > 2 else "any"
+        role = text_of(self._source, arguments[2]) if len(arguments) > 2 else "any"
         depth = self._depth(arguments[3]) if len(arguments) > 3 else USUAL_DEPTH
         reach = nearer(messages.depth, depth) if messages.is_exact and depth > 0 else messages.depth
         window = window_of("assistant" if role == "char" else role, reach)
@@ -471,20 +444,20 @@ class _Reader:
             if key.type == "regex":
                 needs.append(pattern_need(self._source.of(key), window, glue))
             else:
-                text = self._text(key)
+                text = text_of(self._source, key)
                 needs.append(text_need(text, window, glue) if text else NEVER)
         if not is_every:
             return usually(0.0, reduce(either, needs, NEVER))
         return usually(False, reduce(both, needs, None if needs else NEVER))
 
     def _depth(self, node: Node) -> int:
-        return 0 if node.type == "null" else self._whole(node)
+        return 0 if node.type == "null" else whole_of(self._source, node)
 
     def _day_test(self, function: str, arguments: Sequence[Node]) -> Value:
         """A call with a month and a day that exist, and without options: it cannot fail."""
         if len(arguments) != 2:
             raise NotUnderstood
-        month, day = map(self._whole, arguments)
+        month, day = (whole_of(self._source, argument) for argument in arguments)
         if not 1 <= day <= most_days(function, month):
             raise NotUnderstood
         if function != "on_day":
@@ -512,21 +485,6 @@ def _field_of_context(name: str, around: _Surroundings) -> Value:
         case "conversation_id":
             return Fact(name=name)
     raise NotUnderstood
-
-
-def _sliced(messages: Messages, start: int) -> Messages:
-    """`messages.slice(start)`."""
-    if start < 0 and messages.is_exact:
-        return replace(messages, depth=nearer(messages.depth, -start))
-    return replace(messages, is_exact=messages.is_exact and start == 0)
-
-
-def _included(constants: Sequence[Constant], fact: Value) -> Value:
-    """Whether a list of constants has a fact in it."""
-    if not isinstance(fact, Fact) or any("\0" in str(constant) for constant in constants):
-        raise NotUnderstood
-    possible = [constant for constant in constants if isinstance(constant, FACTS[fact.name])]
-    return usually(False, frozenset((fact.name, constant) for constant in possible))
 
 
 def _window_of_text(text: Text) -> tuple[Window, str | None]:

@@ -11,6 +11,8 @@ from sandbox import Failed, Fired, Quiet, SandboxLimits, TriggerSandbox, Verdict
 
 T = TypeVar("T")
 NOW = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
+SEED = 0
+"""Of the dice of triggers: two evaluations throw the same."""
 CONTEXT: dict[str, Any] = {
     "messages": [
         {"role": "user", "content": "今天是生日", "timestamp": 1784280600000, "name": "Ann"},
@@ -66,7 +68,7 @@ class Driver:
         return self._runner.run(coroutine)
 
     def evaluate(self, *triggers: str, **context: Any) -> tuple[Verdict, ...]:
-        return self.run(self.sandbox.evaluate(triggers, CONTEXT | context, now=NOW, seed=0))
+        return self.run(self.sandbox.evaluate(triggers, CONTEXT | context, now=NOW, seed=SEED))
 
     def close(self) -> None:
         self.run(self.sandbox.aclose())

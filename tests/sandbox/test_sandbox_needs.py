@@ -106,8 +106,8 @@ def depth(change: pytest.MonkeyPatch) -> None:
 
 def cut(change: pytest.MonkeyPatch) -> None:
     """The last of a part of the messages count as the last of all."""
-    real = needs._sliced
-    change.setattr(needs, "_sliced", lambda messages, start: _exact(real(messages, start)))
+    real = needs.sliced
+    change.setattr(needs, "sliced", lambda messages, start: _exact(real(messages, start)))
 
 
 def _exact(messages: need_values.Messages) -> need_values.Messages:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attacks.driver import CONTEXT, NOW, Driver, outcome
+from attacks.driver import CONTEXT, NOW, SEED, Driver, outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +32,9 @@ def driver() -> Iterator[Driver]:
 def traced(driver: Driver, source: str) -> RunReport:
     """The run of a source, whose verdict must be the server's, and that of its copy too."""
     (verdict,) = driver.evaluate(source)
-    report = driver.run(driver.sandbox.run(source, CONTEXT, now=NOW, seed=7, copy=copy_of(source)))
+    report = driver.run(
+        driver.sandbox.run(source, CONTEXT, now=NOW, seed=SEED, copy=copy_of(source))
+    )
     assert outcome(report.verdict) == outcome(verdict), source
     if report.traced is not None:
         assert outcome(report.traced) == outcome(verdict), source
