@@ -150,7 +150,9 @@ def scripted_model(answer: Answer = lambda request: "好的。") -> Iterator[Mod
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     model = Model(server.server_port, answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     try:
         yield model
     finally:

@@ -212,7 +212,9 @@ class Provider:
             def log_message(self, *_: Any) -> None: ...
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.http.serve_forever)
+        self.thread = threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}
+        )
 
     def __enter__(self) -> Provider:
         self.thread.start()
