@@ -63,7 +63,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.plain_tokens._COMMENT": (whole, "/*", ("*", "a", "/", "*/", "//")),
     "sandbox.javascript.plain_tokens._GAP": (whole, "", (" ", "\r\n", "\r", "\n")),
     "sandbox.javascript.plain_tokens._GAP_AFTER_LINE_COMMENT": (whole, "\n", (" ", "\r\n", "\r")),
-    "sandbox.javascript.needs._NUMBER": (whole, "-", ("1", ".", "1.")),
+    "sandbox.javascript.literal_values._NUMBER": (whole, "-", ("1", ".", "1.")),
     "memory_server.interchange.pages._SECTION": (anywhere, "", ("## a\n", "## ", "#", " #")),
     "memory_server.interchange.pages._HEADING": (anywhere, "", ("# a\n", "# ", "#", " #")),
     "memory_server.interchange.pages._FENCE": (anywhere, "", ("`", "~", "```\n")),

@@ -29,6 +29,7 @@ FORGET = {
     "name": "mcp__memory__forget",
     "input": {"words": "Halloran"},
 }
+YEAR = {"name": "2024", "prompt": "A good one", "trigger": "1 > 2"}
 THEIRS = {"type": "tool_use", "id": "t1", "name": "mcp__notes__forgetful", "input": {}}
 
 
@@ -275,6 +276,19 @@ def test_a_hook_that_comes_late_brings_nothing_back_and_others_may_say_the_same(
         run, tmp_path, user("continue", "p2"), assistant("The roses are next."), prompt_id="p2"
     )
     assert "continue" in run("search", "roses")
+
+
+def test_an_id_names_one_memory_and_a_number_is_a_word(run: Run) -> None:
+    stored = json.loads(run("remember", "Platypus in the garden", "--json"))
+    memory_id = stored["id"]
+    run("remember", f"Please look at {memory_id} again")
+    run("remember", "In 2024 we moved to Bergen")
+    run("call", "add_long_term_memory", json.dumps(YEAR))
+    by_id = run("forget", memory_id, "--dry-run")
+    by_number = run("forget", "2024", "--dry-run")
+    assert "Platypus" in by_id
+    assert "look at" not in by_id
+    assert "Bergen" in by_number
 
 
 @pytest.mark.usefixtures("stored")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
-from memory_server.cli import commands
+from memory_server.cli import exchange_commands
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.recall.words import KeywordOptions
@@ -356,4 +356,4 @@ def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
 
 
 def test_each_form_can_be_named() -> None:
-    assert set(commands._READ) == set(FORMATS)
+    assert set(exchange_commands._READ) == set(FORMATS)

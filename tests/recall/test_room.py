@@ -195,3 +195,12 @@ def test_in_no_book_more_room_gives_less(count: int) -> None:
             assert orders == sorted(orders), "the highest order stands last"
             cut += sum(item.is_cut for item in fitted.texts)
     assert cut > count / 20
+
+
+def test_a_prompt_lends_what_short_term_memories_do_not_need_and_other_room_does_not() -> None:
+    room = Room.of(4_000)
+    reserve = room.total - room.long_term
+    assert room.with_lent_reserve(0).long_term == room.total
+    assert room.with_lent_reserve(reserve - 1).long_term == room.long_term + 1
+    assert room.with_lent_reserve(reserve) == room
+    assert Room(4_000, 3_000, 0, 500).with_lent_reserve(0).long_term == 3_000
