@@ -290,3 +290,21 @@ def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(
         fresh = sorted(memories, key=lambda item: (item.time_ms, item.id))
         assert [index.ids[row] for row in index.oldest_first()[0]] == [item.id for item in fresh]
         assert index.oldest_first()[1].tolist() == [item.time_ms for item in fresh]
+
+
+def episodes_of(index: Index, pause_ms: int) -> list[tuple[str, int]]:
+    """Each memory of the timeline by time, with its episode."""
+    timeline = index.timeline(pause_ms)
+    rows = range(len(timeline.episode))
+    if timeline.rows is not None:
+        rows = timeline.rows.tolist()
+    return [(index.ids[row], int(timeline.episode_of[row])) for row in rows]
+
+
+@pytest.mark.parametrize("ages", [[9, 7, 5, 3, 1], [3, 9, 1, 5, 7]])
+def test_a_memory_that_was_removed_joins_no_episodes(ages: list[int]) -> None:
+    """Five memories two minutes apart are one episode; without the one in the middle they are two."""
+    index = Index([memory(f"m{age}", age=age * MINUTE) for age in ages])
+    assert episodes_of(index, 3 * MINUTE) == [("m9", 0), ("m7", 0), ("m5", 0), ("m3", 0), ("m1", 0)]
+    index.follow(Forgotten(memory("m5", age=5 * MINUTE), "deleted"))
+    assert episodes_of(index, 3 * MINUTE) == [("m9", 0), ("m7", 0), ("m3", 1), ("m1", 1)]
