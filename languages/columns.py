@@ -1,4 +1,4 @@
-"""How many columns of a terminal a text takes. Most programs that count columns need no parser of a command line."""
+"""How many columns of a terminal a text takes. A hook and a trigger worker import this, and no argparse."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The command `memory-server`, and `python -m memory_server`."""
 
-import gc
 import os
 
 from memory_server.shared_process.entrance import shared
@@ -14,7 +13,6 @@ def main() -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if (status := shared()) is not None:
         return status
-    gc.disable()  # imports make no garbage; App ends this
     from memory_server.cli.parser import main as run
 
     return run()

@@ -29,8 +29,8 @@ USUAL_STEPS = 100
 
 
 def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
-    """The engines whose changes are meant: by `keeps`, by --family, by -c, or by --before; otherwise all. Raises
-    InvalidInput: the family has no history."""
+    """The engines whose changes are meant. `-c` means conversations, `--family` those of that family, or else `keeps`
+    says it; `--before` leaves the engine of that change. Raises InvalidInput: the family has no history."""
     engines: Sequence[Lifecycle] = app.memories.engines
     if getattr(flags, "before", None) is not None:
         engines = [engine_of(engines, flags.before)]

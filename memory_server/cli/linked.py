@@ -22,6 +22,7 @@ from memory_server.cli.terminal import complain, confirmed, from_afar, write, wr
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
+from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Message, Session
@@ -213,7 +214,13 @@ async def window(link: Link, settings: Settings, session: Session) -> None:
 
     server = LinkedServer(link, settings, lasts=False)
     async with relay(server, session) as relaying:
-        await runner.serve(relaying, asyncio.Event().wait)  # it settles by itself
+        await runner.serve(relaying, settle)
+
+
+async def settle() -> None:
+    """What a window does besides carrying messages, until it ends: nothing, once its modules are imported."""
+    collect_from_now_on()
+    await asyncio.Event().wait()
 
 
 @asynccontextmanager

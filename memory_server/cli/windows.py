@@ -28,6 +28,7 @@ from memory_server.cli.terminal import complain, refuse
 from memory_server.command_table import COMMANDS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
+from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Session
 from memory_server.kernel.values import dataclass
@@ -132,7 +133,7 @@ class Windows:
         if link is not None:
             server = linked.LinkedServer(link, settings, lasts=True, folder=folder)
             async with linked.relay(server, session) as relay:
-                await runner.session(relay, asyncio.Event().wait, lines, stopped)
+                await runner.session(relay, linked.settle, lines, stopped)
             return
         async with self._app.view(settings, folder=folder, session=session) as view:
             await runner.session(view.server(), view.settle, lines, stopped)
@@ -155,6 +156,8 @@ async def _status_of(
         return await run_command(typed.settings, typed.flags, host)
     except MemoryServerError as error:
         return refuse(error, typed.flags)
+    finally:
+        collect_from_now_on()  # perhaps no window ever settles in this process
 
 
 def _tell_errors(stream: WindowStream) -> None:

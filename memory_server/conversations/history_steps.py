@@ -29,14 +29,21 @@ from memory_server.kernel.text import beginning
 
 ASKED_FOR_WORDS = N_("asked for other words")
 """What was done to a memory that was sent to a model and got no words."""
-_DONE = N_("added"), N_("edited"), N_("forgotten"), N_("restored"), N_("pinned"), N_("unpinned")
-"""Changes that are named by their class."""
+_CLASS_WORDS = (
+    N_("added"),
+    N_("edited"),
+    N_("forgotten"),
+    N_("restored"),
+    N_("pinned"),
+    N_("unpinned"),
+)
+"""Words for changes that `step_of` names by their class; only the catalogue reads this."""
 
 
 def past_change(place: str, commit: Commit) -> PastChange:
     """A commit as a change of the history; what was erased has no steps."""
     steps = (
-        _book_switched(commit.changes)
+        _book_switch_steps(commit.changes)
         or tuple(map(step_of, commit.changes))
         or (HistoryStep(N_("erased")),)
     )
@@ -45,7 +52,7 @@ def past_change(place: str, commit: Commit) -> PastChange:
     )
 
 
-def _book_switched(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
+def _book_switch_steps(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
     """One step for changes that switch entries of one book, all of them on or all off; none for other changes."""
     switched: set[tuple[str, bool]] = set()
     book_name = ""

@@ -1,4 +1,4 @@
-"""The words of a memory found again, with the present settings."""
+"""The change to a memory whose words were found again, with the present settings."""
 
 from __future__ import annotations
 

@@ -295,14 +295,22 @@ def sync_folder(folder: Path) -> None:
 
 if sys.platform == "win32":
 
-    def lock_file(descriptor: int, *, waits: bool) -> bool:
-        """Lock an open file for this process; False: another process has the lock, and this one does not wait. Closing
-        the file gives the lock back. Raises OSError: the disk does not support locks."""
+    def lock_file(descriptor: int) -> None:
+        """Lock an open file for this process, after all that have the lock. Closing the file gives it back. Raises
+        OSError: the disk does not support locks, or another process keeps the lock for 10 s."""
         import portalocker  # here: its import takes as long as reading a conversation
 
-        flags = portalocker.LockFlags.EXCLUSIVE
-        if not waits:
-            flags |= portalocker.LockFlags.NON_BLOCKING
+        try:
+            portalocker.lock(descriptor, portalocker.LockFlags.EXCLUSIVE)
+        except portalocker.exceptions.LockException as error:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+
+    def try_lock_file(descriptor: int) -> bool:
+        """Lock an open file for this process if nobody has the lock. Raises OSError: the disk does not support
+        locks."""
+        import portalocker
+
+        flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
         try:
             portalocker.lock(descriptor, flags)
         except portalocker.exceptions.AlreadyLocked:
@@ -320,16 +328,23 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def lock_file(descriptor: int, *, waits: bool) -> bool:
-        """Lock an open file for this process; False: another process has the lock, and this one does not wait. Closing
-        the file gives the lock back. Raises OSError: the disk does not support locks."""
-        flags = fcntl.LOCK_EX
-        if not waits:
-            flags |= fcntl.LOCK_NB
+    def lock_file(descriptor: int) -> None:
+        """Lock an open file for this process, after all that have the lock. Closing the file gives it back. Raises
+        OSError: the disk does not support locks."""
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def try_lock_file(descriptor: int) -> bool:
+        """Lock an open file for this process if nobody has the lock. Raises OSError: the disk does not support
+        locks."""
         try:
-            fcntl.flock(descriptor, flags)
-        except (BlockingIOError, PermissionError):  # which of the two, the file system decides
-            return False
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (
+                errno.EAGAIN,
+                errno.EACCES,
+            ):  # which of the two, the file system decides
+                return False
+            raise
         return True
 
     def unlock_file(descriptor: int) -> None:
@@ -358,7 +373,7 @@ def try_lock(path: Path) -> FileLock | None:
     does not support locks."""
     descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
-        is_ours = lock_file(descriptor, waits=False)
+        is_ours = try_lock_file(descriptor)
     except OSError as error:
         os.close(descriptor)
         raise locks_fail(path) from error

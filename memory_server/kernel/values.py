@@ -20,7 +20,8 @@ else:
     def dataclass(
         *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
     ) -> Callable:
-        """A decorator that makes a dataclass. What the class defines itself stays."""
+        """A decorator that makes a dataclass. What the class defines itself stays. Fields are compared as tuples, as
+        Python 3.12 does; of the options of a field, `hash` is not read."""
 
         def make(cls: type) -> type:
             value_class = standard_dataclass(

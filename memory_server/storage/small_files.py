@@ -212,7 +212,7 @@ def locked(path: Path) -> Iterator[BinaryIO]:
     folders.make_folder(path.parent)
     with folders.open_file(path, "a+b") as file:
         # Closing the file gives the lock back.
-        folders.lock_file(file.fileno(), waits=True)
+        folders.lock_file(file.fileno())
         file.seek(0)
         yield file
 

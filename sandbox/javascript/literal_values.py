@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from sandbox.javascript.plain_tokens import ESCAPE
@@ -14,11 +15,14 @@ _ESCAPE = re.compile(ESCAPE)
 
 
 def number_of(source: Source, node: Node) -> float:
-    """A decimal number, with a sign or without."""
+    """A decimal number, with a minus or without."""
     text = source.of(node)
     if _NUMBER.fullmatch(text) is None:
         raise NotUnderstood
-    return float(text)
+    number = float(text)
+    if not math.isfinite(number):
+        raise NotUnderstood
+    return number
 
 
 def whole_of(source: Source, node: Node) -> int:

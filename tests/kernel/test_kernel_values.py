@@ -84,7 +84,7 @@ def classes(decorator: Callable[..., Any]) -> dict[str, type]:
 
 OURS, STANDARD = classes(values.dataclass), classes(dataclasses.dataclass)
 KINDS = [name for name in OURS if name != "Empty"]
-numbers = st.integers(-2, 2) | st.sampled_from([1.0, float("nan"), "a", (), (1,)])
+numbers = st.integers(-2, 2) | st.sampled_from([1.0, "a", (), (1,)])
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -154,7 +154,11 @@ def test_what_a_class_defines_itself_stays() -> None:
 
 
 def test_no_module_of_the_server_uses_the_slower_one() -> None:
-    slower = re.compile(r"^from dataclasses import .*\bdataclass\b", re.MULTILINE)
+    slower = re.compile(r"from dataclasses import (\([^)]*)?.*\bdataclass\b|@dataclasses\.")
     files = Path(values.__file__).parents[1].rglob("*.py")
-    importing = [file.name for file in files if slower.search(file.read_text(encoding="utf-8"))]
+    importing = [
+        file.name
+        for file in files
+        if file.name != "values.py" and slower.search(file.read_text(encoding="utf-8"))
+    ]
     assert importing == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -76,16 +77,36 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`rm -rf` of the folder between opening and locking: whoever makes the file anew would not be kept out."""
-    lock_file = folders.lock_file
+    try_lock_file = folders.try_lock_file
 
-    def lock_after_removal(descriptor: int, *, waits: bool) -> bool:
+    def lock_after_removal(descriptor: int) -> bool:
         path.unlink()
         path.touch()
-        return lock_file(descriptor, waits=waits)
+        return try_lock_file(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(folders, "lock_file", lock_after_removal)
+        patch.setattr(folders, "try_lock_file", lock_after_removal)
         assert try_lock(path) is None
     lock = try_lock(path)
     assert lock is not None
     lock.release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this is the call of other systems")
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EACCES, errno.EPERM, errno.ENOSYS])
+def test_no_error_of_the_system_is_taken_for_a_lock(
+    path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them mean that another process has the lock; who waits for it gets it or an error."""
+
+    def refused(*_: object) -> None:
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    if number in (errno.EAGAIN, errno.EACCES):
+        assert try_lock(path) is None
+    else:
+        with pytest.raises(OSError, match="locks"):
+            try_lock(path)
+    with path.open("ab") as file, pytest.raises(OSError, match="refused"):
+        folders.lock_file(file.fileno())

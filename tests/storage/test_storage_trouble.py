@@ -259,7 +259,7 @@ async def test_a_write_that_the_disk_had_no_room_for_leaves_no_half_file(
 
 @pytest.fixture
 def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.kernel.files.lock_file", lambda *_, **__: True)
+    monkeypatch.setattr("memory_server.kernel.files.try_lock_file", lambda _: True)
 
 
 async def test_without_locks_a_write_in_between_is_refused_and_not_lost(

@@ -262,7 +262,7 @@ async def test_a_disk_whose_locks_keep_nobody_out_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = await folder_of(tmp_path)
-    monkeypatch.setattr("memory_server.kernel.files.lock_file", lambda *_, **__: True)
+    monkeypatch.setattr("memory_server.kernel.files.try_lock_file", lambda _: True)
     (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
     assert finding.grade == "error"
     assert "locks do not work on this disk" in finding.what
@@ -273,10 +273,10 @@ async def test_a_disk_without_locks_is_told(
 ) -> None:
     folder = await folder_of(tmp_path)
 
-    def refused(*_: object, **__: object) -> bool:
+    def refused(_: int) -> bool:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr("memory_server.kernel.files.lock_file", refused)
+    monkeypatch.setattr("memory_server.kernel.files.try_lock_file", refused)
     (finding,) = [finding for finding in findings_in(folder) if finding.grade != "ok"]
     assert finding.grade == "error"
     assert "locks do not work on this disk" in finding.what
