@@ -56,7 +56,7 @@ class IndexTerm:
 
 
 def signature() -> str:
-    """The name of the normal form of this process: an index of another signature must be made anew."""
+    """The name of the normal form of this process: an index of another signature must be made again."""
     if _simplifies():
         return "2 t2s"
     return "2"

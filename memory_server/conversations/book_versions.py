@@ -41,7 +41,7 @@ def versions_of(
     memories: Sequence[LongTermMemory], stored: Mapping[UidKey, LongTermMemory]
 ) -> list[LongTermMemory | None]:
     """For each memory of a book what the conversation has of it: the entry of its uid and title; else one of its title,
-    because programs number entries anew; else one of its uid, which had another title then."""
+    because programs number entries again; else one of its uid, which had another title then."""
     unmatched = dict(stored)
     versions: dict[UidKey, LongTermMemory] = {}
     entries = _by_uid_key(memories)

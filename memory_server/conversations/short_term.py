@@ -349,7 +349,7 @@ class ShortTermManager(ShortTermSearch):
         by: str = "api",
     ) -> Rewritten:
         """Give the messages of a memory these texts, one each (an empty one removes its message), and the memory these
-        `other_words`; None: they stay. Its keywords are found anew. `before`: the text that you read; the edit fails if
+        `other_words`; None: they stay. Its keywords are found again. `before`: the text that you read; the edit fails if
         it has changed. Raises MemoryNotFound: no memory has that id; InvalidInput: no text is left, there are more or
         fewer than it has messages, there are too many other words, or it was changed since it was read."""
         self._services.refuse_where_full()

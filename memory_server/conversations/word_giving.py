@@ -107,7 +107,7 @@ def within(request: WordRequest, tokens: float) -> WordRequest | None:
     while request.tokens > tokens:
         if len(request.memories) == 1:
             return None
-        # Halved, because every try writes the request anew.
+        # Halved, because every try writes the request again.
         request = request_for(request.memories[: len(request.memories) // 2])
     return request
 

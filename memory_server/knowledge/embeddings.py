@@ -149,7 +149,7 @@ class TextVectors:
             ]
             self.later(other_scope, lacking[-AT_ONCE:])
         if not any(cosines.values()):
-            self._cache.clear()  # another process may have made them anew
+            self._cache.clear()  # another process may have made them again
             raise ModelsFailed(NO_VECTORS)
         return cosines
 

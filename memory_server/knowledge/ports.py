@@ -275,7 +275,7 @@ class EntryStore(Entries, ModelLedger, Protocol):
 
     async def scopes(self, space: Space | None = None) -> list[Scope]: ...
     async def rebuild(self) -> int:
-        """Find the terms of all live entries anew; the number of them."""
+        """Find the terms of all live entries again; the number of them."""
         ...
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:

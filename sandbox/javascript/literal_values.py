@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ESCAPE = re.compile(ESCAPE)
 
 
-def number_of(source: Source, node: Node) -> float:
+def plain_number_of(source: Source, node: Node) -> float:
     """A decimal number, with a minus or without."""
     text = source.of(node)
     if _NUMBER.fullmatch(text) is None:
@@ -27,7 +27,7 @@ def number_of(source: Source, node: Node) -> float:
 
 def whole_of(source: Source, node: Node) -> int:
     """A number without a decimal point."""
-    number = number_of(source, node)
+    number = plain_number_of(source, node)
     if "." in source.of(node):
         raise NotUnderstood
     return int(number)
@@ -53,4 +53,4 @@ def constant_of(source: Source, node: Node) -> Constant:
     """A text or a number."""
     if node.type == "string":
         return text_of(source, node)
-    return number_of(source, node)
+    return plain_number_of(source, node)

@@ -15,7 +15,13 @@ from functools import reduce
 from typing import TypeAlias
 
 from sandbox.javascript.calendar_calls import DAY_FUNCTIONS, most_days
-from sandbox.javascript.literal_values import constant_of, glue_of, number_of, text_of, whole_of
+from sandbox.javascript.literal_values import (
+    constant_of,
+    glue_of,
+    plain_number_of,
+    text_of,
+    whole_of,
+)
 from sandbox.javascript.need_values import (
     Contents,
     Context,
@@ -208,7 +214,7 @@ class _Reader:
             case "await_expression" if not around.items:
                 return self._value(without_comments(node)[1], around)
             case "number" | "unary_expression":
-                return usually(number_of(self._source, node))
+                return usually(plain_number_of(self._source, node))
             case "string":
                 text = text_of(self._source, node)
                 return Primitive() if "\0" in text else usually(text)

@@ -348,7 +348,7 @@ class Notes:
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
         """Copy the database, merge notes that say the same, remove deleted notes for good, and build the index
-        anew; `dry_run` only returns the plan. Merged notes stay in the archive for its time, so that a merge can be
+        again; `dry_run` only returns the plan. Merged notes stay in the archive for its time, so that a merge can be
         undone."""
         now_ms = self.clock()
         merged_by_ms = now_ms - self.options.keep_ms

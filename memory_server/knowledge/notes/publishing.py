@@ -1,4 +1,4 @@
-"""Pages of notes that are kept current: made anew a while after notes were changed."""
+"""Pages of notes that are kept current: made again a while after notes were changed."""
 
 from __future__ import annotations
 

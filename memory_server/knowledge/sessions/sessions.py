@@ -77,7 +77,7 @@ from memory_server.knowledge.sessions.searching import MemorySearch
 
 T = TypeVar("T")
 MOST_TRIES = 3
-"""The number of times that a memory is merged anew which somebody else changed meanwhile."""
+"""The number of times that a memory is merged again which somebody else changed meanwhile."""
 MEASURED = 10_000
 """The number of newest operations of which statistics are made."""
 

@@ -138,7 +138,7 @@ class BackupFolder:
             try:
                 for contents in conversations:
                     writer.add(change(contents))
-                writer.finish(anew=True)
+                writer.finish(replaces=True)
             finally:
                 writer.discard()
 
@@ -264,15 +264,15 @@ class BackupFileWriter:
         self._short_term += len(contents.short_term)
         self._long_term += len(contents.long_term)
 
-    def finish(self, *, anew: bool = False) -> Backup:
-        """Make the backup durable and visible; `anew`: in place of the one of its name. Raises InvalidInput: another
+    def finish(self, *, replaces: bool = False) -> Backup:
+        """Make the backup durable and visible; `replaces`: in place of the one of its name. Raises InvalidInput: another
         backup took the name meanwhile."""
         with _storage_errors(self._path.parent):
             self._gzip.write(record_lines.last_line(self._conversations))
             self._gzip.close()
             size = self._write_aside()
             with self._store.exclusively():
-                if anew:
+                if replaces:
                     folders.take_name(self._aside, self._path)
                     folders.sync_folder(self._path.parent)
                 else:

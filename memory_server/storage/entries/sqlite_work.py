@@ -64,7 +64,7 @@ def adopt(connection: Connection, path: Path) -> bool:
 
 
 def empty_free_pages(connection: sqlite3.Connection, wait_seconds: float) -> None:
-    """Write the database anew, and leave nothing in its log, which other processes may read for a while."""
+    """Write the database again, and leave nothing in its log, which other processes may read for a while."""
     connection.execute("VACUUM")
     deadline = time.monotonic() + wait_seconds
     while _log_is_used(connection) and time.monotonic() < deadline:
