@@ -121,6 +121,33 @@ def forked_programs() -> Iterator[None]:
     end_template()
 
 
+OWN_WORKERS = ("test_sandbox_processes.py", "test_sandbox_supervisor.py", "test_sandbox_zones.py")
+"""Modules that are about the processes of trigger workers; those of tests/attacks are too."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sandboxes of this module take the trigger workers that others have left."""
+    path = request.path
+    if sys.platform != "linux" or path.name in OWN_WORKERS or path.parent.name == "attacks":
+        yield
+        return
+    from kept_workers import keeping_workers
+
+    with keeping_workers():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ended_workers() -> Iterator[None]:
+    """The trigger workers that wait for another test end with the tests."""
+    yield
+    if "kept_workers" in sys.modules:
+        from kept_workers import end_kept_workers
+
+        end_kept_workers()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

@@ -86,6 +86,24 @@ def resident_mb(pid: int) -> float:
         return 0.0
 
 
+def _command(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return sys.executable, "-I", "-X", "utf8", "-c", _START, json.dumps(settings)
+
+
+async def _run_program(
+    settings: Mapping[str, Any], timezone: str | None
+) -> asyncio.subprocess.Process:
+    """A process that runs worker/main.py with these settings. Raises OSError."""
+    return await asyncio.create_subprocess_exec(
+        *_command(settings),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment(timezone),
+        limit=_BUFFER_BYTES,
+    )
+
+
 class WorkerProcess:
     """A started worker. Not for two requests at once: the supervisor hands it to one search at a time."""
 
@@ -125,14 +143,7 @@ class WorkerProcess:
             "reads_needs": reads_needs,
         }
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-X", "utf8", "-c", _START, json.dumps(settings)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=environment(timezone),
-                limit=_BUFFER_BYTES,
-            )
+            process = await _run_program(settings, timezone)
         except OSError as error:
             raise SandboxUnavailable(
                 "the trigger worker could not be started: {reason}", error

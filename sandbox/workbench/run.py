@@ -53,7 +53,7 @@ def perform(
     """Raises UsageError when nothing can be run here."""
 
     async def once() -> RunReport:
-        async with TriggerSandbox(timezone=timezone, workers=1) as sandbox:
+        async with TriggerSandbox(timezone=timezone, workers=1, spare=False) as sandbox:
             return await sandbox.run(
                 source,
                 scene.context,
@@ -155,7 +155,7 @@ def doctor(options: argparse.Namespace) -> int:
     """Prints which layers hold. Returns 3 when triggers cannot run, or with --all when a layer is missing."""
 
     async def ask() -> tuple[Mapping[str, Any], tuple[ProtectionLayer, ...]]:
-        async with TriggerSandbox(workers=1) as sandbox:
+        async with TriggerSandbox(workers=1, spare=False) as sandbox:
             return await sandbox.describe(), await sandbox.layers()
 
     terminal = Terminal(sys.stdout)

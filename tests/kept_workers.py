@@ -1,0 +1,221 @@
+"""Trigger workers that serve one test after the other.
+
+A worker takes 0.3 s of processor time to start, and the tests open a thousand sandboxes. Here the workers that are idle
+when a sandbox closes wait for the next sandbox with the same settings. Each search still gets an isolate of its own. A
+worker that was stopped, that died, or in which something still runs, is not kept. Rooms that are about the processes
+themselves start real ones; see `kept_workers` in conftest.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from sandbox.host import process as host_process
+from sandbox.host.pool import Pool
+from sandbox.host.process import WorkerDied, WorkerProcess
+from sandbox.protocol import Frame, Kind, encode
+
+MOST_KEPT = 6
+"""Workers of this test process that wait for a sandbox: each has some 60 MB."""
+READY_SECONDS = 2.0
+"""How long a worker may take to make a new isolate, on a machine that others use too."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWorker:
+    """A worker that waits for a sandbox. `settings`: those with which it was started; `hello`: the bytes with which it
+    said that it is ready."""
+
+    settings: str
+    program: subprocess.Popen[bytes]
+    hello: bytes
+
+
+_kept: list[KeptWorker] = []
+"""The one that has waited for longest first."""
+
+
+class ConnectedProcess:
+    """`asyncio.subprocess.Process` of a program that outlives the event loop."""
+
+    def __init__(self, program: subprocess.Popen[bytes], settings: str) -> None:
+        self.program = program
+        self.settings = settings
+        self.pid = program.pid
+        self.stdout = asyncio.StreamReader(limit=host_process._BUFFER_BYTES)
+        self._ended = asyncio.Event()
+        """Set when the process has ended, and when it leaves this event loop."""
+        self._descriptor = os.pidfd_open(program.pid)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._descriptor, self._end)
+
+    @classmethod
+    async def connected(cls, program: subprocess.Popen[bytes], settings: str) -> ConnectedProcess:
+        """With streams of this event loop, which have descriptors of their own."""
+        process = cls(program, settings)
+        assert program.stdin is not None
+        assert program.stdout is not None
+        process._output, _ = await process._loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(process.stdout),
+            os.fdopen(os.dup(program.stdout.fileno()), "rb", 0),
+        )
+        transport, protocol = await process._loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+            os.fdopen(os.dup(program.stdin.fileno()), "wb", 0),
+        )
+        process.stdin = asyncio.StreamWriter(transport, protocol, None, process._loop)
+        return process
+
+    @property
+    def returncode(self) -> int | None:
+        return self.program.poll()
+
+    async def wait(self) -> int | None:
+        await self._ended.wait()
+        return self.program.poll()
+
+    def kill(self) -> None:
+        self.program.kill()
+
+    async def disconnect(self) -> None:
+        """Frees what belongs to this event loop. The process goes on."""
+        self._stop_watching()
+        self._output.close()
+        self.stdin.close()
+        await asyncio.sleep(0)  # the transports free their descriptors
+
+    def _end(self) -> None:
+        """The process has ended."""
+        self.program.wait()
+        self._stop_watching()
+        _close(self.program)
+
+    def _stop_watching(self) -> None:
+        if not self._ended.is_set():
+            self._ended.set()
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+
+
+def _close(program: subprocess.Popen[bytes]) -> None:
+    for pipe in (program.stdin, program.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def end_kept_workers() -> None:
+    """Ends those that wait."""
+    while _kept:
+        _end(_kept.pop())
+
+
+def _end(worker: KeptWorker) -> None:
+    worker.program.kill()
+    worker.program.wait()
+    _close(worker.program)
+
+
+def _take(settings: str) -> KeptWorker | None:
+    """One that waits and has these settings."""
+    for worker in list(_kept):
+        if worker.settings != settings:
+            continue
+        _kept.remove(worker)
+        if worker.program.poll() is None:
+            return worker
+        _end(worker)
+    return None
+
+
+def _keep(worker: KeptWorker) -> None:
+    _kept.append(worker)
+    if len(_kept) > MOST_KEPT:
+        _end(_kept.pop(0))
+
+
+def _may_keep() -> bool:
+    """Whether workers that start here may outlive their sandbox: they end with the thread that starts them."""
+    return threading.current_thread() is threading.main_thread()
+
+
+async def _run_program(
+    settings: Mapping[str, Any], timezone: str | None
+) -> asyncio.subprocess.Process | ConnectedProcess:
+    """In place of the function of this name: a worker that waits, or a new one that may be kept."""
+    if not _may_keep():
+        return await _start_program(settings, timezone)
+    environment = host_process.environment(timezone)
+    code = host_process._command({})
+    own_settings = {name: value for name, value in settings.items() if name != "path"}
+    wanted = json.dumps([code, environment.get("TZ"), own_settings])
+    kept = _take(wanted)
+    if kept is not None:
+        process = await ConnectedProcess.connected(kept.program, wanted)
+        process.stdout.feed_data(kept.hello)
+        return process
+    program = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own ends with the event loop
+        host_process._command(settings),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    return await ConnectedProcess.connected(program, wanted)
+
+
+async def _aclose(pool: Pool) -> None:
+    """In place of `Pool.aclose`: the idle workers are kept."""
+    if _may_keep() and not pool.closed:
+        if pool._starting:  # their start is paid for
+            await asyncio.wait(pool._starting)
+            await asyncio.sleep(0)
+        for worker in list(pool._idle):
+            if await _is_prepared(worker):
+                pool._idle.remove(worker)
+                await _keep(worker)
+    await _close_pool(pool)
+
+
+async def _is_prepared(worker: WorkerProcess) -> bool:
+    """Whether the worker waits for a request, and nothing of an earlier one still runs in it."""
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await worker.ready()
+    except (TimeoutError, WorkerDied):
+        return False
+    return worker.alive and worker._clean
+
+
+async def _keep(worker: WorkerProcess) -> None:
+    process = worker._process
+    if not isinstance(process, ConnectedProcess):
+        await worker.kill()
+        return
+    await process.disconnect()
+    hello = encode(Frame(Kind.HELLO, worker.hello))
+    _kept.append(KeptWorker(process.settings, process.program, hello))
+    if len(_kept) > MOST_KEPT:
+        _end(_kept.pop(0))
+
+
+_start_program = host_process._run_program
+_close_pool = Pool.aclose
+
+
+@contextmanager
+def keeping_workers() -> Iterator[None]:
+    """While this holds, sandboxes take workers that wait, and leave theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_process, "_run_program", _run_program)
+        patch.setattr(Pool, "aclose", _aclose)
+        yield
