@@ -225,11 +225,12 @@ class Case:
         return any(falls_on_lunar(day, self.month, self.number, leap=self.leap) for day in days)
 
 
+@pytest.mark.parametrize("count", [8, pytest.param(25, marks=pytest.mark.full)])
 @pytest.mark.parametrize("zone", ZONES)
-def test_days_come_as_a_second_computation_says(zones: Zones, zone: str) -> None:
+def test_days_come_as_a_second_computation_says(zones: Zones, zone: str, count: int) -> None:
     dice = random.Random(zone)
     moments: list[datetime] = []
-    for _ in range(25):
+    for _ in range(count):
         day = date(dice.randrange(1990, 2090), 1, 1) + timedelta(days=dice.randrange(366))
         moments.append(datetime.combine(day, time(dice.randrange(24), 17), ZoneInfo(zone)))
     days = [(2, 29), (2, 28), (3, 1), (12, 31), (1, 1), (5, 1)]
@@ -251,7 +252,7 @@ def test_days_come_as_a_second_computation_says(zones: Zones, zone: str) -> None
             expected = case.comes_on(moment.date())
             assert isinstance(verdict, Fired) == expected, f"{case.trigger} at {moment}: {verdict}"
             fired += expected
-    assert 300 < fired < len(moments) * len(cases) / 2
+    assert 12 * count < fired < count * len(cases) / 2
 
 
 @pytest.mark.parametrize("zone", ZONES)

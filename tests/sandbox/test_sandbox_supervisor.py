@@ -73,7 +73,13 @@ def mixed(kinds: Mapping[int, str], count: int) -> list[str]:
 
 @pytest.mark.parametrize("kind", CULPRITS)
 @pytest.mark.parametrize(
-    "places", [(0,), (10,), (19,), (9, 10)], ids=["first", "middle", "last", "adjacent"]
+    "places",
+    [
+        pytest.param((0,), id="first"),
+        pytest.param((10,), id="middle", marks=pytest.mark.full),
+        pytest.param((19,), id="last"),
+        pytest.param((9, 10), id="adjacent"),
+    ],
 )
 def test_a_culprit_is_named_exactly(
     quick: Driver, calm: Driver, kind: str, places: tuple[int, ...]
@@ -135,7 +141,7 @@ def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time
     driver = Driver(
         SandboxLimits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1
     )
-    slow = "let n = 0; while (n < 2e7) n += 1; n === 2e7"
+    slow = "let n = 0; while (n < 4e6) n += 1; n === 4e6"
     try:
         sources = [slow, "1", "nope", slow.replace("===", "!=="), "0"]
         verdicts = driver.evaluate(*sources)
@@ -280,7 +286,7 @@ def test_an_error_that_fails_when_it_is_looked_at_is_the_triggers_own_failure(
 
 def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
     driver = Driver(
-        SandboxLimits(trigger_seconds=0.2, after_timeout_seconds=0.2, search_seconds=0.25),
+        SandboxLimits(trigger_seconds=0.1, after_timeout_seconds=0.1, search_seconds=0.12),
         workers=1,
     )
     try:
@@ -291,9 +297,9 @@ def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
                 [f"for (;;) /* {number} */;" for number in range(60)], now=NOW, seed=1
             )
         )
-        assert time.monotonic() - began < 8, "60 alone would be 12 s"
+        assert time.monotonic() - began < 4, "60 alone would be 6 s"
         assert {report.errors[0].kind for report in reports} <= {"timeout", "not_evaluated"}
-        assert "not checked: the 2.5 s were used up" in reports[-1].errors[0].message
+        assert "not checked: the 1.2 s were used up" in reports[-1].errors[0].message
     finally:
         driver.close()
 

@@ -97,7 +97,7 @@ FIELDS = (
     "back",
 )
 FIELDS += ("backup", "resume", "chat", "at", "zone", "seed")
-drawn_values = pytest.mark.parametrize("drawn", [2, pytest.param(8, marks=pytest.mark.full)])
+drawn_values = pytest.mark.parametrize("drawn", [1, pytest.param(8, marks=pytest.mark.full)])
 """How many values each parameter of each page, and each field of each form, gets."""
 
 
@@ -189,11 +189,10 @@ async def test_no_field_of_a_form_fails_a_page(page: Page, drawn: int) -> None:
     "time_ms",
     [
         FIRST_MS,
-        -1,
         LAST_MS,
         *(
             pytest.param(time_ms, marks=pytest.mark.full)
-            for time_ms in (FIRST_MS + 1, 0, LAST_MS - 1)
+            for time_ms in (FIRST_MS + 1, -1, 0, LAST_MS - 1)
         ),
     ],
 )
