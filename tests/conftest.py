@@ -4,6 +4,7 @@ Trigger workers, imported modules of servers and the parser of the command line 
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -49,6 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 guard_connections()
+
+
+def pytest_collection_finish() -> None:
+    """The modules and the tests stay to the end, so the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +128,7 @@ def forked_programs() -> Iterator[None]:
     end_template()
 
 
-OWN_WORKERS = ("test_sandbox_processes.py", "test_sandbox_supervisor.py", "test_sandbox_zones.py")
+OWN_WORKERS = ("test_sandbox_processes.py", "test_sandbox_zones.py")
 """Modules that are about the processes of trigger workers; those of tests/attacks are too."""
 
 

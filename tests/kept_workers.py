@@ -213,6 +213,15 @@ _close_pool = Pool.aclose
 
 
 @contextmanager
+def own_workers() -> Iterator[None]:
+    """While this holds, sandboxes start and end their workers themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_process, "_run_program", _start_program)
+        patch.setattr(Pool, "aclose", _close_pool)
+        yield
+
+
+@contextmanager
 def keeping_workers() -> Iterator[None]:
     """While this holds, sandboxes take workers that wait, and leave theirs."""
     with pytest.MonkeyPatch.context() as patch:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import psutil
 import pytest
 from attacks.driver import CONTEXT, EXPECTED, INNOCENT, NOW, Driver, outcome
+from kept_workers import own_workers
 
 from sandbox import (
     Failed,
@@ -95,7 +96,7 @@ def test_a_culprit_is_named_exactly(
 def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
     kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
     driver = Driver(
-        SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0),
+        SandboxLimits(trigger_seconds=1.5, after_timeout_seconds=1.5, search_seconds=60.0),
         workers=1,
     )
     try:
@@ -526,6 +527,7 @@ def test_closing_is_final_and_may_be_repeated() -> None:
     asyncio.run(scenario())
 
 
+@own_workers()
 def test_closing_while_the_first_worker_starts_leaves_none() -> None:
     async def scenario(turns: int) -> None:
         before = {process.pid for process in psutil.Process().children()}
