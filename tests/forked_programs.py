@@ -156,6 +156,7 @@ def serve() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     import gc
 
+    import forked_workers  # noqa: F401 - imports what a trigger worker needs
     import numpy  # noqa: F401 - the search of many memories needs it
     import uvicorn.protocols.http.h11_impl
     import uvicorn.protocols.websockets.auto  # noqa: F401
@@ -224,6 +225,8 @@ def _become(request: Mapping[str, Any], pipes: Sequence[int]) -> None:
     """Take the pipes, environment, folder and arguments of the program."""
     import random
 
+    import forked_workers
+
     import memory_server
     from memory_server.shared_process import entrance
 
@@ -245,6 +248,7 @@ def _become(request: Mapping[str, Any], pipes: Sequence[int]) -> None:
         *request["arguments"],
     ]
     entrance._start = _start_shared_process
+    forked_workers.fork_workers()
 
 
 def _start_shared_process(listener: int, path: str, invocation: Invocation) -> None:
