@@ -69,7 +69,7 @@ def check(triggers: Sequence[str]) -> None:
     assert [word for word, _ in innocent] == expected, innocent
 
 
-@pytest.mark.parametrize("attack", sample(STARVING, 16), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", sample(STARVING, 28), ids=lambda attack: attack.name)
 def test_a_trigger_that_is_stored_before_others_takes_no_verdict_from_them(attack: Attack) -> None:
     check([attack.source, *INNOCENTS])
 

@@ -29,12 +29,12 @@ def faults(folder: Path, first_seed: int, count: int, *url: str) -> str:
 
 
 def test_what_was_erased_is_nowhere_and_does_not_come_back(tmp_path: Path) -> None:
-    assert faults(tmp_path / "runs", first_seed=0, count=4) == ""
+    assert faults(tmp_path / "runs", first_seed=0, count=2) == ""
 
 
 @pytest.mark.full
 def test_what_was_erased_is_nowhere_in_500_runs(tmp_path: Path) -> None:
-    for first_seed in range(100, 600, 20):
+    for first_seed in (2, *range(100, 600, 20)):
         assert faults(tmp_path / str(first_seed), first_seed, 20) == "", first_seed
 
 

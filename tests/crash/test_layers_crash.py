@@ -60,7 +60,7 @@ async def test_killed_writers_lose_nothing_that_was_acknowledged(
     )
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.full)])
 async def test_four_processes_on_one_folder_lose_and_refuse_nothing(
     tmp_path: Path, count: int
 ) -> None:

@@ -34,7 +34,7 @@ from memory_server.storage.postgres.log import ERASE
 # Patience is in seconds: beside other tests it would end for another reason.
 pytestmark = [pytest.mark.anyio, pytest.mark.alone]
 LONG = pytest.mark.full
-SIZES = [(4, 2.0), pytest.param((16, 12.0), marks=LONG)]
+SIZES = [(4, 1.0), pytest.param((16, 12.0), marks=LONG)]
 """Clients of each node, and seconds."""
 END_A_CONNECTION = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s order by random() limit 1"
 NODE = Path(__file__).with_name("postgres_node.py")
@@ -139,6 +139,13 @@ def judge(url: str, tenant: str, outcomes: Outcomes) -> None:
     print(f"{len(outcomes.failed)} failed, slowest {outcomes.slowest:.1f} s")
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A server that tests stop and start again."""
+    with clusters() as cluster:
+        yield cluster
+
+
 @contextmanager
 def tenant_in(cluster: Cluster) -> Iterator[str]:
     """The tenant of a test in a cluster."""
@@ -167,7 +174,7 @@ def test_two_nodes_lose_nothing_also_if_one_is_killed(
         judge(postgres(), tenant, outcomes)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [(4, 1.5), *SIZES[1:]])
 def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
     size: tuple[int, float],
 ) -> None:
@@ -187,9 +194,11 @@ def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
         judge(postgres(), tenant, outcomes)
 
 
-@pytest.mark.parametrize("size", [(4, 6.0), pytest.param((16, 20.0), marks=LONG)])
-def test_a_database_that_crashes_and_restarts_is_waited_for(size: tuple[int, float]) -> None:
-    with clusters() as cluster, tenant_in(cluster) as tenant:
+@pytest.mark.parametrize("size", [(4, 4.0), pytest.param((16, 20.0), marks=LONG)])
+def test_a_database_that_crashes_and_restarts_is_waited_for(
+    cluster: Cluster, size: tuple[int, float]
+) -> None:
+    with tenant_in(cluster) as tenant:
         nodes = [node(cluster.url, tenant, name, size, 20.0) for name in "ab"]
         for process in nodes:
             process.wait_for(1)
@@ -203,10 +212,12 @@ def test_a_database_that_crashes_and_restarts_is_waited_for(size: tuple[int, flo
         judge(cluster.url, tenant, outcomes)
 
 
-async def test_a_database_that_stays_away_is_an_error_that_changed_nothing_and_comes_back() -> None:
-    with clusters() as cluster, tenant_in(cluster) as tenant:
-        database = Database(cluster.url, 1.5)
-        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=1.5))
+async def test_a_database_that_stays_away_is_an_error_that_changed_nothing_and_comes_back(
+    cluster: Cluster,
+) -> None:
+    with tenant_in(cluster) as tenant:
+        database = Database(cluster.url, 0.8)
+        store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=0.8))
         await add(store, "before")
         cluster.stop()
         began = time.monotonic()
@@ -296,7 +307,7 @@ async def test_many_clients_share_few_connections_and_those_that_wait_too_long_a
             )
             results = await asyncio.gather(
                 *(
-                    add(store, "two", chat=f"c{number}", wait_seconds=1.0)
+                    add(store, "two", chat=f"c{number}", wait_seconds=0.5)
                     for number in range(clients)
                 ),
                 return_exceptions=True,
@@ -375,7 +386,7 @@ async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(
             pytest.skip("the server has no port")
         proxy = Proxy(host, port)
         url = postgres().replace(f"{host}:{port}", f"127.0.0.1:{proxy.port}")
-        patience = 2.0 if away else 30.0
+        patience = 1.0 if away else 30.0
         database = Database(url, patience, PostgresSettings(prepare=False))
         store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=patience))
         direct = Database(postgres())

@@ -431,7 +431,11 @@ async def test_what_the_tool_gave_does_not_pile_up_in_the_history(adapter: Any, 
     assert bot.request.contexts == [{"role": "tool", "tool_call_id": "1", "content": "…"}]
 
 
-async def test_a_memory_that_is_absent_stops_nothing(adapter: Any) -> None:
+async def test_a_memory_that_is_absent_stops_nothing(
+    adapter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What waits is tried for three seconds at the end, and nothing answers here.
+    monkeypatch.setattr(adapter.MemoryClient.close, "__defaults__", (0.3,))
     plugin = adapter.MemoryServerPlugin(
         astrbot_context(), USUAL | {"command": "no-such-command-here"}
     )

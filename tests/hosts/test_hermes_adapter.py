@@ -153,7 +153,11 @@ async def test_what_a_subagent_does_is_not_stored(
     assert memory.asked == []
 
 
-def test_all_providers_of_a_process_share_one_client(adapter: Any, tmp_path: Path) -> None:
+def test_all_providers_of_a_process_share_one_client(
+    adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What waits is tried for three seconds at the end, and nothing answers here.
+    monkeypatch.setattr(adapter.MemoryClient.close, "__defaults__", (0.3,))
     adapter.MemoryServerProvider().save_config(
         {"command": "no-such-command-here", "token": "x", "y": 1}, str(tmp_path)
     )

@@ -266,7 +266,7 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
         began = time.monotonic()
         assert await client.recall(question) == {}
         assert time.monotonic() - began < 5
-        monkeypatch.setattr(client_module, "WRITE_SECONDS", 0.5)
+        monkeypatch.setattr(client_module, "WRITE_SECONDS", 0.25)
         for number in range(5):
             client.remember({**turn(number), "session": "chat"})
         await _until(lambda: len(warned) > 3)
@@ -283,7 +283,7 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
 
 
 async def test_rest_says_why_it_refuses(tmp_path: Path) -> None:
-    with serving(tmp_path / "memory", http__token=TOKEN) as server:
+    with serving(tmp_path / "memory", ready=False, http__token=TOKEN) as server:
         with pytest.raises(MemoryFailed, match="token"):
             await MemoryClient(url=server.url, token="wrong").call("recall_turn", turn(1))
         with pytest.raises(MemoryFailed) as refused:

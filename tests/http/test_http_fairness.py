@@ -166,7 +166,9 @@ def test_connections_that_say_nothing_keep_nobody_out(server: Server, tokens: li
 def test_what_is_written_counts_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     token = give(folder, "big", "--tenant", "big")
-    with serving(folder, "--toolsets=refs,short-term", http__tenant_mb="1", **OFTEN) as server:
+    with serving(
+        folder, "--toolsets=refs,short-term", ready=False, http__tenant_mb="1", **OFTEN
+    ) as server:
         asker = Asker(server.url, token)
         answers = [
             asker.call("memoryAdd", {"content": "文" * 190_000, "source": str(n)})
@@ -184,7 +186,9 @@ def test_what_is_written_counts_at_once(tmp_path: Path) -> None:
 def test_short_requests_that_write_much_count_too(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     token = give(folder, "big", "--tenant", "big")
-    with serving(folder, "--toolsets=all,notes", http__tenant_mb="2", **OFTEN) as server:
+    with serving(
+        folder, "--toolsets=all,notes", ready=False, http__tenant_mb="2", **OFTEN
+    ) as server:
         asker = Asker(server.url, token)
         asker.done("remember_turn", **said(words(60_000)))
         note = asker.done("remember", type="tech", topic="long", content="x" * 90_000)["memory_id"]
@@ -246,7 +250,7 @@ def test_callers_do_not_learn_where_the_memories_are(
         (tmp_path / "home" / ".multi-agent-mcp" / "memory").mkdir(parents=True)
     tenant = give(folder, "a", "--tenant", "a")
     owner = give(folder, "b")
-    with serving(folder, "--toolsets=all,layers") as server:
+    with serving(folder, "--toolsets=all,layers", ready=False) as server:
         for token in (tenant, owner):
             asker = Asker(server.url, token)
             asker.done("remember_turn", **said("x"))
@@ -261,14 +265,21 @@ def test_callers_do_not_learn_where_the_memories_are(
                 assert str(Path.home()) not in answer
 
 
+@pytest.fixture(scope="module")
+def folder_with_a_secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("secret") / "data"
+    with serving(folder, ready=False, http__token=TOKEN) as server:
+        Asker(server.url).done("remember_turn", **said("a secret of a conversation"))
+    return folder
+
+
 @pytest.mark.parametrize("toolset", ["notes", "layers", "refs", "sessions"])
 def test_a_server_with_one_family_shows_nothing_of_conversations(
-    tmp_path: Path, toolset: str
+    tmp_path: Path, folder_with_a_secret: Path, toolset: str
 ) -> None:
     folder = tmp_path / "data"
-    with serving(folder, http__token=TOKEN) as server:
-        Asker(server.url).done("remember_turn", **said("a secret of a conversation"))
-    with serving(folder, "--toolsets", toolset, http__token=TOKEN) as server:
+    shutil.copytree(folder_with_a_secret, folder)
+    with serving(folder, "--toolsets", toolset, ready=False, http__token=TOKEN) as server:
         asker = Asker(server.url)
         for era in ERAS:
             assert asker.mcp(era, "prompts/list").json()["result"]["prompts"] == []
@@ -320,7 +331,9 @@ def new_session(server: Server, token: str, **headers: str) -> dict[str, str]:
 def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     a, b = (give(folder, name, "--tenant", name) for name in ("a", "b"))
-    with serving(folder, "--toolsets=sessions", http__tenant_idle_minutes="0.005") as server:
+    with serving(
+        folder, "--toolsets=sessions", ready=False, http__tenant_idle_minutes="0.005"
+    ) as server:
 
         def called(token: str, tool: str, headers: dict[str, str], **arguments: Any) -> Any:
             params = {"name": tool, "arguments": arguments}
@@ -368,7 +381,7 @@ def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
             MODERN, "tools/call", {"name": "memory_get_stats", "arguments": {}}, **ming
         )
         assert modern.json()["result"]["structuredContent"]["session"]["user_id"] == "default_user"
-    with serving(folder) as server:
+    with serving(folder, ready=False) as server:
         info = {
             "protocolVersion": HANDSHAKE,
             "capabilities": {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -32,7 +33,11 @@ from http_server import (
     serving,
     take_back,
 )
+from starlette.responses import JSONResponse
 
+from memory_server.serving.http import http_server as of_product
+
+# Who asks nothing of triggers does not wait until their worker is warm: `ready=False`.
 HEAD = b"POST /v1/get_memory_stats HTTP/1.1\r\nHost: localhost\r\n"
 OFTEN = {"http__requests_per_minute": "6000000"}
 
@@ -73,7 +78,48 @@ def test_clients_that_send_half_do_not_slow_others(tmp_path: Path, count: int) -
         assert p95(server) <= max(3 * alone, 0.05)
 
 
-def test_a_head_that_does_not_end_is_closed_and_keep_alive_is_not(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_a_head_that_does_not_end_is_closed_and_keep_alive_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop of a server runs here, with less time for a head than the ten seconds of a process."""
+    monkeypatch.setattr(of_product, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(of_product, "on_signals", lambda end: None)
+    stop = asyncio.Event()
+    with of_product.listening("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        running = asyncio.create_task(
+            of_product.run_app(JSONResponse({"total": 0}), listener, stop, files=100)
+        )
+        began = time.monotonic()
+
+        async def seconds_until_closed(sent: bytes) -> float:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            writer.close()
+            return time.monotonic() - began
+
+        async def ask_again_and_again() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            while time.monotonic() - began < 2:
+                writer.write(HEAD + b"\r\n")
+                answer = await asyncio.wait_for(reader.readuntil(b"}"), PATIENCE)
+                assert answer.startswith(b"HTTP/1.1 200")
+                await asyncio.sleep(0.2)
+            writer.close()
+
+        silent, half, _ = await asyncio.gather(
+            seconds_until_closed(b""), seconds_until_closed(HEAD), ask_again_and_again()
+        )
+        assert 0.9 < silent < 6
+        assert 0.9 < half < 6
+        stop.set()
+        await running
+
+
+@pytest.mark.full
+def test_a_process_closes_a_head_that_does_not_end_and_keep_alive_is_not(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN) as server:
         silent = socket.create_connection(("127.0.0.1", server.port), 30)
         half = socket.create_connection(("127.0.0.1", server.port), 30)
@@ -92,7 +138,7 @@ def test_a_head_that_does_not_end_is_closed_and_keep_alive_is_not(tmp_path: Path
 
 def test_a_body_without_a_token_is_never_read(tmp_path: Path) -> None:
     with (
-        serving(tmp_path / "data", http__token=TOKEN) as server,
+        serving(tmp_path / "data", ready=False, http__token=TOKEN) as server,
         socket.create_connection(("127.0.0.1", server.port), 10) as connection,
     ):
         connection.sendall(HEAD + b"Content-Length: 1000000\r\n\r\n")
@@ -127,7 +173,7 @@ def test_clients_that_leave_amid_a_call_or_stream_leave_nothing_behind(tmp_path:
 
 
 def test_a_body_that_nobody_reads_does_not_hold_its_connection(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", http__token=TOKEN) as server, ExitStack() as stack:
+    with serving(tmp_path / "data", ready=False, http__token=TOKEN) as server, ExitStack() as stack:
         connections = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 10))
             for _ in range(5)
@@ -170,7 +216,7 @@ def test_half_a_body_is_not_carried_out(tmp_path: Path) -> None:
     )
     head += b"Content-Type: application/json\r\n"
     chunked = b"Transfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body + b"\r\n"
-    with serving(tmp_path / "data", http__token=TOKEN) as server:
+    with serving(tmp_path / "data", ready=False, http__token=TOKEN) as server:
         for rest_of_request in (b"Content-Length: 5000\r\n\r\n" + body, chunked):
             with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
                 connection.sendall(head + rest_of_request)
@@ -181,7 +227,7 @@ def test_half_a_body_is_not_carried_out(tmp_path: Path) -> None:
 def test_a_stream_ends_with_its_token(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     token = give(folder, "phone", "--tenant", "alice")
-    with serving(folder) as server, listening(server, token) as stream:
+    with serving(folder, ready=False) as server, listening(server, token) as stream:
         take_back(folder, "phone")
         stream.settimeout(15)
         with suppress(ConnectionResetError):
@@ -208,7 +254,7 @@ def test_a_stream_that_listens_gets_its_last_frame_at_the_end(tmp_path: Path) ->
 
 def test_streams_do_not_count_as_calls(tmp_path: Path) -> None:
     with (
-        serving(tmp_path / "data", http__token=TOKEN, http__concurrent="2") as server,
+        serving(tmp_path / "data", ready=False, http__token=TOKEN, http__concurrent="2") as server,
         ExitStack() as stack,
     ):
         for _ in range(2):
@@ -269,7 +315,10 @@ def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clie
 
         with ThreadPoolExecutor(clients) as threads:
             writers = [threads.submit(write, number) for number in range(clients)]
-            time.sleep(2)
+            deadline = time.monotonic() + PATIENCE
+            while len(acknowledged) < clients and not endings:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
             signalled.set()
             began = time.monotonic()
             assert server.end() == 0
@@ -281,7 +330,7 @@ def test_a_signal_amid_requests_loses_no_acknowledged_write(tmp_path: Path, clie
         "no connection ends before the signal"
     )
     assert len(acknowledged) > 20
-    with serving(folder, http__token=TOKEN, **OFTEN) as server:
+    with serving(folder, ready=False, http__token=TOKEN, **OFTEN) as server:
         assert set(acknowledged) <= ids_in(server, 4)
 
 
@@ -315,17 +364,17 @@ def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
         if b" 200 " in answer
     }
     assert len(acknowledged) == statuses.count(b"200") > 0
-    with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
+    with serving(tmp_path / "data", ready=False, http__token=TOKEN, **OFTEN) as server:
         assert acknowledged <= ids_in(server, 1)
 
 
 def test_a_killed_server_has_every_acknowledged_write(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", http__token=TOKEN) as server:
+    with serving(tmp_path / "data", ready=False, http__token=TOKEN) as server:
         asker = Asker(server.url)
         for number in range(20):
             asker.done("add_short_term_memory", **said(f"turn {number}"))
         server.end(signal.SIGKILL)
-    with serving(tmp_path / "data", http__token=TOKEN) as server:
+    with serving(tmp_path / "data", ready=False, http__token=TOKEN) as server:
         assert Asker(server.url).done("get_memory_stats")["total"] == 20
 
 
@@ -402,14 +451,17 @@ def test_a_disk_without_room_gets_a_sentence_and_loses_nothing(tmp_path: Path) -
         for tool, arguments in writing.items():
             asker.done(tool, **arguments)
         assert asker.done("recall", query="green tea")["memories"]
-    with serving(tmp_path / "data", http__token=TOKEN, **OFTEN) as server:
+    with serving(tmp_path / "data", ready=False, http__token=TOKEN, **OFTEN) as server:
         assert ids_in(server, 1) == set(stored_ids)
 
 
 def test_two_processes_on_one_folder_lose_no_write_and_know_the_same_tokens(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     token = give(folder, "phone", "--tenant", "alice")
-    with serving(folder, **OFTEN) as first_node, serving(folder, **OFTEN) as second_node:
+    with (
+        serving(folder, ready=False, **OFTEN) as first_node,
+        serving(folder, ready=False, **OFTEN) as second_node,
+    ):
         askers = [
             Asker(server.url, token)
             for server in (first_node, second_node, first_node, second_node)

@@ -19,7 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from http_server import MODERN, Asker, Server, said, serving
 
+from memory_server.config.http_settings import HttpSettings
 from memory_server.serving.http import jwt_tokens
+from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.refusals import HttpError
 
 ISSUER = "https://id.example.com"
@@ -82,6 +84,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         http__jwt__issuer=ISSUER,
         http__jwt__jwks=str(folder / "jwks.json"),
         http__jwt__write_scope="write",
+        ready=False,
     ) as server:
         yield server
 
@@ -174,7 +177,7 @@ def test_metrics_are_for_nobody_without_a_scope_for_them(server: Server) -> None
 def test_without_the_keys_callers_are_asked_to_wait(tmp_path: Path) -> None:
     settings = {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER}
     with serving(
-        tmp_path / "data", **settings, http__jwt__jwks="http://127.0.0.1:9/jwks"
+        tmp_path / "data", ready=False, **settings, http__jwt__jwks="http://127.0.0.1:9/jwks"
     ) as server:
         response = Asker(server.url, signed(claims())).call("get_memory_stats")
     assert response.status_code == 503
@@ -245,6 +248,46 @@ def as_jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
     }
 
 
+def quick(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    monkeypatch.setattr(jwt_tokens, "FETCH_SECONDS", seconds)
+    monkeypatch.setattr(jwt_tokens, "AGAIN_SECONDS", seconds)
+
+
+def entrance_of(provider: Provider) -> Enter:
+    """The entrance of a server whose keys this provider has."""
+    settings = {"public_url": PUBLIC, "jwt": {"issuer": ISSUER, "jwks": provider.url}}
+    return jwt_tokens.entrance(HttpSettings.model_validate(settings))[0]
+
+
+def test_a_new_key_is_looked_up_once_and_old_ones_outlive_the_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The entrance of a server, which looks for keys more often than one in a process."""
+    quick(monkeypatch, 0.5)
+
+    async def ask(provider: Provider) -> None:
+        enter = entrance_of(provider)
+        known_key = signed(claims())
+        new_key = signed(claims(), OTHER, kid="two")
+        assert await enter(known_key) is not None
+        began = time.monotonic()
+        provider.keys.append(as_jwk(OTHER, "two"))
+        while await enter(new_key) is None:
+            assert time.monotonic() - began < 15
+            await asyncio.sleep(0.02)
+        assert provider.asked == 2, "a key that is not known is not looked up at once again"
+        found = time.monotonic()
+        for number in range(20):
+            assert await enter(signed(claims(), OTHER, kid=f"made up {number}")) is None
+        assert provider.asked <= 2 + (time.monotonic() - found) / jwt_tokens.AGAIN_SECONDS
+        provider.__exit__()
+        assert await enter(known_key) is not None, "known keys count while the provider is away"
+
+    with Provider() as provider:
+        asyncio.run(ask(provider))
+
+
+@pytest.mark.full
 def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(
     tmp_path: Path,
 ) -> None:
@@ -269,6 +312,27 @@ def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(
         )
 
 
+def test_all_calls_wait_for_one_look_at_a_provider_that_hangs_and_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quick(monkeypatch, 0.4)
+
+    async def ask(provider: Provider) -> None:
+        enter = entrance_of(provider)
+        began = time.monotonic()
+        calls = asyncio.gather(*(enter(signed(claims())) for _ in range(8)), return_exceptions=True)
+        await asyncio.sleep(0.05)
+        assert not calls.done(), "nothing else waits while they do"
+        refusals = await calls
+        assert {refusal.status for refusal in refusals} == {503}  # type: ignore[union-attr]
+        assert time.monotonic() - began < 5
+        assert provider.asked == 1
+
+    with Provider(hangs=True) as provider:
+        asyncio.run(ask(provider))
+
+
+@pytest.mark.full
 def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> None:
     with (
         Provider(hangs=True) as provider,
@@ -284,11 +348,6 @@ def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> 
             assert {call.result().status_code for call in calls} == {503}
         assert time.monotonic() - began < 10
         assert provider.asked == 1
-
-
-def quick(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    monkeypatch.setattr(jwt_tokens, "FETCH_SECONDS", seconds)
-    monkeypatch.setattr(jwt_tokens, "AGAIN_SECONDS", seconds)
 
 
 def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(
@@ -332,6 +391,10 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
             assert (
                 threading.active_count() - threads_before - 1 <= 1 + provider.asked
             )  # the provider has one for each call
+            looking = [
+                thread for thread in threading.enumerate() if thread.name == "keys of tokens"
+            ]
+            assert all(thread.daemon for thread in looking), "a process can end meanwhile"
             await asyncio.sleep(0.25)
         deadline = time.monotonic() + 5
         while any(thread.name == "keys of tokens" for thread in threading.enumerate()):
@@ -343,6 +406,7 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
     assert "The keys of tokens are not available: TimeoutError" in caplog.messages
 
 
+@pytest.mark.full
 def test_a_server_ends_while_its_provider_drips(tmp_path: Path) -> None:
     with (
         Provider(drips=True) as provider,

@@ -24,7 +24,7 @@ from memory_server.tools import ANSWERED_TOOLS, TOOLS, offered
 def test_plain_calls_are_those_of_the_tools_that_are_offered(
     tmp_path: Path, flags: list[str], offered_tools: set[str]
 ) -> None:
-    with serving(tmp_path / "data", *flags, http__token=TOKEN) as server:
+    with serving(tmp_path / "data", *flags, ready=False, http__token=TOKEN) as server:
         asker = Asker(server.url, None)
         document = asker.http.get("/v1/openapi.json").json()
         refused = {
@@ -45,7 +45,7 @@ def test_a_server_that_only_reads_refuses_a_change_with_a_sentence(tmp_path: Pat
         assert asker.call("recall_turn", said("x")).status_code == 200
 
 
-@pytest.mark.parametrize("examples", [3, pytest.param(50, marks=pytest.mark.full)])
+@pytest.mark.parametrize("examples", [2, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.filterwarnings("ignore")
 def test_answers_are_as_the_document_says(
     tmp_path: Path, examples: int, monkeypatch: pytest.MonkeyPatch

@@ -39,7 +39,9 @@ def tokens(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
     zones = json.dumps({"alice": "America/New_York"})
-    with serving(folder, "--timezone", "UTC", "--now", NOW, http__timezones=zones) as server:
+    with serving(
+        folder, "--timezone", "UTC", "--now", NOW, ready=False, http__timezones=zones
+    ) as server:
         for token in (tokens["plain"], tokens["alice"]):
             for hour in range(24):
                 trigger = f"new Date().getHours() === {hour}"

@@ -53,7 +53,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         with serving(
-            folder, "--toolsets=all,notes,layers", upkeep__enabled="false", **OFTEN
+            folder, "--toolsets=all,notes,layers", ready=False, upkeep__enabled="false", **OFTEN
         ) as server:
             house = House(server, folder, Asker(server.url, tokens[0]), Asker(server.url, reads))
             Asker(server.url, tokens[1]).done("remember_turn", **said(f"{MARK} is where I live"))
@@ -180,7 +180,9 @@ def test_a_token_that_only_reads_changes_nothing(house: House) -> None:
 def test_what_a_linked_machine_sends_counts_for_the_room_of_its_tenant(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     asker_token = give(folder, "a", "--tenant", "a")
-    with serving(folder, http__tenant_mb="0.02", http__tenant_idle_minutes="0.005") as server:
+    with serving(
+        folder, ready=False, http__tenant_mb="0.02", http__tenant_idle_minutes="0.005"
+    ) as server:
         asker = Asker(server.url, asker_token)
         for number in range(5):
             asker.call("add_short_term_memory", said(f"{number} " + "word " * 2_000))
@@ -201,7 +203,7 @@ def test_no_tenant_sees_where_the_database_is(tmp_path: Path) -> None:
     url = postgres()
     tenant = f"test-{token_hex(8)}"
     token = give(tmp_path / "data", "a", "--tenant", tenant)
-    with serving(tmp_path / "data", "--toolsets=all", store=url) as server:
+    with serving(tmp_path / "data", "--toolsets=all", ready=False, store=url) as server:
         asker = Asker(server.url, token)
         asker.done("remember_turn", **said("my cat is Miso"))
         answers = [

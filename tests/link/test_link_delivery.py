@@ -131,7 +131,7 @@ class Storm:
 
 @pytest.mark.parametrize(
     ("turns", "cuts", "kills", "server_kills"),
-    [(24, 4, 2, 1), pytest.param(1_000, 200, 30, 5, marks=pytest.mark.full)],
+    [(16, 3, 2, 1), pytest.param(1_000, 200, 30, 5, marks=pytest.mark.full)],
 )
 def test_none_is_lost_none_comes_twice_and_none_out_of_order(
     tmp_path: Path,

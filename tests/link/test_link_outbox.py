@@ -73,7 +73,7 @@ def test_refused_turns_are_sent_again_in_the_order_in_which_they_were_said(machi
     for number in range(3):
         box.refuse(box.add(turn_of(f"The boat {number} sails.")), "it was too long then")
     box.add(turn_of("The boat 3 sails."))
-    with serving(home, http__token=TOKEN) as server:
+    with serving(home, ready=False, http__token=TOKEN) as server:
         LinkFile(machine).write(Link(server.url, str(token_file(machine.parent))))
         status, out, err = run(machine, "link", "--retry-refused")
         assert (status, err) == (0, "")

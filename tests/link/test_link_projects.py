@@ -78,7 +78,7 @@ def server(tmp_path: Path) -> Iterator[tuple[str, str]]:
     started_in.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=started_in, check=True)
     token = give(started_in / "server", "a")
-    with serving(started_in / "server", toolsets="default,notes") as served:
+    with serving(started_in / "server", ready=False, toolsets="default,notes") as served:
         yield served.url, token
 
 

@@ -75,7 +75,7 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
     reads = give(home, "reads", "--read-only")
     token_file(machine.parent, reads if only == "the token" else writes)
     flags = ("--read-only",) if only == "the server" else ()
-    with serving(home, *flags) as server:
+    with serving(home, *flags, ready=False) as server:
         status, _, err = run(
             machine, "link", server.url, "--token-file", str(machine.parent / "token")
         )
@@ -95,7 +95,7 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
     assert "green" in second
     assert "Kelpie" in third
     token_file(machine.parent, writes)
-    with serving(home) as server:
+    with serving(home, ready=False) as server:
         LinkFile(machine).write(Link(server.url, str(machine.parent / "token")))
         assert run(machine, "list").status == 0
         listing = run(machine, "list").out
@@ -265,7 +265,7 @@ def test_the_decision_is_that_of_the_table(status: int, kind: str, is_final: boo
 def test_a_turn_that_is_refused_is_not_said_to_be_remembered(machine: Path) -> None:
     home = machine.parent / "home" / "data"
     home.parent.mkdir()
-    with serving(home, http__token=TOKEN) as server:
+    with serving(home, ready=False, http__token=TOKEN) as server:
         linked(machine, server.url)
         status, out, err = run(machine, "remember", "--turn", "x" * 20_000, "The first turn.")
         assert (status, out) == (2, "")
@@ -286,7 +286,7 @@ def test_a_folder_with_a_long_name_keeps_no_turn_back(
         deep = deep / ("文" * 80)
         deep.mkdir()
     monkeypatch.chdir(deep)
-    with serving(home, http__token=TOKEN) as server:
+    with serving(home, ready=False, http__token=TOKEN) as server:
         linked(machine, server.url)
         assert run(machine, "remember", "The ferry leaves at nine.", "-c", "文" * 256).status == 0
         assert not Outbox(machine).waiting()

@@ -620,13 +620,14 @@ async def test_what_others_write_while_a_copy_is_put_back_is_kept(tmp_path: Path
     await others.aclose()
 
 
-async def test_many_callers_at_once(entries: Entries) -> None:
+@pytest.mark.parametrize("callers", [40, pytest.param(100, marks=pytest.mark.full)])
+async def test_many_callers_at_once(entries: Entries, callers: int) -> None:
     async def add(number: int) -> None:
         await commit(entries, entry(f"number {number}"))
         assert f"number {number}" in await found_texts(entries, f"number {number}", limit=200)
 
-    await asyncio.gather(*(add(number) for number in range(100)))
-    assert (await figures(entries, NOTES)).count == 100
+    await asyncio.gather(*(add(number) for number in range(callers)))
+    assert (await figures(entries, NOTES)).count == callers
 
 
 WORDS = ["披萨", "数据库", "error", "C++", "猫", "cafe", "🎂"]

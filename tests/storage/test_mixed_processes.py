@@ -48,7 +48,7 @@ def printed(data_dir: Path, seeds: range, count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("processes", "count", "run"),
     [
-        (3, 40, 0),
+        (3, 25, 0),
         *(
             pytest.param(4, 200, run, marks=pytest.mark.full, id=f"run {run}")
             for run in range(1, 6)

@@ -281,6 +281,7 @@ def test_a_wrong_address_is_one_sentence_without_the_password(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr("memory_server.storage.postgres.connection.FIRST_SECONDS", 0.2)
     monkeypatch.setenv("MEMORY_SERVER_STORE", store)
     assert main(["--data-dir", str(tmp_path), "--log-level", "DEBUG", "list"]) != 0
     output = "".join(capsys.readouterr())
@@ -290,8 +291,9 @@ def test_a_wrong_address_is_one_sentence_without_the_password(
 
 
 def test_an_unknown_user_or_database_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("memory_server.storage.postgres.connection.FIRST_SECONDS", 0.2)
     wrong = postgres().rpartition("/")[0] + "/no_such_database"
     assert main(["--data-dir", str(tmp_path), "copy", "--to", wrong]) != 0
     assert "no_such_database" in capsys.readouterr().err
