@@ -539,7 +539,9 @@ command_runner.function_of = lambda command: slow if command.name == "hook" else
 """
 
 
-@pytest.mark.parametrize("name", ["UserPromptSubmit", "SessionStart"])
+@pytest.mark.parametrize(
+    "name", ["UserPromptSubmit", pytest.param("SessionStart", marks=pytest.mark.full)]
+)
 def test_a_hook_that_gets_no_answer_recalls_itself(tmp_path: Path, name: str) -> None:
     """It takes back what it asked for: otherwise its own answer would be the second of the turn, and be left out."""
     data = tmp_path / "data"
