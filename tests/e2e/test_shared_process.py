@@ -570,7 +570,7 @@ def test_a_turn_that_ended_is_stored_by_one_process_only(tmp_path: Path) -> None
         json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}})
     )
     stdin = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
-    with odd_process(data, SLOW_HOOK.format(3 * entrance.RECALL_SECONDS, marker, marker)):
+    with odd_process(data, SLOW_HOOK.format(2 * entrance.RECALL_SECONDS, marker, marker)):
         completed = run_program(["--data-dir", data, "hook", "--seconds", "30"], stdin)
         assert (completed.stdout, completed.stderr) == (b"", b"")
         assert Path(marker).read_text() == "done"

@@ -1,4 +1,5 @@
-"""The server as a client meets it: a process on stdio, in both protocol eras."""
+"""The server as a client meets it: a process on stdio, in both protocol eras. Where it matters how the process starts
+or ends, it is a real one; the others are forked."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from forked_sessions import forked_server
 from mcp import Client, StdioServerParameters
 from shared_process import end_shared
 
@@ -87,7 +89,7 @@ async def test_a_birthday_stored_without_a_conversation_is_found_from_every_chat
 async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
     count = 30
     with anyio.fail_after(90):
-        async with Client(server(tmp_path)) as client:
+        async with Client(forked_server(tmp_path)) as client:
             for number in range(count):
                 message = {
                     "role": "user",
@@ -104,7 +106,7 @@ async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
                 prompt="爱吃",
                 trigger="match_keys(context.messages, ['披萨'])",
             )
-        async with Client(server(tmp_path)) as client:
+        async with Client(forked_server(tmp_path)) as client:
             stats = await call(client, "get_memory_stats", conversation_id="小明")
             assert stats["total"] == count
             search = await call(
@@ -130,8 +132,8 @@ async def test_two_clients_on_one_folder_lose_nothing(tmp_path: Path) -> None:
 
     with anyio.fail_after(90):
         async with (
-            Client(server(tmp_path)) as first_client,
-            Client(server(tmp_path)) as second_client,
+            Client(forked_server(tmp_path)) as first_client,
+            Client(forked_server(tmp_path)) as second_client,
         ):
             async with anyio.create_task_group() as group:
                 group.start_soon(write, first_client, "one")
@@ -150,7 +152,7 @@ async def test_a_trigger_that_misbehaves_is_named_and_nobody_else_notices(tmp_pa
         "生日": "match_keys(context.messages, ['birthday']) > 0",
     }
     with anyio.fail_after(90):
-        async with Client(server(tmp_path)) as client:
+        async with Client(forked_server(tmp_path)) as client:
             # Two conversations: a trigger that is left less than its own second is not said to be in trouble.
             failed = {}
             trouble = {}
