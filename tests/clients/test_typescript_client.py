@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("process")
 SESSION = Path(__file__).parent / "session.mjs"
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.full), "modern"])
 def test_a_session_of_the_typescript_client(tmp_path: Path, era: str) -> None:
     installed("@modelcontextprotocol/client")
     server = (

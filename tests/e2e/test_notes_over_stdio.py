@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,17 @@ from stdio_process import INITIALIZE, as_line, command, request, running, tool
 
 HEAVY = {"jieba", "rjieba", "numpy", "py_mini_racer"}
 SERVE = """
+import asyncio
 import sys
+from memory_server.app import App
 from memory_server.cli.parser import main
+keep_up = App.keep_up
+async def told_keep_up(app):
+    keeping = asyncio.ensure_future(keep_up(app))
+    await asyncio.sleep(0.1)
+    print("SETTLED", file=sys.stderr, flush=True)
+    await keeping
+App.keep_up = told_keep_up
 status = main(sys.argv[1:])
 sys.stderr.write("LOADED " + " ".join(name for name in sys.modules) + "\\n")
 """
@@ -52,10 +60,11 @@ def session(folder: Path, *messages: dict[str, Any], flags: tuple[str, ...] = NO
             process.stdin.write(as_line(message))
             process.stdin.flush()
             answers[message["id"]] = json.loads(process.stdout.readline())
-        # What a server loads after its first answer is loaded by then.
-        time.sleep(1.0)
-        process.stdin.close()
+        # What a server loads after its first answer is loaded when it waits for the hour of the daily work.
         assert process.stderr is not None
+        while process.stderr.readline() not in (b"SETTLED\n", b""):
+            pass
+        process.stdin.close()
         errors = process.stderr.read().decode()
         process.wait(30)
     loaded = next(line for line in errors.splitlines() if line.startswith("LOADED ")).split()[1:]

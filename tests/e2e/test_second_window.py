@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from forked_programs import run as run_program
+from forked_sessions import forked_server
 from hook_transcripts import assistant, event, transcript, user
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
 
@@ -22,10 +21,7 @@ QUESTION = [{"role": "user", "content": "What was the wifi password of the holid
 
 def window(folder: Path) -> Client:
     """A server of its own, as each window of a client starts one."""
-    arguments = ["-P", "-m", "memory_server", "--data-dir", str(folder)]
-    return Client(
-        StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
-    )
+    return Client(forked_server(folder))
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +9,9 @@ from typing import Any
 
 import anyio
 import pytest
+from forked_sessions import forked_server
 from jsonschema import Draft202012Validator
-from mcp import Client, MCPError, StdioServerParameters
-from stdio_process import command
+from mcp import Client, MCPError
 
 from memory_server import open_memory
 from memory_server.serving.server import build_server, instructions
@@ -37,11 +35,7 @@ async def in_memory(folder: Path, mode: str) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def over_stdio(folder: Path, mode: str) -> AsyncIterator[Client]:
-    _, *arguments = command(folder)
-    async with Client(
-        StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ)),
-        mode=mode,
-    ) as client:
+    async with Client(forked_server(folder), mode=mode) as client:
         yield client
 
 

@@ -539,7 +539,9 @@ command_runner.function_of = lambda command: slow if command.name == "hook" else
 """
 
 
-@pytest.mark.parametrize("name", ["UserPromptSubmit", "SessionStart"])
+@pytest.mark.parametrize(
+    "name", ["UserPromptSubmit", pytest.param("SessionStart", marks=pytest.mark.full)]
+)
 def test_a_hook_that_gets_no_answer_recalls_itself(tmp_path: Path, name: str) -> None:
     """It takes back what it asked for: otherwise its own answer would be the second of the turn, and be left out."""
     data = tmp_path / "data"
@@ -568,7 +570,7 @@ def test_a_turn_that_ended_is_stored_by_one_process_only(tmp_path: Path) -> None
         json.dumps({"type": "user", "message": {"role": "user", "content": "米娅"}})
     )
     stdin = json.dumps(event("Stop", transcript_path=str(tmp_path / "talk.jsonl"))).encode()
-    with odd_process(data, SLOW_HOOK.format(3 * entrance.RECALL_SECONDS, marker, marker)):
+    with odd_process(data, SLOW_HOOK.format(2 * entrance.RECALL_SECONDS, marker, marker)):
         completed = run_program(["--data-dir", data, "hook", "--seconds", "30"], stdin)
         assert (completed.stdout, completed.stderr) == (b"", b"")
         assert Path(marker).read_text() == "done"

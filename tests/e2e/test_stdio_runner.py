@@ -133,7 +133,10 @@ def test_a_signal_ends_it_though_its_client_reads_nothing(tmp_path: Path) -> Non
 
 
 @on_posix
-def test_a_second_signal_kills() -> None:
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.full), signal.SIGTERM]
+)
+def test_a_second_signal_kills(number: signal.Signals) -> None:
     code = """
 import asyncio
 from memory_server.serving.stdio.runner import on_signals
@@ -143,13 +146,12 @@ async def main():
     await asyncio.Event().wait()
 asyncio.run(main())
 """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            for line in (b"ready\n", b"first\n"):
-                assert process.stdout.readline() == line
-                process.send_signal(number)
-            assert process.wait(PATIENCE) == -number
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for line in (b"ready\n", b"first\n"):
+            assert process.stdout.readline() == line
+            process.send_signal(number)
+        assert process.wait(PATIENCE) == -number
 
 
 @on_posix

@@ -1,4 +1,5 @@
-"""The server as a client meets it: a process on stdio, in both protocol eras."""
+"""The server as a client meets it: a process on stdio, in both protocol eras. Where it matters how the process starts
+or ends, it is a real one; the others are forked."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from forked_sessions import forked_server
 from mcp import Client, StdioServerParameters
 from shared_process import end_shared
 
@@ -21,8 +23,10 @@ from memory_server.tools import DEFAULT_TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
 
-ERAS = ["legacy", "auto"]
-"""The handshake of 2025-11-25 and before, and the discovery of 2026-07-28."""
+_LEGACY = pytest.param("legacy", marks=pytest.mark.full)
+_AUTO = pytest.param("auto", marks=pytest.mark.full)
+"""The handshake of 2025-11-25 and before, and the discovery of 2026-07-28. `make test` speaks each of them once here;
+test_sessions.py speaks both in every test."""
 PIZZA = [{"role": "user", "content": "I love pizza"}]
 DAY_MS = 86_400_000
 
@@ -39,7 +43,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return result.structured_content
 
 
-@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("mode", [_LEGACY, "auto"])
 async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -> None:
     with anyio.fail_after(60):
         async with Client(server(tmp_path), mode=mode) as client:
@@ -57,7 +61,7 @@ async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -
             assert search.structured_content["heldBack"] == {"tooRecent": 1, "sameMoment": 0}
 
 
-@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("mode", ["legacy", _AUTO])
 async def test_a_birthday_stored_without_a_conversation_is_found_from_every_chat(
     tmp_path: Path, mode: str
 ) -> None:
@@ -85,7 +89,7 @@ async def test_a_birthday_stored_without_a_conversation_is_found_from_every_chat
 async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
     count = 30
     with anyio.fail_after(90):
-        async with Client(server(tmp_path)) as client:
+        async with Client(forked_server(tmp_path)) as client:
             for number in range(count):
                 message = {
                     "role": "user",
@@ -102,7 +106,7 @@ async def test_a_restart_finds_every_acknowledged_write(tmp_path: Path) -> None:
                 prompt="爱吃",
                 trigger="match_keys(context.messages, ['披萨'])",
             )
-        async with Client(server(tmp_path)) as client:
+        async with Client(forked_server(tmp_path)) as client:
             stats = await call(client, "get_memory_stats", conversation_id="小明")
             assert stats["total"] == count
             search = await call(
@@ -128,8 +132,8 @@ async def test_two_clients_on_one_folder_lose_nothing(tmp_path: Path) -> None:
 
     with anyio.fail_after(90):
         async with (
-            Client(server(tmp_path)) as first_client,
-            Client(server(tmp_path)) as second_client,
+            Client(forked_server(tmp_path)) as first_client,
+            Client(forked_server(tmp_path)) as second_client,
         ):
             async with anyio.create_task_group() as group:
                 group.start_soon(write, first_client, "one")
@@ -148,7 +152,7 @@ async def test_a_trigger_that_misbehaves_is_named_and_nobody_else_notices(tmp_pa
         "生日": "match_keys(context.messages, ['birthday']) > 0",
     }
     with anyio.fail_after(90):
-        async with Client(server(tmp_path)) as client:
+        async with Client(forked_server(tmp_path)) as client:
             # Two conversations: a trigger that is left less than its own second is not said to be in trouble.
             failed = {}
             trouble = {}
@@ -260,8 +264,7 @@ def end(client: Wire) -> tuple[float, bytes, bytes]:
     "level",
     [
         "DEBUG",
-        "ERROR",
-        *(pytest.param(level, marks=pytest.mark.full) for level in ("INFO", "WARNING")),
+        *(pytest.param(level, marks=pytest.mark.full) for level in ("INFO", "WARNING", "ERROR")),
     ],
 )
 def test_standard_output_is_the_protocol_at_every_log_level(tmp_path: Path, level: str) -> None:

@@ -46,7 +46,7 @@ def test_the_figures_are_the_same_each_time(run: Run) -> None:
     assert 0 < search["recallAt1"] <= search["mrr"] <= search["recallAt5"] < 1
 
 
-@pytest.mark.parametrize("file", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("file", [ENGLISH, pytest.param(CHINESE, marks=pytest.mark.full)])
 def test_they_are_those_of_the_bench(
     run: Run, capfd: pytest.CaptureFixture[str], file: str
 ) -> None:

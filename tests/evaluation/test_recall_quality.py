@@ -16,6 +16,11 @@ from rich.cells import cell_len
 Run = Callable[..., tuple[int, str, str]]
 ENGLISH = str(SAMPLE / "en.jsonl")
 CHINESE = str(SAMPLE / "zh.jsonl")
+HALF_OR_ALL = (
+    pytest.param(("--questions", "odd"), id="half"),
+    pytest.param((), id="all", marks=pytest.mark.full),
+)
+"""Half of the questions in `make test`."""
 
 
 @pytest.fixture
@@ -79,14 +84,17 @@ def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPa
     assert strict["grep"]["recallAt3"] == usual["grep"]["recallAt3"]
 
 
+@pytest.mark.parametrize(
+    "before", [("--before", "0"), pytest.param((), marks=pytest.mark.full)], ids=["alone", "usual"]
+)
 def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_as_simplified(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...]
 ) -> None:
     pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
-    sample = str(SAMPLE)
-    usual = new_report(run, sample, "--timezone", "Asia/Shanghai")["groups"]
+    sample = (str(SAMPLE), *before)
+    usual = new_report(run, *sample, "--timezone", "Asia/Shanghai")["groups"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = new_report(run, sample)["groups"]
+    node = new_report(run, *sample)["groups"]
 
     def recall(groups: Any, language: str) -> float:
         value: float = groups[language]["search"]["recallAt3"]["value"]
@@ -151,14 +159,16 @@ def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: R
     )
 
 
+@pytest.mark.parametrize("questions", HALF_OR_ALL)
 def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, questions: tuple[str, ...]
 ) -> None:
-    beside = new_report(run, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")
+    asked = (CHINESE, *questions)
+    beside = new_report(run, *asked, "--beside", "compat=node", "--beside", "words.dates=false")
     figures = beside["groups"]["all"]
     assert list(figures)[:3] == ["search", "compat=node", "words.dates=false"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = new_report(run, CHINESE)["groups"]["all"]["search"]
+    node = new_report(run, *asked)["groups"]["all"]["search"]
     assert figures["compat=node"]["recallAt3"] == node["recallAt3"]
     difference = figures["compat=node"]["recallAt3ToSearch"]
     assert difference["value"] == pytest.approx(

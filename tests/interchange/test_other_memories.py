@@ -813,7 +813,7 @@ def test_a_database_of_an_unknown_program_is_refused_in_one_sentence(run: Run, s
 
 
 def test_a_hostile_database_runs_nothing_and_ends(run: Run) -> None:
-    bomb = "printf('%.*c', 500000000, 'x')"
+    bomb = "printf('%.*c', 50000000, 'x')"
     database(
         "x.db",
         f"""CREATE TABLE memories(id TEXT, type TEXT, topic TEXT, content TEXT GENERATED ALWAYS AS ({bomb}) VIRTUAL);

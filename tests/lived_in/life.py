@@ -43,6 +43,12 @@ def random_life(rng: Random, length: int) -> list[Step]:
     return [Step(name, rng.randrange(100_000)) for name in names]
 
 
+def life_of_every_kind(rng: Random) -> list[Step]:
+    """A life with one step of each kind: a short one that is drawn by weight has few of the rare ones."""
+    names = rng.sample(list(WEIGHTS), len(WEIGHTS))
+    return [Step(name, rng.randrange(100_000)) for name in names]
+
+
 def steps_of(text: str) -> list[Step]:
     """The steps that a failing run printed."""
     pairs = [word.rpartition(":") for word in text.split()]

@@ -109,6 +109,7 @@ def _usual_english() -> frozenset[str]:
         *texts.NAMES,
         *texts.ROOMS,
         "user: assistant: system:",
+        "phone work read,write",  # a token, its tenant, and its rights as the option takes them
     )
     return frozenset(map(str.casefold, _WORD.findall("\n".join(texts_of_people))))
 
@@ -117,11 +118,9 @@ def is_untranslated(text: str) -> bool:
     """Whether a piece of a Chinese page looks like an English sentence of ours: several English words, few of which are
     those of users, and no Chinese beside them."""
     without_ids = _LONG_ID.sub(" ", without_users_words(text))
-    words = [word.casefold() for word in _WORD.findall(without_ids)]
-    if text.lstrip().startswith(
-        "//"
-    ):  # the comment of a trigger, which an import writes in English for programs
-        return False
+    # An import begins a trigger with a comment in English, for programs; a list has it behind name and time.
+    said = re.split(r"(?:^|\s)//\s", without_ids, maxsplit=1)[0]
+    words = [word.casefold() for word in _WORD.findall(said)]
     if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}()=]|\w/\w", text):
         return False
     ours = [word for word in words if word not in _usual_english()]

@@ -61,4 +61,6 @@ def test_english_on_a_chinese_page() -> None:
     )
     assert not is_untranslated("assistant: Noted. assistant: N…… · default")
     assert not is_untranslated("id         fe187725e7dd9dc16db1e4cdc045b70d")
+    assert not is_untranslated("phone0  work  read,write  2026-11-28 13:48  -  -")
+    assert not is_untranslated("Entry 0  2026-03-01 22:00  // World info entry 0: Entry 0 true")
     assert not is_untranslated("文件夹 The folder cannot be written")
