@@ -140,6 +140,7 @@ async def test_readers_cannot_make_the_page_keep_more_and_more(page: Page) -> No
     await page.app.conversation().long_term.add("day", "Say it.", "new Date().getDate() === 1")
     for number in range(36):
         await page.get("", folder=f"/{number}", lang="en")
+    for number in range(20):
         await page.get("triggers", c=f"other {number}", lang="en")
     cached = page.site.made
     assert len(cached.overviews) <= 32

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from attacks.driver import CONTEXT, NOW, SEED, Driver, outcome
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import SandboxLimits, cli
@@ -121,7 +121,6 @@ FORMS = st.sampled_from(
 )
 
 
-@settings(max_examples=2 * settings.default.max_examples)
 @given(FORMS, EXPRESSIONS, EXPRESSIONS)
 def test_a_traced_copy_comes_to_the_verdict_of_the_server(
     driver: Driver, form: str, a: str, b: str
