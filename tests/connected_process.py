@@ -35,6 +35,7 @@ class ConnectedProcess:
         self._ended = asyncio.Event()
         """Set when the process has ended, and when it leaves this event loop."""
         self._descriptor = os.pidfd_open(program.pid)
+        self._output: asyncio.ReadTransport | None = None
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._descriptor, self._end)
 
@@ -42,18 +43,31 @@ class ConnectedProcess:
     async def connected(cls, program: Program, settings: str) -> ConnectedProcess:
         """With streams of this event loop, which have descriptors of their own."""
         process = cls(program, settings)
+        try:
+            await process._connect()
+        except BaseException:  # the search was given up meanwhile
+            process._stop_watching()
+            if process._output is not None:
+                process._output.close()
+            program.kill()
+            program.wait()
+            close_pipes(program)
+            raise
+        return process
+
+    async def _connect(self) -> None:
+        program = self.program
         assert program.stdin is not None
         assert program.stdout is not None
-        process._output, _ = await process._loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(process.stdout),
+        self._output, _ = await self._loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self.stdout),
             os.fdopen(os.dup(program.stdout.fileno()), "rb", 0),
         )
-        transport, protocol = await process._loop.connect_write_pipe(
+        transport, protocol = await self._loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
             os.fdopen(os.dup(program.stdin.fileno()), "wb", 0),
         )
-        process.stdin = asyncio.StreamWriter(transport, protocol, None, process._loop)
-        return process
+        self.stdin = asyncio.StreamWriter(transport, protocol, None, self._loop)
 
     @property
     def returncode(self) -> int | None:
@@ -69,6 +83,7 @@ class ConnectedProcess:
     async def disconnect(self) -> None:
         """Frees what belongs to this event loop. The process goes on."""
         self._stop_watching()
+        assert self._output is not None
         self._output.close()
         self.stdin.close()
         await asyncio.sleep(0)  # the transports free their descriptors

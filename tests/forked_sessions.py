@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -32,10 +33,12 @@ async def forked_server(folder: Path, *flags: str) -> AsyncIterator[TransportStr
                 group.start_soon(_read, process, read_writer)
                 group.start_soon(_write, process, write_reader)
                 yield read_stream, write_stream
-                # The writer ends with the stream; it closes the input of the server, whose end ends the reader.
+                # The writer ends with the stream and closes the input of the server; when the server ends, the reader
+                # ends.
                 write_stream.close()
                 read_stream.close()
-            await anyio.to_thread.run_sync(process.wait, PATIENCE)
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(process.wait, PATIENCE)
         finally:
             process.kill()
 
@@ -47,7 +50,9 @@ async def _read(
     descriptor = process.stdout.fileno()
     rest = b""
     async with answers:
-        while piece := await anyio.to_thread.run_sync(os.read, descriptor, _PIECE_BYTES):
+        while piece := await anyio.to_thread.run_sync(
+            os.read, descriptor, _PIECE_BYTES, abandon_on_cancel=True
+        ):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 with suppress(anyio.BrokenResourceError):  # the session has ended
@@ -59,5 +64,9 @@ async def _write(process: Program, messages: MemoryObjectReceiveStream[SessionMe
     with process.stdin as server_input, messages:
         async for sent in messages:
             line = sent.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
-            server_input.write(line.encode())
-            server_input.flush()
+            await anyio.to_thread.run_sync(_send, server_input, line.encode())
+
+
+def _send(server_input: IO[bytes], line: bytes) -> None:
+    server_input.write(line)
+    server_input.flush()

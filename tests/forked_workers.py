@@ -5,6 +5,7 @@ real one. Its bound of memory is higher by what the server has, since the fork s
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -89,6 +90,7 @@ def _become_worker(
     settings: Mapping[str, Any], environment: Mapping[str, str], requests: int, answers: int
 ) -> None:
     """Runs worker/main.py in this process, which has just been forked."""
+    gc.freeze()  # what the server no longer needs would close descriptors that are in use here
     signal.set_wakeup_fd(-1)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)

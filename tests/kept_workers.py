@@ -41,7 +41,7 @@ class KeptWorker:
 
 
 _kept: list[KeptWorker] = []
-"""The one that has waited for longest first."""
+"""Ordered from the longest waiting."""
 
 
 def end_kept_workers() -> None:
@@ -68,12 +68,6 @@ def _take(settings: str) -> KeptWorker | None:
     return None
 
 
-def _keep(worker: KeptWorker) -> None:
-    _kept.append(worker)
-    if len(_kept) > MOST_KEPT:
-        _end(_kept.pop(0))
-
-
 def _may_keep() -> bool:
     """Whether workers that start here may outlive their sandbox: they end with the thread that starts them."""
     return threading.current_thread() is threading.main_thread()
@@ -88,11 +82,11 @@ async def _run_program(
     environment = host_process.environment(timezone)
     code = host_process._command({})
     own_settings = {name: value for name, value in settings.items() if name != "path"}
-    wanted = json.dumps([code, environment.get("TZ"), own_settings])
-    kept = _take(wanted)
-    if kept is not None:
-        process = await ConnectedProcess.connected(kept.program, wanted)
-        process.stdout.feed_data(kept.hello)
+    key = json.dumps([code, environment.get("TZ"), own_settings])
+    waiting_worker = _take(key)
+    if waiting_worker is not None:
+        process = await ConnectedProcess.connected(waiting_worker.program, key)
+        process.stdout.feed_data(waiting_worker.hello)
         return process
     program = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own ends with the event loop
         host_process._command(settings),
@@ -101,19 +95,23 @@ async def _run_program(
         stderr=subprocess.DEVNULL,
         env=environment,
     )
-    return await ConnectedProcess.connected(program, wanted)
+    return await ConnectedProcess.connected(program, key)
 
 
 async def _aclose(pool: Pool) -> None:
     """In place of `Pool.aclose`: the idle workers are kept."""
     if _may_keep() and not pool.closed:
-        if pool._starting:  # their start is paid for
+        if pool._starting and not pool._busy:  # their start is paid for
             await asyncio.wait(pool._starting)
             await asyncio.sleep(0)
-        for worker in list(pool._idle):
+        pool._closed = True
+        idle_workers = list(pool._idle)
+        pool._idle.clear()
+        for worker in idle_workers:
             if await _is_prepared(worker):
-                pool._idle.remove(worker)
                 await _keep(worker)
+            else:
+                await worker.kill()
     await _close_pool(pool)
 
 

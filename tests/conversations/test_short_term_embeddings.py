@@ -301,9 +301,9 @@ async def rows_aged(app: App) -> None:
 async def test_the_command_makes_them_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with with_meaning(tmp_path, lambda _: failure(500)) as (app, fake):
-        await remember(app)
-        fake.act = embedded
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as without_model:
+        await remember(without_model)
+    async with with_meaning(tmp_path) as (app, _):
         await ACTIONS["cleanup"].run(app, Namespace(dry_run=False))
     assert f"Made the vectors of {len(LIFE)} texts." in capsys.readouterr().out
 

@@ -248,7 +248,7 @@ def as_jwk(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
     }
 
 
-def quick(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def shorten_fetches(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(jwt_tokens, "FETCH_SECONDS", seconds)
     monkeypatch.setattr(jwt_tokens, "AGAIN_SECONDS", seconds)
 
@@ -263,7 +263,7 @@ def test_a_new_key_is_looked_up_once_and_old_ones_outlive_the_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The entrance of a server, which looks for keys more often than one in a process."""
-    quick(monkeypatch, 0.5)
+    shorten_fetches(monkeypatch, 1.0)
 
     async def ask(provider: Provider) -> None:
         enter = entrance_of(provider)
@@ -276,10 +276,10 @@ def test_a_new_key_is_looked_up_once_and_old_ones_outlive_the_provider(
             assert time.monotonic() - began < 15
             await asyncio.sleep(0.02)
         assert provider.asked == 2, "a key that is not known is not looked up at once again"
-        found = time.monotonic()
+        found_at = time.monotonic()
         for number in range(20):
             assert await enter(signed(claims(), OTHER, kid=f"made up {number}")) is None
-        assert provider.asked <= 2 + (time.monotonic() - found) / jwt_tokens.AGAIN_SECONDS
+        assert provider.asked <= 2 + (time.monotonic() - found_at) / jwt_tokens.AGAIN_SECONDS
         provider.__exit__()
         assert await enter(known_key) is not None, "known keys count while the provider is away"
 
@@ -315,7 +315,7 @@ def test_a_new_key_of_the_provider_is_looked_up_once_and_old_ones_outlive_it(
 def test_all_calls_wait_for_one_look_at_a_provider_that_hangs_and_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quick(monkeypatch, 0.4)
+    shorten_fetches(monkeypatch, 1.0)
 
     async def ask(provider: Provider) -> None:
         enter = entrance_of(provider)
@@ -353,7 +353,7 @@ def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> 
 def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quick(monkeypatch, 0.4)
+    shorten_fetches(monkeypatch, 0.4)
 
     async def ask(provider: Provider) -> None:
         keys = jwt_tokens._Keys(provider.url)
@@ -380,7 +380,7 @@ def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(
 def test_a_provider_that_drips_has_one_thread_which_ends(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    quick(monkeypatch, 0.2)
+    shorten_fetches(monkeypatch, 0.2)
 
     async def ask(provider: Provider) -> None:
         keys = jwt_tokens._Keys(provider.url)
@@ -391,10 +391,11 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
             assert (
                 threading.active_count() - threads_before - 1 <= 1 + provider.asked
             )  # the provider has one for each call
-            looking = [
+            key_threads = [
                 thread for thread in threading.enumerate() if thread.name == "keys of tokens"
             ]
-            assert all(thread.daemon for thread in looking), "a process can end meanwhile"
+            assert key_threads
+            assert all(thread.daemon for thread in key_threads), "a process can end meanwhile"
             await asyncio.sleep(0.25)
         deadline = time.monotonic() + 5
         while any(thread.name == "keys of tokens" for thread in threading.enumerate()):

@@ -560,8 +560,8 @@ def test_a_hook_is_within_its_bound_while_the_server_hangs(
 
     def seconds(hook_event: dict[str, Any]) -> float:
         began = time.monotonic()
-        given = json.dumps(hook_event).encode()
-        completed = run_program(["--data-dir", machine, "hook"], given)
+        hook_input = json.dumps(hook_event).encode()
+        completed = run_program(["--data-dir", machine, "hook"], hook_input)
         assert completed.returncode == 0
         return time.monotonic() - began
 

@@ -119,8 +119,8 @@ def is_untranslated(text: str) -> bool:
     those of users, and no Chinese beside them."""
     without_ids = _LONG_ID.sub(" ", without_users_words(text))
     # An import begins a trigger with a comment in English, for programs; a list has it behind name and time.
-    said = re.split(r"(?:^|\s)//\s", without_ids, maxsplit=1)[0]
-    words = [word.casefold() for word in _WORD.findall(said)]
+    own_text = re.split(r"(?:^|\s)// World info entry", without_ids, maxsplit=1)[0]
+    words = [word.casefold() for word in _WORD.findall(own_text)]
     if len(words) < 4 or re.search(r"[\u4e00-\u9fff]|memory-server|[{}()=]|\w/\w", text):
         return False
     ours = [word for word in words if word not in _usual_english()]

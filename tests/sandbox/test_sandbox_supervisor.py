@@ -96,7 +96,7 @@ def test_a_culprit_is_named_exactly(
 def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
     kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
     driver = Driver(
-        SandboxLimits(trigger_seconds=1.5, after_timeout_seconds=1.5, search_seconds=60.0),
+        SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0),
         workers=1,
     )
     try:
@@ -298,7 +298,7 @@ def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
                 [f"for (;;) /* {number} */;" for number in range(60)], now=NOW, seed=1
             )
         )
-        assert time.monotonic() - began < 4, "60 alone would be 6 s"
+        assert time.monotonic() - began < 5, "60 alone would be 6 s"
         assert {report.errors[0].kind for report in reports} <= {"timeout", "not_evaluated"}
         assert "not checked: the 1.2 s were used up" in reports[-1].errors[0].message
     finally:
@@ -509,6 +509,7 @@ def test_more_waiting_searches_than_allowed_are_refused() -> None:
         driver.close()
 
 
+@own_workers()
 def test_closing_is_final_and_may_be_repeated() -> None:
     async def scenario() -> None:
         sandbox = TriggerSandbox(workers=1)
@@ -545,12 +546,13 @@ def test_closing_while_the_first_worker_starts_leaves_none() -> None:
 
 def test_a_sandbox_that_was_never_used_closes_without_a_process() -> None:
     async def scenario() -> None:
-        async with TriggerSandbox():
-            assert psutil.Process().children() == []
+        before = psutil.Process().children()
+        async with TriggerSandbox() as sandbox:
+            assert psutil.Process().children() == before
+            assert sandbox.pids == ()
+        assert psutil.Process().children() == before
 
-    before = psutil.Process().children()
-    if not before:
-        asyncio.run(scenario())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "UTC\n"])
