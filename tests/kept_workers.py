@@ -11,7 +11,7 @@ import asyncio
 import json
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -144,16 +144,21 @@ _close_pool = Pool.aclose
 @contextmanager
 def own_workers() -> Iterator[None]:
     """While this holds, sandboxes start and end their workers themselves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_process, "_run_program", _start_program)
-        patch.setattr(Pool, "aclose", _close_pool)
+    with _replaced(_start_program, _close_pool):
         yield
 
 
 @contextmanager
 def keeping_workers() -> Iterator[None]:
     """While this holds, sandboxes take workers that wait, and leave theirs."""
+    with _replaced(_run_program, _aclose):
+        yield
+
+
+@contextmanager
+def _replaced(run_program: Callable[..., Any], close_pool: Callable[..., Any]) -> Iterator[None]:
+    """While this holds, sandboxes start and end workers by these functions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host_process, "_run_program", _run_program)
-        patch.setattr(Pool, "aclose", _aclose)
+        patch.setattr(host_process, "_run_program", run_program)
+        patch.setattr(Pool, "aclose", close_pool)
         yield

@@ -19,9 +19,9 @@ ACCESSES = (*ERAS, None)
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, str]]]:
-    """A server, and tokens: one of nobody, and those of the devices of one person for each way to ask."""
+    """A server and its tokens by name. Each way to ask has a person with two devices; one token has no tenant."""
     folder = tmp_path_factory.mktemp("devices") / "data"
-    tokens = {"nobody's": give(folder, "nobody's")}
+    tokens = {"without a tenant": give(folder, "without a tenant")}
     for era in ACCESSES:
         for device in DEVICES:
             name = f"{device} {era}"
@@ -66,7 +66,7 @@ def test_a_session_that_cannot_be_used_is_refused(
     served: tuple[Server, dict[str, str]], header: str
 ) -> None:
     server, tokens = served
-    asker = Asker(server.url, tokens["nobody's"])
+    asker = Asker(server.url, tokens["without a tenant"])
     refused = asker.call("remember_turn", FACT, x_memory_session=header)
     assert refused.status_code == 400, refused.text
     assert "X-Memory-Session" in refused.json()["error"]["message"]
