@@ -164,8 +164,8 @@ def _tell_errors(stream: WindowStream) -> None:
     """Write the complaints so far to standard error of the window."""
     streams = CAPTURED_IO.get()
     if streams is not None:
-        stream.write_errors(streams.errors)
-        streams.errors = b""
+        stream.write_errors(bytes(streams.errors))
+        streams.errors.clear()
 
 
 def _without_window(settings: Settings) -> Settings:

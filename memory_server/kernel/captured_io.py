@@ -16,8 +16,8 @@ class CapturedIO:
     and written, in order, in a process that serves others meanwhile; None: it is written at once."""
 
     input: bytes = b""
-    output: bytes = b""
-    errors: bytes = b""
+    output: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
     terminal: Mapping[str, str] = field(default_factory=dict)
     waiting: list[Callable[[], None]] | None = None
 

@@ -149,13 +149,13 @@ def answer_of(connection: socket) -> Answer:
 
 def _all_received(connection: socket) -> bytes:
     """All bytes until the process closes the connection."""
-    data = b""
+    data = bytearray()
     try:
         while piece := connection.recv(PIECE_BYTES):
             data += piece
     except ConnectionResetError:
         pass  # it did not read the last byte that it was sent, and may have answered
-    return data
+    return bytes(data)
 
 
 def frame(kind: bytes, content: bytes = b"") -> bytes:

@@ -40,6 +40,8 @@ _HANDSHAKE_SECONDS = 5.0
 """How long a client may take to send its request."""
 _MOST_BYTES = 64 * 1024 * 1024
 """Bytes of a request at most: standard input of a hook is far below."""
+_MOST_HEAD_BYTES = 64
+"""Bytes of the first line of a request, which has two numbers, at most."""
 WINDOW = "serve"
 """The role of a window; its work writes to the connection itself."""
 _STILL_SECONDS = 10.0
@@ -210,7 +212,7 @@ class SharedServer:
         if status is None or request.role == WINDOW:
             return  # a window has been told
         sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
-        await loop.sock_sendall(connection, sizes + streams.output + streams.errors)
+        await loop.sock_sendall(connection, b"".join((sizes, streams.output, streams.errors)))
 
     def _work(self, request: Request, connection: socket.socket) -> Work:
         """The work for a request. Raises NotForThisProcess: this process is not for it."""
@@ -233,7 +235,7 @@ class SharedServer:
             "since": self._began,
             "place": self._app.home.shown,
         }
-        streams.output = json.dumps(facts).encode()
+        streams.output += json.dumps(facts).encode()
         return 0
 
     async def _end(self, connection: socket.socket) -> int:
@@ -312,6 +314,8 @@ async def _received_message(connection: socket.socket) -> _Message:
     EOFError: the client is gone."""
     data = b""
     while b"\n" not in data:
+        if len(data) > _MOST_HEAD_BYTES:
+            raise NotForThisProcess
         data += await _next_piece(connection)
     head, _, data = data.partition(b"\n")
     field_size, input_size = (int(size) for size in head.split())

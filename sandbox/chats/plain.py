@@ -73,16 +73,18 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
     spoken_lines = [_spoken(line, given_roles) for line in lines]
     speakers = _speakers([spoken for spoken in spoken_lines if spoken is not None], given_roles)
     messages: list[Message] = []
+    lines_of_messages: list[list[str]] = []
     doubtful: list[tuple[int, str]] = []  # lines that may begin with a name, and that name
     for number, (line, spoken) in enumerate(zip(lines, spoken_lines, strict=True), start=1):
         if spoken is not None and spoken.speaker in speakers:
-            message: Message = {"role": speakers[spoken.speaker], "content": spoken.text}
+            message: Message = {"role": speakers[spoken.speaker], "content": ""}
             name = spoken.speaker.casefold()
             if name in given_roles or name not in WORDS:
                 message["name"] = spoken.speaker
             messages.append(message)
+            lines_of_messages.append([spoken.text])
         elif messages:
-            messages[-1]["content"] += f"\n{line}"
+            lines_of_messages[-1].append(line)
             if spoken is not None:
                 doubtful.append((number, spoken.speaker))
         elif line.strip():
@@ -90,8 +92,8 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
                 "line {number} must begin with user:, assistant:, system: or another speaker's name and a colon",
                 number,
             )
-    for message in messages:
-        message["content"] = message["content"].rstrip()
+    for message, lines_of_message in zip(messages, lines_of_messages, strict=True):
+        message["content"] = "\n".join(lines_of_message).rstrip()
     certain_names = {*given_roles, *WORDS}
     assumed = [
         (name, role) for name, role in speakers.items() if name.casefold() not in certain_names

@@ -705,6 +705,7 @@ def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -
             b"99999999999 0\n",
             b"3 0\nabc",
             b"-1 0\n",
+            b"9" * 1000,
             b"\n",
             b"",
             "\0".join(["memory-server 1", key, "serve", "/", ""]).encode(),
