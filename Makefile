@@ -6,7 +6,7 @@ STAMP := .venv/.set-up
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
 
 # Processes that share the tests of `make test`; one that is done takes tests from another.
-WORKERS ?= 2
+WORKERS ?= 3
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard languages/*/*.po))

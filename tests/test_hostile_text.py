@@ -32,7 +32,7 @@ from sandbox.chats import plain
 
 NOTE = HEAD.splitlines()[1]
 CHARS = 20_000
-CHARS_OF_FUNCTIONS = 60_000
+CHARS_OF_FUNCTIONS = 40_000
 """A function that copies the text again and again is seen only in a longer one."""
 MOST_GROWTH = 2.5
 SECONDS = 0.005

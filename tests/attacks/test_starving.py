@@ -102,12 +102,22 @@ def test_hostile_triggers_between_the_others_take_no_verdict_from_them() -> None
 @pytest.mark.parametrize(
     "hostile",
     [
-        [ENDLESS.format(number) for number in range(24)],
-        [BURNING.format(number, 2.5e6) for number in range(24)],
-        [f"new Array(2 ** 32 - 1 - {number}).copyWithin(1, 0).length" for number in range(4)],
-        [f"new Array(1e9 + {number}).fill(0).length" for number in range(4)],
+        pytest.param(
+            [ENDLESS.format(number) for number in range(24)], marks=pytest.mark.full, id="endless"
+        ),
+        pytest.param(
+            [BURNING.format(number, 2.5e6) for number in range(24)], id="below their limit"
+        ),
+        pytest.param(
+            [f"new Array(2 ** 32 - 1 - {number}).copyWithin(1, 0).length" for number in range(4)],
+            id="stuck in a function of V8",
+        ),
+        pytest.param(
+            [f"new Array(1e9 + {number}).fill(0).length" for number in range(4)],
+            marks=pytest.mark.full,
+            id="crashing",
+        ),
     ],
-    ids=["endless", "below their limit", "stuck in a function of V8", "crashing"],
 )
 def test_many_of_one_kind_take_no_verdict_from_the_others(hostile: list[str]) -> None:
     check([*hostile, *INNOCENT])

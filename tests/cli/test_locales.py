@@ -38,7 +38,8 @@ TURN = {
 
 
 @pytest.fixture(
-    scope="module", params=["C", "GBK", pytest.param("Latin-1", marks=pytest.mark.full)]
+    scope="module",
+    params=["GBK", *(pytest.param(name, marks=pytest.mark.full) for name in ("C", "Latin-1"))],
 )
 def locale(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -18,7 +18,7 @@ def known_failures(revision: str) -> Path:
     return Path(__file__).with_name(f"conformance-{revision}.yml")
 
 
-@pytest.mark.parametrize("revision", MOST)
+@pytest.mark.parametrize("revision", [pytest.param(HANDSHAKE, marks=pytest.mark.full), MODERN])
 def test_the_suite_finds_nothing_but_what_is_known(tmp_path: Path, revision: str) -> None:
     with serving(
         tmp_path / "data", http__open="true", http__requests_per_minute="600000"

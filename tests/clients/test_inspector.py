@@ -85,6 +85,7 @@ def test_a_call_that_fails_is_seen_as_failed(tmp_path: Path, era: str) -> None:
     assert result["isError"]
 
 
+@pytest.mark.full
 def test_no_call_fails_under_load(tmp_path: Path) -> None:
     load = ("--load", "--load-concurrency", "32", "--load-requests", "300")
     code, result, _ = inspect(

@@ -38,6 +38,7 @@ def test_what_was_erased_is_nowhere_in_500_runs(tmp_path: Path) -> None:
         assert faults(tmp_path / str(first_seed), first_seed, 20) == "", first_seed
 
 
+@pytest.mark.full
 def test_what_was_erased_is_in_no_table_of_the_database(tmp_path: Path) -> None:
     with url_of_its_own() as url:
         assert faults(tmp_path / "runs", 0, 1, url) == ""

@@ -159,7 +159,7 @@ def tenant_in(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=LONG), True])
 def test_two_nodes_lose_nothing_also_if_one_is_killed(
     size: tuple[int, float], killed: bool
 ) -> None:
@@ -174,6 +174,7 @@ def test_two_nodes_lose_nothing_also_if_one_is_killed(
         judge(postgres(), tenant, outcomes)
 
 
+@LONG
 @pytest.mark.parametrize("size", [(4, 1.5), *SIZES[1:]])
 def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
     size: tuple[int, float],
@@ -194,7 +195,8 @@ def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
         judge(postgres(), tenant, outcomes)
 
 
-@pytest.mark.parametrize("size", [(4, 4.0), pytest.param((16, 20.0), marks=LONG)])
+@LONG
+@pytest.mark.parametrize("size", [(4, 4.0), (16, 20.0)])
 def test_a_database_that_crashes_and_restarts_is_waited_for(
     cluster: Cluster, size: tuple[int, float]
 ) -> None:

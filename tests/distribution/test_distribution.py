@@ -100,6 +100,7 @@ def test_the_plugin_passes_its_linter(folder: str, tmp_path: Path) -> None:
     assert linter.returncode == 0, linter.stdout
 
 
+@pytest.mark.full
 def test_the_bundle_is_valid(built: Path, tmp_path: Path) -> None:
     (bundle,) = built.glob("*.mcpb")
     with zipfile.ZipFile(bundle) as packed:
@@ -117,6 +118,7 @@ def test_the_bundle_is_valid(built: Path, tmp_path: Path) -> None:
         assert (tmp_path / "unpacked" / file_name).is_file()
 
 
+@pytest.mark.full
 def test_the_wheel_has_the_catalogue(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
@@ -129,6 +131,7 @@ def test_the_wheel_has_the_catalogue(built: Path) -> None:
     assert min(sizes.values()) > 1000
 
 
+@pytest.mark.full
 def test_the_wheel_knows_its_commit(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:

@@ -113,7 +113,13 @@ class TestWithAndWithoutTheSharedProcess:
     @pytest.mark.parametrize(
         "looks",
         [
-            (*LOOKS[::3], ["explain", "--recall", "nonsense"]),
+            (
+                ["where"],
+                ["search", "zebra"],
+                ["show", "nothing-has-this-id"],
+                ["explain", "Miso", "--ask", "What is my cat called?"],
+                ["explain", "--recall", "nonsense"],
+            ),
             pytest.param(LOOKS, marks=pytest.mark.full),
         ],
         ids=["some", "all"],

@@ -63,7 +63,7 @@ def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()
     total = 0
-    for number in range(5, len(along.messages), 40):
+    for number in range(5, len(along.messages), 60):
         fired_names = asyncio.run(
             activated(tmp_path, moments[number - 1], along.context(number)["messages"])
         )

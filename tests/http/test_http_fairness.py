@@ -52,7 +52,11 @@ def server(folder: Path, tokens: list[str]) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize(
-    ("tool", "load"), [("recall_turn", LONG), ("add_short_term_memory", WIDE)], ids=["long", "wide"]
+    ("tool", "load"),
+    [
+        pytest.param("recall_turn", LONG, marks=pytest.mark.full, id="long"),
+        pytest.param("add_short_term_memory", WIDE, id="wide"),
+    ],
 )
 def test_heavy_calls_of_one_tenant_leave_time_to_others(
     server: Server, tokens: list[str], tool: str, load: dict[str, Any]

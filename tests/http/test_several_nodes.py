@@ -12,7 +12,7 @@ from round_robin import use
 
 
 @pytest.mark.parametrize(
-    ("users", "seconds"), [(3, 2.0), pytest.param(32, 20.0, marks=pytest.mark.full)]
+    ("users", "seconds"), [(3, 1.0), pytest.param(32, 20.0, marks=pytest.mark.full)]
 )
 def test_every_user_goes_on_when_a_node_is_killed_and_nothing_is_lost(
     users: int, seconds: float, tmp_path: Path

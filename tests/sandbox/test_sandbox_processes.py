@@ -300,6 +300,7 @@ SCENE = {
 }
 
 
+@pytest.mark.full
 def test_what_a_trigger_leaves_to_the_next_ones_is_bounded_in_bytes() -> None:
     sources = [
         "const k = []; for (let i = 0; i < 8e3; i++) k.push('k' + i.toString(36)); match_keys(context.messages, k)",

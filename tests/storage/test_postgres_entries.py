@@ -288,7 +288,7 @@ def write_many(tenant: str, name: str, count: int, comparable: Path) -> None:
     database().close()
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.full), True])
 async def test_two_nodes_that_write_at_once_lose_nothing_and_store_nothing_twice(
     store: Any, tmp_path: Path, killed: bool
 ) -> None:
