@@ -36,7 +36,7 @@ MEMORY_BYTES = 4 * 2**30
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
-hypothesis.settings.register_profile("short", deadline=None, max_examples=15, derandomize=True)
+hypothesis.settings.register_profile("short", deadline=None, max_examples=10, derandomize=True)
 hypothesis.settings.register_profile("usual", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("usual")

@@ -91,6 +91,7 @@ def test_several_hostile_triggers_take_no_verdict_from_the_others(seed: int) -> 
     check([*mixed(seed, 5), *INNOCENTS])
 
 
+@pytest.mark.full
 def test_hostile_triggers_between_the_others_take_no_verdict_from_them() -> None:
     triggers: list[str] = []
     for number, innocent in enumerate(INNOCENTS):

@@ -142,7 +142,7 @@ def tokens(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("calls", [300, pytest.param(5_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("calls", [150, pytest.param(5_000, marks=pytest.mark.full)])
 async def test_no_call_shows_anything_of_another_user_or_tenant(
     tmp_path: Path, tokens: list[str], calls: int
 ) -> None:

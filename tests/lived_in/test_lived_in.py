@@ -36,7 +36,7 @@ LONG = 200
 def test_a_home_that_was_lived_in(
     workroom: tuple[asyncio.Runner, TriggerSandbox], number: int
 ) -> None:
-    run = live(life_of_every_kind(Random(number)), *workroom, look_every=100, most_pages=20)
+    run = live(life_of_every_kind(Random(number)), *workroom, look_every=100, most_pages=10)
     assert not run.faults, run.report()
 
 

@@ -78,7 +78,7 @@ def mixed(kinds: Mapping[int, str], count: int) -> list[str]:
     [
         pytest.param((0,), id="first"),
         pytest.param((10,), id="middle", marks=pytest.mark.full),
-        pytest.param((19,), id="last"),
+        pytest.param((19,), id="last", marks=pytest.mark.full),
         pytest.param((9, 10), id="adjacent"),
     ],
 )
