@@ -5,7 +5,8 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-# Processes that share the tests of `make test`; one that is done takes tests from another.
+# Processes that share the tests of `make test`; one that is done takes tests from another. Three for two cores:
+# a test often waits for another process.
 WORKERS ?= 3
 
 CLIENTS := tests/clients/node_modules/.package-lock.json

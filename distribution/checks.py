@@ -22,12 +22,15 @@ FIELDS = (
     "Requires-Python",
     "Description-Content-Type",
 )
+CATALOGUE = "languages/zh/messages.mo"
+"""What the programs say in Chinese."""
 
 
 def check(root: Path, version: str, wheel: Path, source: Path) -> int:
     """Print what was checked and what is wrong; the status to end with."""
     faults = [
         *faults_of_metadata(wheel, version),
+        *faults_of_catalogues(wheel),
         *_faults_of_source(wheel, source),
         *_faults_of_installation(wheel, version),
     ]
@@ -37,7 +40,7 @@ def check(root: Path, version: str, wheel: Path, source: Path) -> int:
         print(f"error: {fault}")
     if not faults:
         print(
-            "The metadata is complete, the source gives the same wheel, and the wheel runs in a new environment."
+            "The metadata and the Chinese are complete, the source gives the same wheel, and the wheel runs in a new environment."
         )
     return 1 if faults else 0
 
@@ -67,6 +70,14 @@ def faults_of_metadata(wheel: Path, version: str) -> Iterator[str]:
         yield f"{wheel.name}: the description is {metadata['Description-Content-Type']} and not Markdown."
     if not str(metadata.get_payload()).lstrip().startswith("# memory-server"):
         yield f"{wheel.name}: the description is not the README."
+
+
+def faults_of_catalogues(wheel: Path) -> Iterator[str]:
+    """Whether the programs would speak only English."""
+    with zipfile.ZipFile(wheel) as packed:
+        names = packed.namelist()
+    if CATALOGUE not in names:
+        yield f"{wheel.name}: {CATALOGUE} is missing; run `make catalogues`."
 
 
 def _metadata(wheel: Path) -> Message:

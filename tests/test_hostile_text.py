@@ -366,7 +366,7 @@ def test_an_expression_takes_twice_the_time_for_twice_the_text(name: str) -> Non
 
     for part in repeated:
         for end in ("", "\x01`"):
-            _assert_linear(read, begin, part, end, CHARS)
+            _assert_linear(read, begin, part, end=end, chars=CHARS)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -374,7 +374,7 @@ def test_what_reads_a_text_takes_twice_the_time_for_twice_the_text(name: str) ->
     read, repeated = FUNCTIONS[name]
     for part in repeated:
         begin = "user: " if read is plain.parse else ""
-        _assert_linear(read, begin, part, "", CHARS_OF_FUNCTIONS)
+        _assert_linear(read, begin, part, end="", chars=CHARS_OF_FUNCTIONS)
 
 
 def _repeats(pattern: str | bytes) -> bool:
@@ -383,7 +383,7 @@ def _repeats(pattern: str | bytes) -> bool:
 
 
 def _assert_linear(
-    read: Callable[[str], object], begin: str, part: str, end: str, chars: int
+    read: Callable[[str], object], begin: str, part: str, *, end: str, chars: int
 ) -> None:
     growths = []
     for _ in range(5):  # other programs may disturb a measurement; growth is in all of them

@@ -41,7 +41,7 @@ _HANDSHAKE_SECONDS = 5.0
 _MOST_BYTES = 64 * 1024 * 1024
 """Bytes of a request at most: standard input of a hook is far below."""
 _MOST_HEAD_BYTES = 64
-"""Bytes of the first line of a request, which has two numbers, at most."""
+"""A request whose first line is longer than this is refused; it has two numbers."""
 WINDOW = "serve"
 """The role of a window; its work writes to the connection itself."""
 _STILL_SECONDS = 10.0

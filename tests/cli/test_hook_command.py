@@ -455,7 +455,7 @@ def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encodi
                 now,
                 *command.split(),
             ],
-            input=json.dumps(stdin).encode(),
+            input=json.dumps(stdin, ensure_ascii=False).encode(),
             capture_output=True,
             timeout=60,
             check=True,

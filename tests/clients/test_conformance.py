@@ -1,4 +1,4 @@
-"""The official conformance suite against `serve --http`, in both protocol eras."""
+"""The official conformance suite against `serve --http`, in both protocol eras (the older one in `make test-full`)."""
 
 from __future__ import annotations
 

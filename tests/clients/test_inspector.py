@@ -1,4 +1,4 @@
-"""The official Inspector's command line against our server over stdio, in both protocol eras."""
+"""The official Inspector's command line against our server over stdio; in both protocol eras in `make test-full`."""
 
 from __future__ import annotations
 
@@ -59,10 +59,13 @@ def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
     ("left_out", "era"),
     [("sessions", "modern"), pytest.param("refs", "legacy", marks=pytest.mark.full)],
 )
-def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path, left_out: str, era: str) -> None:
+def test_the_schemas_of_all_toolsets_but_one_are_portable(
+    tmp_path: Path, left_out: str, era: str
+) -> None:
     from memory_server.tools import TOOLSETS
 
-    toolsets = [name for name in TOOLSETS if name != left_out]  # some tools of the two share a name
+    # Names of tools of the two differ only in spelling, so no server offers both.
+    toolsets = [name for name in TOOLSETS if name != left_out]
     listed = ("--method", "tools/list", "--strict", "--protocol-era", era)
     code, result, complaints = inspect(tmp_path, *listed, toolsets=",".join(toolsets))
     assert code == 0, complaints

@@ -31,8 +31,9 @@ from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.log import ERASE
 
-# Patience is in seconds: beside other tests it would end for another reason.
-pytestmark = [pytest.mark.anyio, pytest.mark.alone]
+pytestmark = pytest.mark.anyio
+ALONE = pytest.mark.alone
+"""For tests in which a patience of some seconds would end for another reason beside other tests."""
 LONG = pytest.mark.full
 SIZES = [(4, 1.0), pytest.param((16, 12.0), marks=LONG)]
 """Clients of each node, and seconds."""
@@ -158,6 +159,7 @@ def tenant_in(cluster: Cluster) -> Iterator[str]:
             connection.execute(statement, {"tenant": "tenant"})
 
 
+@ALONE
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=LONG), True])
 def test_two_nodes_lose_nothing_also_if_one_is_killed(
@@ -174,8 +176,9 @@ def test_two_nodes_lose_nothing_also_if_one_is_killed(
         judge(postgres(), tenant, outcomes)
 
 
+@ALONE
 @LONG
-@pytest.mark.parametrize("size", [(4, 1.5), *SIZES[1:]])
+@pytest.mark.parametrize("size", [(4, 1.5), (16, 12.0)])
 def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
     size: tuple[int, float],
 ) -> None:
@@ -195,6 +198,7 @@ def test_connections_that_are_ended_every_50_ms_are_noticed_by_no_client(
         judge(postgres(), tenant, outcomes)
 
 
+@ALONE
 @LONG
 @pytest.mark.parametrize("size", [(4, 4.0), (16, 20.0)])
 def test_a_database_that_crashes_and_restarts_is_waited_for(
@@ -214,6 +218,7 @@ def test_a_database_that_crashes_and_restarts_is_waited_for(
         judge(cluster.url, tenant, outcomes)
 
 
+@ALONE
 async def test_a_database_that_stays_away_is_an_error_that_changed_nothing_and_comes_back(
     cluster: Cluster,
 ) -> None:
@@ -241,6 +246,7 @@ async def test_a_database_that_stays_away_is_an_error_that_changed_nothing_and_c
         database.close()
 
 
+@ALONE
 @pytest.mark.parametrize(
     "size", [pytest.param(size, marks=LONG) for size in ((2, 14.0), (16, 25.0))]
 )
@@ -274,6 +280,7 @@ def test_a_failover_to_a_promoted_copy_loses_nothing_that_was_acknowledged(
             judge(second.url, tenant, outcomes)
 
 
+@ALONE
 async def test_a_lock_that_a_stopped_node_holds_is_given_to_others_and_it_goes_on_later() -> None:
     with tenant_of_its_own() as (database, tenant):
         store = PostgresStore(database, tenant, lambda: NOW)
@@ -296,6 +303,7 @@ async def test_a_lock_that_a_stopped_node_holds_is_given_to_others_and_it_goes_o
         await store.aclose()
 
 
+@ALONE
 @pytest.mark.parametrize("clients", [60, pytest.param(200, marks=LONG)])
 async def test_many_clients_share_few_connections_and_those_that_wait_too_long_are_told(
     clients: int,
@@ -390,7 +398,9 @@ async def test_a_commit_of_unknown_outcome_is_settled_by_its_token_or_said(
             pytest.skip("the server has no port")
         proxy = Proxy(host, port)
         url = postgres().replace(f"{host}:{port}", f"127.0.0.1:{proxy.port}")
-        patience = 1.0 if away else 30.0
+        patience = 30.0
+        if away:
+            patience = 2.0  # long enough beside other tests: only the proxy ends it
         database = Database(url, patience, PostgresSettings(prepare=False))
         store = PostgresStore(database, tenant, lambda: NOW, StoreParameters(wait_seconds=patience))
         direct = Database(postgres())

@@ -121,7 +121,7 @@ async def texts_in(data_dir: Path, names: list[str]) -> dict[str, set[str]]:
     return texts
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(1_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [2, pytest.param(1_000, marks=pytest.mark.full)])
 def test_a_killed_shared_process_loses_nothing_and_leaves_nothing(
     tmp_path: Path, shared: Path, kills: int
 ) -> None:

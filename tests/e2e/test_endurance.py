@@ -130,7 +130,7 @@ def settled_figures(
 @pytest.mark.parametrize(
     ("environment", "quiet_seconds", "warm", "rounds", "count", "more_mb"),
     [
-        pytest.param(SOON, 2.0, 200, 3, 40, 8, id="120"),
+        pytest.param(SOON, 2.0, 200, 5, 40, 8, id="200"),
         pytest.param({}, 12.0, 2_000, 10, 2_000, 24, marks=pytest.mark.full, id="20,000"),
     ],
 )

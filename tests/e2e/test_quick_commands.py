@@ -115,7 +115,7 @@ class TestWithAndWithoutTheSharedProcess:
         [
             (
                 ["where"],
-                ["search", "zebra"],
+                ["search", "Miso", "--json"],
                 ["show", "nothing-has-this-id"],
                 ["explain", "Miso", "--ask", "What is my cat called?"],
                 ["explain", "--recall", "nonsense"],

@@ -45,7 +45,7 @@ def test_a_server_that_only_reads_refuses_a_change_with_a_sentence(tmp_path: Pat
         assert asker.call("recall_turn", said("x")).status_code == 200
 
 
-@pytest.mark.parametrize("examples", [1, pytest.param(50, marks=pytest.mark.full)])
+@pytest.mark.parametrize("examples", [2, pytest.param(50, marks=pytest.mark.full)])
 @pytest.mark.filterwarnings("ignore")
 def test_answers_are_as_the_document_says(
     tmp_path: Path, examples: int, monkeypatch: pytest.MonkeyPatch

@@ -96,7 +96,7 @@ def test_a_culprit_is_named_exactly(
 def test_several_culprits_of_all_kinds_are_named_exactly() -> None:
     kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
     driver = Driver(
-        SandboxLimits(trigger_seconds=1.5, after_timeout_seconds=1.5, search_seconds=60.0),
+        SandboxLimits(trigger_seconds=3.0, after_timeout_seconds=3.0, search_seconds=60.0),
         workers=1,
     )
     try:

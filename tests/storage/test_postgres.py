@@ -65,7 +65,7 @@ async def test_strange_records_come_back_equal_from_commits_and_from_snapshots()
         await store.aclose()
 
 
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=max(4, settings.default.max_examples // 4))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from("wwwwrrcd"), max_size=25))
 def test_two_nodes_and_a_third_reader_equal_the_fold(rng: Random, steps: list[str]) -> None:
     async def run() -> None:
