@@ -12,6 +12,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 guard_connections()
+# Programs of the tests write as those of users do: the variable would hide what is lost in a buffer.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 def pytest_collection_finish() -> None:
@@ -67,14 +70,40 @@ def outside() -> Iterator[list[str]]:
     assert not tried, f"{REFUSED}, but this one tried {tried}; let it ask a server on 127.0.0.1."
 
 
+_HAS_TIME_ALONE = pytest.StashKey[bool]()
+_TIME_ALONE = ExitStack()
+"""What this worker holds while it runs a row of tests that are alone."""
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that are alone come first, in one row: the other workers wait once, and not for each of them."""
+    items.sort(key=lambda item: not _is_alone(item))
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     # The folder of each worker lies in the folder of the run.
     folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
-    with turn(folder, alone=item.get_closest_marker("alone") is not None):
+    if not _is_alone(item):
+        with turn(folder, alone=False):
+            return (yield)
+    if not item.session.stash.get(_HAS_TIME_ALONE, False):
+        _TIME_ALONE.enter_context(turn(folder, alone=True))
+        item.session.stash[_HAS_TIME_ALONE] = True
+    try:
         return (yield)
+    finally:
+        if nextitem is None or not _is_alone(nextitem):
+            _TIME_ALONE.close()
+            item.session.stash[_HAS_TIME_ALONE] = False
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -112,7 +112,8 @@ async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
 @contextlib.contextmanager
 def _standard() -> Iterator[tuple[int, int]]:
     """Standard input and output under other numbers. Meanwhile 0 is empty and 1 is standard error, so that prints and
-    child processes cannot write to the client. They are not closed: a thread may still wait on them."""
+    child processes cannot write to the client; what was printed and waits in a buffer goes to standard error, too.
+    They are not closed: a thread may still wait on them."""
     reading = os.dup(0)
     writing = os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
@@ -127,6 +128,10 @@ def _standard() -> Iterator[tuple[int, int]]:
     try:
         yield reading, writing
     finally:
+        with contextlib.suppress(
+            AttributeError, OSError, ValueError
+        ):  # there is no output, or it is closed
+            sys.stdout.flush()
         _put_in_place(reading, 0)
         _put_in_place(writing, 1)
 
