@@ -22,15 +22,13 @@ FIELDS = (
     "Requires-Python",
     "Description-Content-Type",
 )
-CATALOGUE = "languages/zh/messages.mo"
-"""What the programs say in Chinese."""
 
 
 def check(root: Path, version: str, wheel: Path, source: Path) -> int:
     """Print what was checked and what is wrong; the status to end with."""
     faults = [
         *faults_of_metadata(wheel, version),
-        *faults_of_catalogues(wheel),
+        *faults_of_catalogues(root, wheel),
         *_faults_of_source(wheel, source),
         *_faults_of_installation(wheel, version),
     ]
@@ -40,7 +38,7 @@ def check(root: Path, version: str, wheel: Path, source: Path) -> int:
         print(f"error: {fault}")
     if not faults:
         print(
-            "The metadata and the Chinese are complete, the source gives the same wheel, and the wheel runs in a new environment."
+            "Metadata and languages are complete, the source gives the same wheel, and the wheel runs in a new environment."
         )
     return 1 if faults else 0
 
@@ -72,12 +70,14 @@ def faults_of_metadata(wheel: Path, version: str) -> Iterator[str]:
         yield f"{wheel.name}: the description is not the README."
 
 
-def faults_of_catalogues(wheel: Path) -> Iterator[str]:
-    """Whether the programs would speak only English."""
+def faults_of_catalogues(root: Path, wheel: Path) -> Iterator[str]:
+    """Languages of the clone that the programs of the wheel would not speak."""
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
-    if CATALOGUE not in names:
-        yield f"{wheel.name}: {CATALOGUE} is missing; run `make catalogues`."
+    for translations in sorted(root.glob("languages/*/*.po")):
+        catalogue = translations.with_suffix(".mo").relative_to(root).as_posix()
+        if catalogue not in names:
+            yield f"{wheel.name}: {catalogue} is missing; run `make catalogues`."
 
 
 def _metadata(wheel: Path) -> Message:

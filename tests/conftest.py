@@ -12,14 +12,13 @@ import signal
 import ssl
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
-from one_machine import OUTSIDE, REFUSED, guard_connections, turn
+from one_machine import OUTSIDE, REFUSED, TimeAlone, guard_connections, turn
 
 # The tests read English, whatever the reader's locale is.
 os.environ["LANGUAGE"] = "en"
@@ -70,9 +69,7 @@ def outside() -> Iterator[list[str]]:
     assert not tried, f"{REFUSED}, but this one tried {tried}; let it ask a server on 127.0.0.1."
 
 
-_HAS_TIME_ALONE = pytest.StashKey[bool]()
-_TIME_ALONE = ExitStack()
-"""What this worker holds while it runs a row of tests that are alone."""
+_TIME_ALONE = TimeAlone()
 
 
 def _is_alone(item: pytest.Item) -> bool:
@@ -95,15 +92,9 @@ def pytest_runtest_protocol(
     if not _is_alone(item):
         with turn(folder, alone=False):
             return (yield)
-    if not item.session.stash.get(_HAS_TIME_ALONE, False):
-        _TIME_ALONE.enter_context(turn(folder, alone=True))
-        item.session.stash[_HAS_TIME_ALONE] = True
-    try:
+    next_is_alone = nextitem is not None and _is_alone(nextitem)
+    with _TIME_ALONE.turn(folder, is_kept=next_is_alone):
         return (yield)
-    finally:
-        if nextitem is None or not _is_alone(nextitem):
-            _TIME_ALONE.close()
-            item.session.stash[_HAS_TIME_ALONE] = False
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +55,23 @@ def turn(folder: Path, alone: bool) -> Iterator[None]:
         finally:
             # A child that a test forked may still hold the file open, so closing it here would not release the lock.
             portalocker.unlock(room)
+
+
+class TimeAlone:
+    """The right of this process to run tests alone, which it keeps from one such test to the next."""
+
+    def __init__(self) -> None:
+        self._held: ExitStack | None = None
+
+    @contextmanager
+    def turn(self, folder: Path, *, is_kept: bool) -> Iterator[None]:
+        """As `turn`. `is_kept`: the next test of this process is to be alone, too."""
+        if self._held is None:
+            self._held = ExitStack()
+            self._held.enter_context(turn(folder, alone=True))
+        try:
+            yield
+        finally:
+            if not is_kept:
+                self._held.close()
+                self._held = None

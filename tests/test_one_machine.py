@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2 as httpx
 import portalocker
 import pytest
-from one_machine import is_loopback, turn
+from one_machine import TimeAlone, is_loopback, turn
 from portalocker import LockFlags
 
 ELSEWHERE = "192.0.2.1"
@@ -94,6 +94,23 @@ def test_a_test_whose_program_copes_with_the_refusal_fails_with_one_sentence(
     )
     assert sentence in ran.stdout
     assert "1 passed, 1 error" in ran.stdout
+
+
+def test_tests_that_are_alone_keep_the_room_from_one_to_the_next(tmp_path: Path) -> None:
+    def room_is_free() -> bool:
+        with (tmp_path / "room").open("a") as room:
+            try:
+                portalocker.lock(room, LockFlags.SHARED | LockFlags.NON_BLOCKING)
+            except portalocker.LockException:
+                return False
+            portalocker.unlock(room)
+            return True
+
+    time_alone = TimeAlone()
+    for is_kept in (True, False, True, False):
+        with time_alone.turn(tmp_path, is_kept=is_kept):
+            assert not room_is_free()
+        assert room_is_free() != is_kept
 
 
 def test_a_test_that_is_alone_waits_for_the_others_and_is_not_overtaken(tmp_path: Path) -> None:

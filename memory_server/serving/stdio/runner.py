@@ -128,12 +128,16 @@ def _standard() -> Iterator[tuple[int, int]]:
     try:
         yield reading, writing
     finally:
-        with contextlib.suppress(
-            AttributeError, OSError, ValueError
-        ):  # there is no output, or it is closed
-            sys.stdout.flush()
+        _write_what_waits()
         _put_in_place(reading, 0)
         _put_in_place(writing, 1)
+
+
+def _write_what_waits() -> None:
+    """Write what was printed and is still in the buffer of Python. Nothing can be done if the file is closed."""
+    if sys.stdout is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
 
 
 def _put_in_place(descriptor: int, number: int) -> None:
