@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sandbox.chats import chat, left_out
     from sandbox.chats.dates import instant
     from sandbox.chats.encoding import EncodingError, decode
+    from sandbox.chats.fields import WRONG_VALUES
     from sandbox.chats.joined_lines import joined_values
     from sandbox.chats.messages import is_sillytavern, whole
     from sandbox.chats.plain import begins_with_role, may_be_chat
@@ -69,9 +70,10 @@ __all__ += ["begins_with_role", "chat", "is_sillytavern", "left_out", "may_be_ch
 _MODULES |= {"chat": "chats.chat", "left_out": "chats.left_out", "begins_with_role": "chats.plain"}
 _MODULES |= {"may_be_chat": "chats.plain"}
 _MODULES |= {"is_sillytavern": "chats.messages", "whole": "chats.messages"}
-__all__ += ["EncodingError", "decode", "instant", "joined_values"]
+__all__ += ["WRONG_VALUES", "EncodingError", "decode", "instant", "joined_values"]
 _MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
 _MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
+_MODULES |= {"WRONG_VALUES": "chats.fields"}
 __all__ += ["literals", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
 

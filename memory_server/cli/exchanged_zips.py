@@ -4,6 +4,7 @@ gigabytes, of which nothing is unpacked; the backup of a user of SillyTavern; an
 from __future__ import annotations
 
 import lzma
+import os
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from memory_server.interchange import chat_exports, png_cards, sillytavern_folde
 from memory_server.interchange.forms import refusal_of_zip
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel.files import MAX_FILE_BYTES
+from memory_server.kernel.unpacking import UnpackingRoom
 from memory_server.kernel.values import dataclass
 
 _ENCRYPTED = 0x1
@@ -74,6 +76,8 @@ def _content_of(archive: zipfile.ZipFile) -> Tree | ZippedCard | ZippedFolder:
     names = [entry.filename for entry in entries]
     if _CARD in names:
         cards = [entry for entry in entries if entry.filename == _CARD]
+        if sum(card.file_size for card in cards) > png_cards.MOST_BYTES:
+            png_cards.refuse_large_card()
         card = _unpacked(archive, cards, names).files[_CARD]
         assets = [name for name in names if name not in (_CARD, _MODULE)]
         return ZippedCard(card, assets=len(assets), has_module=_MODULE in names)
@@ -107,13 +111,18 @@ def _unpacked(
     archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names: Sequence[str]
 ) -> Tree:
     """These parts of an archive. `names`: of all files in it."""
-    if len(parts) > MOST_FILES or sum(entry.file_size for entry in parts) > MAX_FILE_BYTES:
+    # Parts may lie over one another in the archive, so that each has a size and all of them do not.
+    packed_bytes = min(sum(entry.compress_size for entry in parts), _size_of(archive))
+    room = UnpackingRoom(packed_bytes)
+    most_bytes = min(room.free_bytes, MAX_FILE_BYTES)
+    if len(parts) > MOST_FILES or sum(entry.file_size for entry in parts) > most_bytes:
         raise NotThisFormat(
             "holds more than {files:,} files or {max_file:,} bytes of chats; unpack it and import its parts "
             "one by one.",
             MOST_FILES,
-            MAX_FILE_BYTES,
+            most_bytes,
         )
+    archive_time = _time_of_archive(archive)
     files: dict[str, bytes] = {}
     times: dict[str, int] = {}
     for entry in parts:
@@ -123,9 +132,38 @@ def _unpacked(
             )
         with archive.open(entry) as file:
             # An archive may say that a file is smaller than it is.
-            files[entry.filename] = file.read(entry.file_size)
-        times[entry.filename] = round(datetime(*entry.date_time, tzinfo=UTC).timestamp() * 1000)
+            data = file.read(entry.file_size)
+        if not room.fits(data):
+            raise NotThisFormat(
+                "holds {file}, which unpacks to far more than chats do; unpack it and import its parts one by one.",
+                entry.filename,
+            )
+        files[entry.filename] = data
+        times[entry.filename] = _time_of(entry) or archive_time
     return Tree(files, times, others=[name for name in names if name not in files])
+
+
+def _size_of(archive: zipfile.ZipFile) -> int:
+    """The bytes of the archive itself."""
+    file = archive.fp
+    if file is None:
+        return 0
+    return file.seek(0, os.SEEK_END)
+
+
+def _time_of(entry: zipfile.ZipInfo) -> int | None:
+    """When a file of the archive was changed; None: its date cannot be, as in archives that are written without one."""
+    try:
+        return round(datetime(*entry.date_time, tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None
+
+
+def _time_of_archive(archive: zipfile.ZipFile) -> int:
+    """When the archive was changed; 0: it came through a pipe."""
+    if archive.filename is None:
+        return 0
+    return round(Path(archive.filename).stat().st_mtime * 1000)
 
 
 def _is_hidden(name: str) -> bool:

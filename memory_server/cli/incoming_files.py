@@ -51,6 +51,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import foreign_tables
 from memory_server.storage.repositories import folder_of_work, project_at
+from sandbox import WRONG_VALUES
 
 
 def _read_mem0(data: bytes, _usual: str) -> Incoming:
@@ -130,6 +131,12 @@ async def read(
         incoming, form = await _Reader(app, source, path=path, flags=flags, usual=usual).read()
     except NotThisFormat as error:
         raise InvalidInput("{file} {reason}", named(source), error) from error
+    except WRONG_VALUES as error:  # beside the records, each of which has a boundary of its own
+        raise InvalidInput(
+            "{file} has a value of a type or size that its format does not have ({reason}); export it again.",
+            named(source),
+            error,
+        ) from error
     if form not in TRUSTED:
         _leave_out_expired(incoming, app.clock())
     return incoming, form

@@ -8,6 +8,7 @@ import json
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from memory_server.interchange.lore_keys import Defaults
 from memory_server.interchange.lore_memories import BookSource
 from memory_server.interchange.lorebooks import Book
 from memory_server.interchange.sillytavern_folder import Profile
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from sandbox import CheckReport, TriggerSandbox
 
@@ -82,7 +84,8 @@ async def lorebook(
             **names,
         }  # the lorebook of a character usually goes into the one that has its name
     elif book.character is not None:
-        usual = conversation_id_of(book.character)
+        with suppress(InvalidInput):  # a name that cannot be that of a conversation
+            usual = conversation_id_of(book.character)
         names = {"char": book.character, **names}
     defaults = Defaults(
         depth=flags.depth,
@@ -173,10 +176,8 @@ def _take_chats(
     for placed in profile.chats:
         conversation_id = placed.conversation_id if by_character(flags) else usual
         options = replace(chat_options(app, flags, conversation_id), by_character=False)
-        try:
+        with incoming.record(placed.path):
             chats.add_file(incoming, placed.data, options, path=placed.path)
-        except NotThisFormat as error:
-            incoming.skipped.append((placed.path, _("it {reason}", error)))
 
 
 async def _take_books(
@@ -191,12 +192,13 @@ async def _take_books(
         conversation_id = placed.conversation_id if by_character(flags) else usual
         defaults = _defaults_of(profile, placed.character, flags)
         source = BookSource(Path(placed.source).name, conversation_id, defaults)
-        of_book = await _memories_of(app, placed.book, source)
-        incoming.books += of_book.books
-        incoming.losses += of_book.losses
-        incoming.skipped += of_book.skipped
-        incoming.notes += of_book.notes
-        incoming.lost.update(of_book.lost)
+        with incoming.record(placed.source):
+            of_book = await _memories_of(app, placed.book, source)
+            incoming.books += of_book.books
+            incoming.losses += of_book.losses
+            incoming.skipped += of_book.skipped
+            incoming.notes += of_book.notes
+            incoming.lost.update(of_book.lost)
     for sentence, names in (
         (
             _(

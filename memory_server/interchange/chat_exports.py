@@ -14,7 +14,7 @@ from typing import Any
 
 from languages import _
 from memory_server.interchange import chats, claude_projects
-from memory_server.interchange.incoming import Incoming, NotThisFormat, document
+from memory_server.interchange.incoming import Incoming, document
 from memory_server.kernel.values import dataclass
 from sandbox import chat
 
@@ -42,12 +42,8 @@ def is_archived_part(name: str) -> bool:
 
 def is_beside_chats(value: Any) -> bool:
     """Whether this is what an export of Claude holds beside its chats: projects or a memory."""
-    first = value
-    if isinstance(value, list):
-        first = value[0] if value else None
-    return isinstance(first, dict) and (
-        claude_projects.is_memory(first) or claude_projects.is_project(first)
-    )
+    rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
+    return any(claude_projects.is_memory(row) or claude_projects.is_project(row) for row in rows)
 
 
 def read(
@@ -65,12 +61,10 @@ def read(
         if not is_part(path):
             parts.unread.append(path)
             continue
-        try:
+        with incoming.record(path):
             reason = parts.add(path, document(data))
-        except NotThisFormat as error:
-            reason = _("it {reason}", error)
-        if reason:
-            incoming.skipped.append((path, reason))
+            if reason:
+                incoming.skipped.append((path, reason))
     chats.take_readings(incoming, parts.readings, usual, names)
     claude_projects.take(incoming, parts.projects, parts.memories, newest_ms=_newest_ms(incoming))
     _count_others(incoming, parts.unread)
@@ -92,7 +86,8 @@ class _Parts:
         """Add the value of a file; why it cannot be used, or ""."""
         rows = value if isinstance(value, list) else [value]
         if is_beside_chats(rows):
-            if claude_projects.is_memory(rows[0]):
+            objects = [row for row in rows if isinstance(row, dict)]
+            if any(map(claude_projects.is_memory, objects)):
                 self.memories += rows
             else:
                 self.projects += rows

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import tzinfo
 from itertools import chain
@@ -81,10 +82,8 @@ def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
     chat_files = {path: data for path, data in files.items() if path.endswith(".jsonl")}
     count_others(incoming, [path for path in files if path not in chat_files])
     for path, data in sorted(chat_files.items()):
-        try:
+        with incoming.record(path):
             add_file(incoming, data, options, path=path)
-        except NotThisFormat as error:
-            incoming.skipped.append((path, _("it {reason}", error)))
     incoming.conversations = merged(incoming.conversations)
     if not incoming.count:
         refuse_empty(incoming)
@@ -133,7 +132,8 @@ def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, path: str
     names = {**header, **options.names}
     usual = options.usual
     if options.by_character and "char" in header:
-        usual = conversation_id_of(header["char"])
+        with suppress(InvalidInput):  # a name that cannot be that of a conversation
+            usual = conversation_id_of(header["char"])
     text = data.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] not in ("[", "{"):
         text = emptied(text)  # a private part may have lines that begin as those of another speaker
@@ -212,8 +212,19 @@ def take(
             if incoming.fits(_("the exchange that begins with `{content}`", beginning), memory):
                 memories_by_id.setdefault(exchange.conversation_id, []).append(memory)
     for name, memories in memories_by_id.items():
-        unique = {memory.id: memory for memory in memories}
-        incoming.conversations.append(Contents(name, tuple(unique.values())))
+        incoming.conversations.append(Contents(name, _each_once(memories)))
+
+
+def _each_once(memories: Sequence[ShortTermMemory]) -> tuple[ShortTermMemory, ...]:
+    """Each memory once; of two with one id and different texts, the second gets an id of its own."""
+    unique: dict[str, ShortTermMemory] = {}
+    for memory in memories:
+        twin = unique.get(memory.id, memory)
+        if twin.text != memory.text:
+            own_id = hashlib.sha256(f"{memory.id}\0{memory.text}".encode()).hexdigest()[:16]
+            memory = replace(memory, id=own_id)
+        unique[memory.id] = memory
+    return tuple(unique.values())
 
 
 def names_in(data: bytes) -> dict[str, str]:
@@ -296,10 +307,10 @@ def _exchanges(
         conversation_id = incoming.conversation_of(row.get("conversation_id"), usual, location)
         if conversation_id is None:
             continue
-        try:
+        messages: tuple[Message, ...] = ()
+        with incoming.record(location):
             messages = _messages(row, names)
-        except InvalidInput as error:
-            incoming.skipped.append((location, str(error)))
+        if not messages:
             continue
         if messages[0].time_ms is not None:
             last_ms = messages[0].time_ms

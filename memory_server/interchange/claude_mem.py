@@ -6,7 +6,7 @@ its answer is not kept there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from languages import _
@@ -64,11 +64,18 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
     """The same of its database; prompts are for the conversation `usual`."""
     incoming = Incoming()
     for number, row in enumerate(tables.get("observations", ()), 1):
-        _note_observation(incoming, f"observation {number}", row)
+        with incoming.record(f"observation {number}"):
+            _note_observation(incoming, f"observation {number}", row)
     for number, row in enumerate(tables.get("session_summaries", ()), 1):
-        _note_summary(incoming, f"summary {number}", row)
-    # A prompt that is there twice is one memory.
-    memories = {memory.id: memory for memory in _prompts(incoming, tables, usual)}
+        with incoming.record(f"summary {number}"):
+            _note_summary(incoming, f"summary {number}", row)
+    memories: dict[str, ShortTermMemory] = {}  # a prompt that is there twice is one memory
+    for number, row in enumerate(tables.get("user_prompts", ()), 1):
+        location = _("prompt {number}", number)
+        with incoming.record(location):
+            memory = _prompt(row, usual)
+            if memory is not None and incoming.fits(location, memory):
+                memories[memory.id] = memory
     if memories:
         incoming.conversations = [Contents(usual, tuple(memories.values()))]
     incoming.lost[_("answers to prompts, which claude-mem does not keep")] += len(memories)
@@ -126,18 +133,16 @@ def _note(
     )
 
 
-def _prompts(incoming: Incoming, tables: Tables, usual: str) -> Iterator[ShortTermMemory]:
-    for number, row in enumerate(tables.get("user_prompts", ()), 1):
-        text = _text(row.get("prompt_text"))
-        session = _text(row.get("content_session_id"))
-        time_ms = milliseconds_of(row.get("created_at_epoch")) or None
-        messages = to_keep([Message("user", text, time_ms)])
-        if not any(message.content.strip() for message in messages):
-            continue
-        identity = f"claude-mem\nprompt\n{session}\n{row.get('prompt_number')}\n{text}"
-        memory = memory_of(usual, messages, identity, session=session or None)
-        if incoming.fits(_("prompt {number}", number), memory):
-            yield memory
+def _prompt(row: Mapping[str, Any], usual: str) -> ShortTermMemory | None:
+    """The memory of a prompt; None: it has no words, or all of them are private."""
+    text = _text(row.get("prompt_text"))
+    session = _text(row.get("content_session_id"))
+    time_ms = milliseconds_of(row.get("created_at_epoch")) or None
+    messages = to_keep([Message("user", text, time_ms)])
+    if not any(message.content.strip() for message in messages):
+        return None
+    identity = f"claude-mem\nprompt\n{session}\n{row.get('prompt_number')}\n{text}"
+    return memory_of(usual, messages, identity, session=session or None)
 
 
 def _text(value: Any) -> str:

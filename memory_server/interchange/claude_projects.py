@@ -53,14 +53,16 @@ def take(
         if not isinstance(row, Mapping) or not is_project(row):
             incoming.skipped.append((location, _("it is not a project of Claude")))
             continue
-        project_names[str(row["uuid"])] = without_private(text_of(row.get("name")))
-        _take_project(incoming, location, row)
+        with incoming.record(location):
+            project_names[str(row["uuid"])] = without_private(text_of(row.get("name")))
+            _take_project(incoming, location, row)
     for number, row in enumerate(memories, 1):
         location = _("memory {number}", number)
-        if isinstance(row, Mapping):
-            _take_memory(incoming, location, row, project_names=project_names, newest_ms=newest_ms)
-        else:
+        if not isinstance(row, Mapping):
             incoming.skipped.append((location, _("it is not a memory of Claude")))
+            continue
+        with incoming.record(location):
+            _take_memory(incoming, location, row, project_names=project_names, newest_ms=newest_ms)
 
 
 def _take_project(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
 from memory_server.kernel.values import dataclass
+from sandbox import WRONG_VALUES
 
 _USER_MESSAGE = "user_message"
 _ITEM_COMPLETED = "item_completed"
@@ -121,7 +122,11 @@ class _Session:
             if kind in kinds:
                 self.words_in = kind
         for row in rows:
-            ended_turn = self._take(row)
+            ended_turn = None
+            try:
+                ended_turn = self._take(row)
+            except WRONG_VALUES:
+                self._count(places.DAMAGED)
             if ended_turn is not None:
                 yield ended_turn
         if self.turn is not None:

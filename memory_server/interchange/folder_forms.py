@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -129,11 +130,9 @@ def _rows(
     path = name if folder == "." else f"{folder}/{name}"
     if path not in files:
         return []
-    try:
+    with incoming.record(path):
         return numbered(array(files[path]), f"{path}, memory")
-    except NotThisFormat as error:
-        incoming.skipped.append((path, _("it {reason}", error)))
-        return []
+    return []
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
@@ -159,14 +158,25 @@ def read_gentian(files: Mapping[str, bytes], usual: str) -> Incoming:
         )
     by_chat: dict[str, Contents] = {}
     if SHORT_TERM in files:
-        rows = numbered(array(files[SHORT_TERM]), _("short-term memory"))
-        by_chat = incoming.by_chat(rows, "chat_name", usual)
+        with _of_several(incoming, files, SHORT_TERM):
+            rows = numbered(array(files[SHORT_TERM]), _("short-term memory"))
+            by_chat = incoming.by_chat(rows, "chat_name", usual)
     if LONG_TERM in files:
-        contents = by_chat.get(usual, Contents(usual))
-        long_term = _long_terms(incoming, array(files[LONG_TERM]))
-        by_chat[usual] = Contents(usual, contents.short_term, long_term)
+        with _of_several(incoming, files, LONG_TERM):
+            contents = by_chat.get(usual, Contents(usual))
+            long_term = _long_terms(incoming, array(files[LONG_TERM]))
+            by_chat[usual] = Contents(usual, contents.short_term, long_term)
     incoming.conversations = list(by_chat.values())
     return incoming
+
+
+def _of_several(
+    incoming: Incoming, files: Mapping[str, bytes], name: str
+) -> AbstractContextManager[None]:
+    """A block that reads one of the files: where it is the only one, what is wrong with it refuses all."""
+    if len(files) == 1:
+        return nullcontext()
+    return incoming.record(name)
 
 
 def read_gentian_list(data: bytes, usual: str) -> Incoming:

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from datetime import datetime, tzinfo
 from itertools import count
@@ -42,7 +42,7 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from nlp.index_terms import index_form
-from sandbox import instant, joined_values
+from sandbox import WRONG_VALUES, instant, joined_values
 
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BETWEEN_ITEMS = "\0"
@@ -50,6 +50,7 @@ MOST_PROJECT_CHARS = 200
 """Characters of the name of a project that a note keeps."""
 MOST_ENTRY_CHARS = 10_000_000
 """Characters of an entry; those that are longer were never stored."""
+WRONG_VALUE = N_("it has a value of a type or size that it cannot have")
 EMPTY_OR_PRIVATE = N_("entries without text, or all of it private")
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
@@ -105,6 +106,21 @@ class Incoming:
     """What else a reader of the report should know of records, counted in the same way."""
     _keys: set[tuple[str, str, str]] = field(default_factory=set)
 
+    @contextmanager
+    def record(self, location: str) -> Iterator[None]:
+        """Read one record, or one file of several, in this block: what is wrong with it costs it alone, and it is
+        skipped with the reason."""
+        try:
+            yield
+        except NotThisFormat as error:
+            self.skipped.append((location, _("it {reason}", error)))
+        except InvalidInput as error:
+            self.skipped.append((location, clause(str(error))))
+        except (json_text.NotARecord, RecursionError) as error:
+            self.skipped.append((location, str(codec.reason_of(error))))
+        except WRONG_VALUES:
+            self.skipped.append((location, _(WRONG_VALUE)))
+
     def short_terms(self, rows: Rows, conversation_id: str) -> tuple[ShortTermMemory, ...]:
         """Short-term memories of `(place, record)` pairs; a record that is not a memory is skipped."""
         records = self._usable(rows, lambda record: codec.short_term(record, conversation_id))
@@ -121,13 +137,11 @@ class Incoming:
         """The records that `read` can read and that fit; all others are skipped."""
         records: list[Json] = []
         for location, row in rows:
-            try:
+            with self.record(location):
                 if not isinstance(row, dict):
                     raise json_text.NotARecord("it is not a JSON object")
                 if self.fits(location, read(row)):
                     records.append(row)
-            except (json_text.NotARecord, RecursionError) as error:
-                self.skipped.append((location, str(codec.reason_of(error))))
         return records
 
     def add(self, name: str, *, short: Rows, long: Rows, last_cleanup: Any) -> None:

@@ -78,9 +78,12 @@ def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) ->
         sources = [
             source for source in list_of(row.get("source_messages")) if isinstance(source, dict)
         ]
-        messages += _messages(sources)
-        _take_memory(incoming, memories, location=location, row=row, text=text)
-    messages += _messages(message_rows)
+        with incoming.record(location):
+            messages += _messages(sources)
+            _take_memory(incoming, memories, location=location, row=row, text=text)
+    for location, row in numbered(message_rows, "message"):
+        with incoming.record(location):
+            messages += _messages([row])
     chats.take(incoming, [messages], usual, {}, others=memories)
     return incoming
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from languages import _
+from memory_server.interchange.incoming import WRONG_VALUE
 from memory_server.interchange.lore_rows import (
     Converted,
     LoreRow,
@@ -20,6 +21,7 @@ from memory_server.interchange.lore_rows import (
     expression_of_all,
     is_given,
 )
+from sandbox import WRONG_VALUES
 
 MAX_BYTES = 2 * 1024 * 1024
 """Bytes of such a file at most."""
@@ -82,9 +84,10 @@ def _is_deep(text: str) -> bool:
 def is_lorebook(value: Any) -> bool:
     """Whether the value of a file is such a lorebook."""
     triggers = value.get("trigger") if isinstance(value, dict) else None
-    if not isinstance(triggers, list) or not triggers:
+    if not isinstance(triggers, list):
         return False
-    return isinstance(triggers[0], dict) and triggers[0].get("type") in _TYPES
+    types = [trigger.get("type") for trigger in triggers if isinstance(trigger, dict)]
+    return any(kind in _TYPES for kind in types)
 
 
 def read(value: Mapping[str, Any]) -> Converted:
@@ -98,6 +101,8 @@ def read(value: Mapping[str, Any]) -> Converted:
             rows.append({"uid": name, "comment": name} | _row_of(trigger))
         except RowFault as fault:
             broken.append((name, str(fault)))
+        except WRONG_VALUES:
+            broken.append((name, _(WRONG_VALUE)))
     notes = value.get("authors_note")
     for position, note in enumerate(notes if isinstance(notes, list) else []):
         if isinstance(note, dict):

@@ -14,7 +14,7 @@ from typing import Any
 
 from languages import N_, _
 from memory_server.interchange import lore_astrbot
-from memory_server.interchange.incoming import list_of
+from memory_server.interchange.incoming import WRONG_VALUE, list_of
 from memory_server.interchange.lore_rows import (
     Converted,
     LoreRow,
@@ -23,6 +23,7 @@ from memory_server.interchange.lore_rows import (
     is_given,
 )
 from memory_server.kernel.values import dataclass
+from sandbox import WRONG_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,9 @@ def _rows(
             row = row_of(entry)
         except RowFault as fault:
             broken.append((uid, str(fault)))
+            continue
+        except WRONG_VALUES:
+            broken.append((uid, _(WRONG_VALUE)))
             continue
         if row is not None:
             rows.append({"uid": uid} | row)
@@ -125,10 +129,10 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _read_novelai(value: Any) -> Converted:
     book = _novelai_book(value) or {}
-    disabled_categories: set[Any] = set()
-    for category in map(_object, list_of(book.get("categories"))):
-        if category.get("enabled") is False:
-            disabled_categories.add(category.get("id"))
+    categories = map(_object, list_of(book.get("categories")))
+    disabled_categories = [
+        category.get("id") for category in categories if category.get("enabled") is False
+    ]
 
     def row_of(entry: Mapping[str, Any]) -> LoreRow:
         is_enabled = entry.get("enabled", True) and entry.get("category") not in disabled_categories
@@ -182,7 +186,7 @@ def _read_agnai(value: Any) -> Converted:
         }
 
     entries = list_of(value["entries"])
-    priorities = {entry.get("priority") for entry in entries if isinstance(entry, dict)}
+    priorities = {str(entry.get("priority")) for entry in entries if isinstance(entry, dict)}
     lost: tuple[str, ...] = ()
     if len(priorities) > 1:
         lost = (_("which entries come first where there is no room for all (priority)"),)
@@ -308,10 +312,11 @@ def _story_cards(value: Any) -> Sequence[Any] | None:
 
 
 def _are_story_cards(value: Any) -> bool:
-    """Whether a value is a list that begins with a story card."""
-    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
-        return False
-    return isinstance(value[0].get("keys"), str) and ("value" in value[0] or "entry" in value[0])
+    """Whether a value is a list with a story card in it."""
+    cards = [card for card in list_of(value) if isinstance(card, dict)]
+    return any(
+        isinstance(card.get("keys"), str) and ("value" in card or "entry" in card) for card in cards
+    )
 
 
 def _is_novelai(value: Any) -> bool:

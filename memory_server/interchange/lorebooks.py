@@ -18,6 +18,7 @@ from memory_server.interchange import lore_astrbot, lore_decorators, lore_forms
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of
 from memory_server.interchange.lore_decorators import Decorators
 from memory_server.kernel.values import dataclass
+from sandbox import WRONG_VALUES
 from sandbox.firing.rule_fields import group_names
 from sandbox.firing.rules import USUAL_ORDER, CharacterRule, GroupRules, RecursionRules
 
@@ -154,7 +155,7 @@ def _book_of(value: Any) -> Book:
             if not isinstance(row, dict):
                 raise TypeError(_("it is not an object"))
             entries.append(_entry(uid, _as_world_info(row)))
-        except (TypeError, ValueError, OverflowError) as error:
+        except WRONG_VALUES as error:
             broken.append((uid, str(error)))
     if broken and not entries:
         raise NotThisFormat(
@@ -171,12 +172,23 @@ def _book_of(value: Any) -> Book:
         unread = tuple(field for field in _CARD if card.get(field))
     return Book(
         entries=tuple(entries),
-        depth=_whole(book.get("scan_depth")),
+        depth=_depth_of(book),
         broken=tuple(broken),
         character=character,
         unread=unread,
         name=" ".join(str(book.get("name") or "").split()),
     )
+
+
+def _depth_of(book: Mapping[str, Any]) -> int | None:
+    """How many messages all entries look at; None: the book does not say it, or says what cannot be."""
+    try:
+        depth = _whole(book.get("scan_depth"))
+    except WRONG_VALUES:
+        return None
+    if depth is None or depth < 1:
+        return None
+    return depth
 
 
 def _rows(entries: Any) -> Iterable[tuple[str, Any]]:

@@ -20,6 +20,7 @@ from memory_server.interchange.incoming import (
     numbered,
     texts,
 )
+from memory_server.kernel.json_text import Json
 
 _OWNERS = ("user_id", "agent_id", "run_id", "actor_id")
 
@@ -37,32 +38,39 @@ def read(data: bytes) -> Incoming:
         if not isinstance(text, str):
             incoming.skipped.append((location, _("it has no text in `memory`")))
             continue
-        owners = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
-        knowledge_place = "notes"
-        fields: dict[str, Any] = {"kind": "domain"}
-        if has_several_users and owners.get("user_id"):
-            knowledge_place = f"sessions/{owners['user_id']}"
-            fields = {
-                "kind": "",
-                "agent_id": owners.get("agent_id"),
-                "run_id": owners.get("run_id"),
-            }
-        incoming.note(
-            location,
-            f"mem0\n{knowledge_place}\n{row.get('id')}",
-            title="",
-            body=text,
-            knowledge_place=knowledge_place,
-            tags=texts(row.get("categories")),
-            metadata=fields_of(row.get("metadata")) | owners,
-            created_ms=milliseconds_of(row.get("created_at")),
-            updated_ms=milliseconds_of(row.get("updated_at")),
-            expires_ms=milliseconds_of(row.get("expiration_date")) or None,
-            **fields,
-        )
+        with incoming.record(location):
+            _take(incoming, location, row, text=text, has_several_users=has_several_users)
     if not incoming.count and not incoming.skipped:
         raise NotThisFormat("holds no memories; mem0's get_all gives 20 unless `top_k` says more.")
     return incoming
+
+
+def _take(
+    incoming: Incoming, location: str, row: Json, *, text: str, has_several_users: bool
+) -> None:
+    owners = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
+    knowledge_place = "notes"
+    fields: dict[str, Any] = {"kind": "domain"}
+    if has_several_users and owners.get("user_id"):
+        knowledge_place = f"sessions/{owners['user_id']}"
+        fields = {
+            "kind": "",
+            "agent_id": owners.get("agent_id"),
+            "run_id": owners.get("run_id"),
+        }
+    incoming.note(
+        location,
+        f"mem0\n{knowledge_place}\n{row.get('id')}",
+        title="",
+        body=text,
+        knowledge_place=knowledge_place,
+        tags=texts(row.get("categories")),
+        metadata=fields_of(row.get("metadata")) | owners,
+        created_ms=milliseconds_of(row.get("created_at")),
+        updated_ms=milliseconds_of(row.get("updated_at")),
+        expires_ms=milliseconds_of(row.get("expiration_date")) or None,
+        **fields,
+    )
 
 
 def _users_of(rows: list[Any]) -> set[str]:

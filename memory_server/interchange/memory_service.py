@@ -33,16 +33,17 @@ def read(data: bytes) -> Incoming:
             incoming.skipped.append((location, _("it has no text in `content`")))
             continue
         incoming.lost[_("vectors of memories")] += "embedding" in row
-        incoming.note(
-            location,
-            f"mcp-memory-service\n{row.get('content_hash') or content}",
-            title="",
-            body=content,
-            tags=[*texts(row.get("tags")), *texts([row.get("memory_type") or ""])],
-            metadata=fields_of(row.get("metadata")),
-            created_ms=_time_of(row, "created_at"),
-            updated_ms=_time_of(row, "updated_at"),
-        )
+        with incoming.record(location):
+            incoming.note(
+                location,
+                f"mcp-memory-service\n{row.get('content_hash') or content}",
+                title="",
+                body=content,
+                tags=[*texts(row.get("tags")), *texts([row.get("memory_type") or ""])],
+                metadata=fields_of(row.get("metadata")),
+                created_ms=_time_of(row, "created_at"),
+                updated_ms=_time_of(row, "updated_at"),
+            )
     return incoming
 
 

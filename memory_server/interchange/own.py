@@ -23,10 +23,13 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, ar
 from memory_server.kernel import json_text, times
 from memory_server.kernel.files import MAX_FILE_BYTES
 from memory_server.kernel.json_text import Json
+from memory_server.kernel.unpacking import UnpackingRoom
 from memory_server.knowledge.entry import Entry, difference
 from sandbox import PackMemory, pack_text, usable
 
 COMPRESSED = b"\x1f\x8b"
+_FIRST_PIECE = 64 * 1024
+"""Bytes that are unpacked of a compressed file before its first line is looked at; that has about 80."""
 _EMPTY = Entry("")
 _RUNS = re.compile(r"`+")
 
@@ -61,19 +64,20 @@ def uncompressed(data: bytes) -> bytes:
     """The lines of a compressed `native` file; other compressed data are returned as they are. Raises NotThisFormat: it
     is damaged, or would be too large."""
     unpacking = zlib.decompressobj(wbits=31)  # gzip
+    room = UnpackingRoom(len(data))
     try:
-        lines = unpacking.decompress(data, MAX_FILE_BYTES)
+        lines = unpacking.decompress(data, _FIRST_PIECE)
+        record_lines.check_first(json_text.loads(lines.partition(b"\n")[0]))
+        most_bytes = min(room.free_bytes, MAX_FILE_BYTES)
+        lines += unpacking.decompress(unpacking.unconsumed_tail, most_bytes)
     except zlib.error as error:
         raise NotThisFormat("is compressed, and damaged: {reason}.", error) from error
-    try:
-        record_lines.check_first(json_text.loads(lines.partition(b"\n")[0]))
     except ValueError:
         return data
-    if not unpacking.eof:
+    if not unpacking.eof or len(lines) > most_bytes or not room.fits(lines):
         raise NotThisFormat(
-            "is compressed, and it is damaged or has more than {max_file:,} bytes; export it again, each --family into "
-            "a file of its own.",
-            MAX_FILE_BYTES,
+            "is compressed, and it is damaged or unpacks to far more than memories do; export it again, each --family "
+            "into a file of its own."
         )
     return lines
 
@@ -166,8 +170,9 @@ def read_pack(data: bytes, usual: str) -> Incoming:
         pack, faults = usable(array(data))
     except ValueError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
-    if faults:
+    if faults and not pack:
         raise NotThisFormat("cannot be used: {reason}.", faults[0])
+    incoming.skipped += [(_("the pack"), fault) for fault in faults]
     by_conversation: dict[str, list[tuple[str, Json]]] = {}
     for memory in pack:
         record = _record(memory)

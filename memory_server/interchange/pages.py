@@ -62,34 +62,47 @@ def take(
 ) -> None:
     """Add the notes of these pages; `project_of`: the project of a path, "" for all."""
     for path, data in sorted(files.items()):
-        try:
-            page = _page_of(incoming, data)
-        except (front_matter.Unreadable, UnicodeDecodeError) as error:
-            incoming.skipped.append((path, str(error)))
-            continue
-        text = emptied(page.body)  # a private part may go over several sections
-        if is_ours(text):
-            incoming.skipped.append((path, _(_OURS)))
-            continue
-        text = _without_pointers(text, PurePosixPath(path).parent, files)
-        incoming.lost[_("links between pages ([[name]]), which stay text")] += len(
-            _LINK.findall(text)
-        )
-        fields = page.fields
-        note_fields = _note_fields(path, fields, changed_ms=times.get(path, 0), zone=zone)
-        project = project_of(path)
-        if project:
-            note_fields |= {"kind": "project-tech", "project": project}
-        title = str(fields.get("title") or fields.get("name") or "")
-        for heading, body in _notes_in(page, text):
-            incoming.note(
-                path,
-                f"page\n{path}\n{heading}",
-                title=title or heading or _title_in(body, path),
-                body=body.strip("\n"),
-                key=True,
-                **note_fields,
+        with incoming.record(path):
+            _take_page(
+                incoming, path, data, files=files, times=times, project=project_of(path), zone=zone
             )
+
+
+def _take_page(
+    incoming: Incoming,
+    path: str,
+    data: bytes,
+    *,
+    files: Mapping[str, bytes],
+    times: Mapping[str, int],
+    project: str,
+    zone: tzinfo | None,
+) -> None:
+    try:
+        page = _page_of(incoming, data)
+    except (front_matter.Unreadable, UnicodeDecodeError) as error:
+        incoming.skipped.append((path, str(error)))
+        return
+    text = emptied(page.body)  # a private part may go over several sections
+    if is_ours(text):
+        incoming.skipped.append((path, _(_OURS)))
+        return
+    text = _without_pointers(text, PurePosixPath(path).parent, files)
+    incoming.lost[_("links between pages ([[name]]), which stay text")] += len(_LINK.findall(text))
+    fields = page.fields
+    note_fields = _note_fields(path, fields, changed_ms=times.get(path, 0), zone=zone)
+    if project:
+        note_fields |= {"kind": "project-tech", "project": project}
+    title = str(fields.get("title") or fields.get("name") or "")
+    for heading, body in _notes_in(page, text):
+        incoming.note(
+            path,
+            f"page\n{path}\n{heading}",
+            title=title or heading or _title_in(body, path),
+            body=body.strip("\n"),
+            key=True,
+            **note_fields,
+        )
 
 
 def _note_fields(

@@ -9,8 +9,12 @@ from __future__ import annotations
 import binascii
 import zlib
 from collections.abc import Iterator
+from typing import Any, NoReturn
 
+from languages import _
 from memory_server.interchange.incoming import NotThisFormat
+from memory_server.kernel import json_text
+from memory_server.kernel.unpacking import UnpackingRoom
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_BYTES = 32 * 1024 * 1024
@@ -25,19 +29,33 @@ def card_in(picture: bytes) -> bytes:
     for kind, data in _chunks(picture):
         keyword, _nul, rest = data.partition(b"\0")
         cards.setdefault(keyword.lower(), (kind, rest))
+    fault = NotThisFormat(
+        "is a picture without a character card; export the character as PNG or JSON."
+    )
     for keyword in _KEYWORDS:
         if keyword not in cards:
             continue
         kind, rest = cards[keyword]
         try:
-            return binascii.a2b_base64(_text(kind, rest))
+            card = binascii.a2b_base64(_text(kind, rest))
+            if not UnpackingRoom(len(rest)).fits(card):
+                refuse_large_card()
+            if not _is_card(json_text.loads(card)):
+                raise ValueError(_("it is not a character card"))
         except (ValueError, zlib.error) as error:
-            raise NotThisFormat(
+            fault = NotThisFormat(
                 "has a damaged card ({reason}); export the character again.", error
-            ) from error
-    raise NotThisFormat(
-        "is a picture without a character card; export the character as PNG or JSON."
-    )
+            )
+            continue  # the card of the other version may be whole
+        return card
+    raise fault
+
+
+def _is_card(value: Any) -> bool:
+    """Whether a value is a card: version 1 has its fields in the object itself, the others in `data`."""
+    if not isinstance(value, dict):
+        return False
+    return isinstance(value.get("data"), dict) or "name" in value or "character_book" in value
 
 
 _CHUNK_HEAD = 8
@@ -75,7 +93,12 @@ def _text(kind: bytes, rest: bytes) -> bytes:
         if not unpacking.eof and len(rest) <= MOST_BYTES:
             raise zlib.error("it is cut off")
     if len(rest) > MOST_BYTES:
-        raise NotThisFormat(
-            "has a card of more than {bytes:,} bytes; make its book smaller.", MOST_BYTES
-        )
+        refuse_large_card()
     return rest
+
+
+def refuse_large_card() -> NoReturn:
+    """Raises NotThisFormat: a card has more than MOST_BYTES, or far more than texts."""
+    raise NotThisFormat(
+        "has a card of more than {bytes:,} bytes; make its book smaller.", MOST_BYTES
+    )

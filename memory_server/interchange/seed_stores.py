@@ -45,24 +45,30 @@ def read_notes(tables: Tables) -> Incoming:
         if row.get("deleted"):
             incoming.lost[_("memories that are archived or deleted there")] += 1
             continue
-        row_id = str(row.get("id"))
-        confidence = share_of(row.get("confidence"))
-        incoming.note(
-            _("memory {number}", number),
-            row_id if is_uuid(row_id) else f"memory.db\n{row_id}",
-            title=str(row.get("topic") or ""),
-            body=str(row.get("content") or ""),
-            key=True,
-            kind=str(row.get("type") or "domain"),
-            tags=texts(row.get("tags")),
-            examples=texts(row.get("examples")),
-            confidence=1.0 if confidence is None else confidence,
-            uses=_count_of(row.get("reference_count")),
-            created_ms=milliseconds_of(row.get("created_at"), unit=1000),
-            accessed_ms=milliseconds_of(row.get("last_accessed"), unit=1000) or None,
-            source=_text_or_none(row.get("source")),
-        )
+        location = _("memory {number}", number)
+        with incoming.record(location):
+            _note(incoming, location, row)
     return incoming
+
+
+def _note(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
+    row_id = str(row.get("id"))
+    confidence = share_of(row.get("confidence"))
+    incoming.note(
+        location,
+        row_id if is_uuid(row_id) else f"memory.db\n{row_id}",
+        title=str(row.get("topic") or ""),
+        body=str(row.get("content") or ""),
+        key=True,
+        kind=str(row.get("type") or "domain"),
+        tags=texts(row.get("tags")),
+        examples=texts(row.get("examples")),
+        confidence=1.0 if confidence is None else confidence,
+        uses=_count_of(row.get("reference_count")),
+        created_ms=milliseconds_of(row.get("created_at"), unit=1000),
+        accessed_ms=milliseconds_of(row.get("last_accessed"), unit=1000) or None,
+        source=_text_or_none(row.get("source")),
+    )
 
 
 def _count_of(value: Any) -> int:
@@ -81,25 +87,30 @@ def read_refs(data: bytes) -> Incoming:
     """The refs that the log leaves, each with its id. A line may also be a ref itself."""
     incoming = Incoming()
     for name, entry in _refs_of_log(incoming, data).items():
-        body = without_private(str(entry.get("content") or ""))
-        if not body.strip():
-            incoming.lost[EMPTY_OR_PRIVATE] += 1
-            continue
-        values = {
-            "ref": name,
-            "title": without_private(str(entry.get("summary") or "")),
-            "body": body,
-            "tags": public_value(texts(entry.get("tags"))),
-            "created_ms": milliseconds_of(entry.get("createdAt")),
-            "updated_ms": milliseconds_of(entry.get("updatedAt") or entry.get("createdAt")),
-            "expires_ms": milliseconds_of(entry.get("expiresAt")) or None,
-            "importance": share_of(entry.get("importance")),
-            "source": _text_or_none(entry.get("source")),
-            "metadata": public_value(fields_of(entry.get("metadata"))),
-        }
-        namespace = entry.get("namespace") or "short-term"
-        incoming.take(name, f"refs/{namespace}", values)
+        with incoming.record(name):
+            _take_ref(incoming, name, entry)
     return incoming
+
+
+def _take_ref(incoming: Incoming, name: str, entry: Mapping[str, Any]) -> None:
+    body = without_private(str(entry.get("content") or ""))
+    if not body.strip():
+        incoming.lost[EMPTY_OR_PRIVATE] += 1
+        return
+    values = {
+        "ref": name,
+        "title": without_private(str(entry.get("summary") or "")),
+        "body": body,
+        "tags": public_value(texts(entry.get("tags"))),
+        "created_ms": milliseconds_of(entry.get("createdAt")),
+        "updated_ms": milliseconds_of(entry.get("updatedAt") or entry.get("createdAt")),
+        "expires_ms": milliseconds_of(entry.get("expiresAt")) or None,
+        "importance": share_of(entry.get("importance")),
+        "source": _text_or_none(entry.get("source")),
+        "metadata": public_value(fields_of(entry.get("metadata"))),
+    }
+    namespace = entry.get("namespace") or "short-term"
+    incoming.take(name, f"refs/{namespace}", values)
 
 
 def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from languages import _, counted
 from memory_server.conversations.model import conversation_id_of
 from memory_server.interchange import lorebooks, sillytavern_parts
-from memory_server.interchange.incoming import NotThisFormat
+from memory_server.interchange.incoming import WRONG_VALUE, NotThisFormat
 from memory_server.interchange.lorebooks import Book
 from memory_server.interchange.sillytavern_parts import (
     Card,
@@ -28,6 +28,7 @@ from memory_server.interchange.sillytavern_parts import (
 )
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
+from sandbox import WRONG_VALUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,8 @@ def _parsed(parts: Iterable[Part], files: Mapping[str, bytes]) -> _Parsed:
             parsed.take(part, files[part.path])
         except NotThisFormat as error:
             parsed.faults.append((part.path, _("it {reason}", error)))
+        except WRONG_VALUES:
+            parsed.faults.append((part.path, _(WRONG_VALUE)))
     return parsed
 
 

@@ -28,7 +28,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
 from memory_server.kernel.values import dataclass
 from nlp.once import Once
-from sandbox import joined_values
+from sandbox import WRONG_VALUES, joined_values
 
 _OF_A_MESSAGE = re.compile(
     rb'"(?:type|role|subtype)":\s*"(?:user|assistant|queued_command|turn_duration|stop_hook_summary)(?:\.message)?"'
@@ -107,7 +107,14 @@ def role_of(row: Mapping[str, Any]) -> str:
 
 
 def reading_of(row: Mapping[str, Any]) -> Reading:
-    """What a line says."""
+    """What a line says; one with a value of a wrong type says nothing, and is counted."""
+    try:
+        return _reading_of(row)
+    except WRONG_VALUES:
+        return Reading(left_out=Counter([places.DAMAGED]))
+
+
+def _reading_of(row: Mapping[str, Any]) -> Reading:
     role = role_of(row)
     match role:
         case "user":

@@ -37,21 +37,27 @@ class TurnMemories:
     def add(self, path: str, turns: Iterable[TranscriptTurn]) -> None:
         """Add the turns of the transcript at `path` in which the user said something."""
         is_first = True
-        for turn in turns:
-            if not turn.has_words:
-                self.incoming.lost[places.WITHOUT_THE_USER] += (
-                    len(turn.answers) + turn.replaced_answers
-                )
-                continue
-            self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
-            self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
-            cwd = turn.first.get("cwd")
-            if is_first and isinstance(cwd, str) and cwd:
-                self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
-            is_first = False
-            memory = self._memory(turn, self._folder(cwd))
-            if memory is not None:
-                self._memories[memory.id] = memory
+        with self.incoming.record(path):
+            for turn in turns:
+                if not turn.has_words:
+                    self.incoming.lost[places.WITHOUT_THE_USER] += (
+                        len(turn.answers) + turn.replaced_answers
+                    )
+                    continue
+                cwd = turn.first.get("cwd")
+                if is_first and isinstance(cwd, str) and cwd:
+                    self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
+                is_first = False
+                with self.incoming.record(_("a turn of {path}", path)):
+                    self._take(turn, self._folder(cwd))
+
+    def _take(self, turn: TranscriptTurn, folder: str | None) -> None:
+        """Add the memory of a turn in which the user said something."""
+        self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
+        self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
+        memory = self._memory(turn, folder)
+        if memory is not None:
+            self._memories[memory.id] = memory
 
     def contents(self) -> list[Contents]:
         if not self._memories:

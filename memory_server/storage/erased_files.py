@@ -22,6 +22,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.items import Item
+from memory_server.kernel.unpacking import UnpackingRoom, unpacked
 from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import searching
 
@@ -32,6 +33,9 @@ _OF_DATABASE = ("-wal", "-shm", "-journal")
 looked through in the database. Another has its locks, which closing it would end."""
 
 
+_LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
+_MOST_UNPACKED = 100
+"""How far what is packed is unpacked to look into it, as backups are (backups/reading.py)."""
 _DAMAGED = (
     gzip.BadGzipFile,
     EOFError,
@@ -218,12 +222,17 @@ def _contents(path: Path) -> Iterator[bytes]:
     """The bytes of a file, and what is packed in it. Raises one of `_DAMAGED`: it cannot be unpacked."""
     data = folders.read_file(path)
     yield data
+    most_bytes = UnpackingRoom(
+        len(data), least_bytes=_LEAST_UNPACKED_BYTES, most_ratio=_MOST_UNPACKED
+    ).free_bytes
     if data.startswith(b"\x1f\x8b"):
-        yield gzip.decompress(data)
+        yield unpacked(data, wbits=31, most_bytes=most_bytes)
     elif path.suffix == ".zlib":
-        yield zlib.decompress(data)
+        yield unpacked(data, wbits=15, most_bytes=most_bytes)
     elif data.startswith(b"PK\x03\x04"):
         with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > most_bytes:
+                raise zipfile.BadZipFile("it unpacks to too much")
             for name in archive.namelist():
                 yield _member_of(archive, name)
 

@@ -43,7 +43,7 @@ def is_ours(path: Path) -> bool:
     try:
         facts = path.lstat()
         folder = path.parent.stat()
-    except OSError:
+    except (OSError, ValueError):  # a path of a file of others may hold what no path can
         return False
     if not hasattr(os, "geteuid"):
         return True

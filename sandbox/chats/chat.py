@@ -75,7 +75,7 @@ def read(
     """Each conversation of a chat file, as far as it can be read; `zone` and `roles` are those of `parse`.
     `with_hidden`: also the messages of SillyTavern that somebody hid. Raises ChatError: it is not a chat."""
     text = text.removeprefix("\ufeff")
-    if text.lstrip()[:1] not in ("[", "{"):
+    if text.lstrip()[:1] not in ("[", "{") and not _begins_with_another_value(text):
         messages, note = plain.parse(text, roles)
         return ChatFile([Reading(messages)], note)
     whole = _whole(text)
@@ -104,26 +104,49 @@ def _structured(
 ) -> Reading:
     """A chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
     reading = Reading()
-    if text.lstrip().startswith("["):
-        if not isinstance(whole, list):
-            raise ChatError(
-                "begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`"
-            )
+    if isinstance(whole, list):
         rows = iter(
             [(_("message {number}", number), row) for number, row in enumerate(whole, start=1)]
         )
+    elif text.lstrip().startswith("[") and not _begins_with_another_value(text):
+        raise ChatError(
+            "begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`"
+        )
     else:
         rows = messages.json_lines(text, reading.problems)
-    first = next(rows, None)
-    if first is None:
+    before: list[tuple[str, Any]] = []
+    first_row: Any = None
+    for location, first_row in rows:
+        before.append((location, first_row))
+        if _tells_the_form(first_row):
+            break
+    if not before:
         return reading
-    _location, first_row = first
     _refuse_other_file(first_row)
-    all_rows = chain([first], rows)
+    all_rows = chain(before, rows)
     if messages.is_sillytavern(first_row):
         return messages.read_sillytavern(all_rows, zone, reading, with_hidden=with_hidden)
     message_rows = ((location, row) for location, row in all_rows if not _is_metadata(row))
     return messages.read_messages(message_rows, zone, reading)
+
+
+def _tells_the_form(row: Any) -> bool:
+    """Whether a row shows what the rows of its file are; a damaged one does not."""
+    if not isinstance(row, dict):
+        return False
+    return "role" in row or messages.is_sillytavern(row) or not row.keys().isdisjoint(_OTHER_FILES)
+
+
+def _begins_with_another_value(text: str) -> bool:
+    """Whether the first line is a damaged one of JSON lines: a value that is not an object, above one that is."""
+    first_line, _end, rest = text.lstrip().partition("\n")
+    if not rest.lstrip().startswith("{"):
+        return False
+    try:
+        json.loads(first_line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _refuse_other_file(first_row: Any) -> None:

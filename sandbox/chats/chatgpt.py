@@ -53,7 +53,8 @@ def read(conversation: Mapping[str, Any]) -> Reading:
     branch = _branch(nodes, leaf)
     location = _("a message of {title!r}", text_in(conversation, "title")[:60])
     for name in branch:
-        _read_message(mapping_in(nodes[name], "message"), location, reading)
+        with reading.record(location):
+            _read_message(mapping_in(nodes[name], "message"), location, reading)
     reading.left_out.update(_beside(nodes, branch))
     return reading
 

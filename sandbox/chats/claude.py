@@ -50,7 +50,8 @@ def read(conversation: Mapping[str, Any]) -> Reading:
     branch = _branch(rows, parents, conversation.get("current_leaf_message_uuid"))
     location = _("a message of {title!r}", text_in(conversation, "name")[:60])
     for position in branch:
-        _read_message(rows[position], location, reading)
+        with reading.record(location):
+            _read_message(rows[position], location, reading)
     reading.left_out[left_out.unknown_kind("message")] += len(all_rows) - len(rows)
     begins = [_begins(rows, position) for position in range(len(rows))]
     reading.left_out.update(left_out.beside_the_branch(parents, begins, branch).values())

@@ -52,10 +52,9 @@ def read(conversation: Any, location: str) -> Reading:
         reading.problems.append(Problem(location, reason))
     elif any(conversation.get(mark) is True for mark in _SHORT_LIVED):
         reading.left_out[left_out.NOT_TO_BE_REMEMBERED] += 1
-    elif form == "mapping":
-        reading = chatgpt.read(conversation)
     else:
-        reading = claude.read(conversation)
+        with reading.record(location):
+            return chatgpt.read(conversation) if form == "mapping" else claude.read(conversation)
     return reading
 
 

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+WRONG_VALUES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a reader raises where a value has a type or a size that no file of its program has. A reader looks at the values
+that it needs; whoever goes through the records of a file catches these once, so that such a value costs its record."""
+
 
 def mapping_in(row: Any, name: str) -> Mapping[str, Any]:
     """The object in this field of a row; an empty one if there is none."""

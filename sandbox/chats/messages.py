@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from languages import MessageError, _
 from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds
-from sandbox.chats.fields import mapping_in
+from sandbox.chats.fields import WRONG_VALUES, mapping_in
 from sandbox.chats.joined_lines import joined_values
 
 Message = dict[str, Any]
@@ -69,6 +70,15 @@ class Reading:
                 self.undated.append(Problem(location, _("{field} {reason}", field_name, error)))
         self.messages.append(message)
 
+    @contextmanager
+    def record(self, location: str) -> Iterator[None]:
+        """Read one record in this block: a value of a wrong type in it costs the record, which becomes a problem."""
+        try:
+            yield
+        except WRONG_VALUES:
+            reason = _("has a value of a type or size that it cannot have")
+            self.problems.append(Problem(location, reason))
+
     def checked(self) -> list[Message]:
         """The messages, each with all of its text, if everything could be read. Raises ChatError."""
         for problem in self.problems:
@@ -108,21 +118,23 @@ def read_messages(
 ) -> Reading:
     """Rows that already are messages, each checked. `zone`: of times without an offset."""
     for location, row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("content"), str):
-            reading.problems.append(
-                Problem(location, _("is not a message; expected {example}", _EXAMPLE))
-            )
-            continue
-        role = _OTHER_ROLES.get(str(row.get("role")), row.get("role"))
-        if role not in ROLES:
-            reason = _(
-                "has the role {row!r}; it must be user, assistant or system", row.get("role")
-            )
-            reading.problems.append(Problem(location, reason))
-            continue
-        message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
-        reading.add(message | {"role": role}, location, "timestamp", row.get("timestamp"), zone)
+        with reading.record(location):
+            _read_message(location, row, zone, reading)
     return reading
+
+
+def _read_message(location: str, row: Any, zone: tzinfo | None, reading: Reading) -> None:
+    if not isinstance(row, dict) or not isinstance(row.get("content"), str):
+        reason = _("is not a message; expected {example}", _EXAMPLE)
+        reading.problems.append(Problem(location, reason))
+        return
+    role = _OTHER_ROLES.get(str(row.get("role")), row.get("role"))
+    if role not in ROLES:
+        reason = _("has the role {row!r}; it must be user, assistant or system", row.get("role"))
+        reading.problems.append(Problem(location, reason))
+        return
+    message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
+    reading.add(message | {"role": role}, location, "timestamp", row.get("timestamp"), zone)
 
 
 def message(location: str, row: Any, zone: tzinfo | None) -> Message:
@@ -165,7 +177,8 @@ def read_sillytavern(
         elif _is_hidden(row, with_hidden=with_hidden):
             reading.left_out[left_out.HIDDEN] += 1
         else:
-            _read_row(location, row, zone, reading)
+            with reading.record(location):
+                _read_row(location, row, zone, reading)
     return reading
 
 

@@ -15,12 +15,13 @@ from memory_server.conversations import record_lines
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import json_text
 from memory_server.kernel.backups import Backup
+from memory_server.kernel.unpacking import UnpackingRoom
 
 FORMAT = "memory-server backup"
 VERSION = 1
 MAX_FACTS_BYTES = 64 * 1024
 """The most bytes of the line of facts; it has about 250."""
-MOST_UNPACKED = 200
+MOST_UNPACKED = 100
 """The most bytes to which one byte of a backup may unpack: memories have 4 to 30, and gzip's maximum is 1,030."""
 LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
 """The bytes to which any backup may unpack, some 40,000 memories: too few to need another bound."""
@@ -59,17 +60,15 @@ def conversations_in(file: BufferedReader, start: int) -> Iterator[Contents]:
     packed = file.seek(0, os.SEEK_END) - start
     file.seek(start)
     with gzip.GzipFile(fileobj=file, mode="rb") as body:
-        yield from record_lines.parse(
-            _lines(body, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED))
-        )
+        room = UnpackingRoom(packed, least_bytes=LEAST_UNPACKED_BYTES, most_ratio=MOST_UNPACKED)
+        yield from record_lines.parse(_lines(body, room))
 
 
-def _lines(body: gzip.GzipFile, most: int) -> Iterator[bytes]:
-    """The lines of a file that unpacks to at most `most` bytes. Raises zlib.error before more is unpacked."""
+def _lines(body: gzip.GzipFile, room: UnpackingRoom) -> Iterator[bytes]:
+    """The lines of a file, as far as `room` goes. Raises zlib.error before more is unpacked."""
     line = body.readline(record_lines.LONGEST_LINE + 1)
     while line:
-        most -= len(line)
-        if most < 0 or len(line) > record_lines.LONGEST_LINE:
+        if not room.fits(line) or len(line) > record_lines.LONGEST_LINE:
             raise zlib.error(_("it unpacks to far more than memories do"))
         yield line
         line = body.readline(record_lines.LONGEST_LINE + 1)

@@ -5,10 +5,12 @@ written. What is in it was written by others, so rows, bytes and time have a bou
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 import time
-from collections.abc import Collection, Mapping
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,12 @@ SIGNATURE = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
 """The most rows of one table."""
 MOST_BYTES = 1024**3
-"""The most bytes of all texts, as of a file that is read whole."""
+"""The most bytes of all texts, as of a file that is read whole. A whole database has no more than its file: in a damaged
+one a page may stand in many places."""
+_LEAST_ROW_BYTES = 6
+"""The bytes of the smallest row: its place in the page, its length, its number, and its header."""
+_BESIDE = ("-wal", "-journal")
+"""Endings of files with changes that are not yet in the database."""
 MOST_SECONDS = 60.0
 _MOST_VALUE_BYTES = 16 * 1024 * 1024
 _STEPS = 100_000
@@ -34,7 +41,7 @@ class Table(NamedTuple):
 def tables_of(path: Path) -> dict[str, Table]:
     """The tables by name, without those of SQLite and of full-text indexes. Raises InvalidInput: the database cannot be
     read."""
-    with closing(_opened(path)) as connection:
+    with _opened(path) as connection:
         try:
             return {
                 name: _table(connection, name) for name in _names(connection) if "_fts" not in name
@@ -49,16 +56,18 @@ def rows_of(
     """The rows of the tables that are there, with those of the columns that are there. Raises InvalidInput: the
     database cannot be read, or has too much."""
     rows_by_table: dict[str, list[Mapping[str, Any]]] = {}
-    room = MOST_BYTES
-    with closing(_opened(path)) as connection:
+    file_bytes = _bytes_of(path)
+    room = min(MOST_BYTES, 2 * file_bytes)  # a text of UTF-8 may be longer than that of UTF-16
+    most_rows = min(MOST_ROWS, file_bytes // _LEAST_ROW_BYTES)
+    with _opened(path) as connection:
         try:
             for name in _names(connection) & columns.keys():
                 rows = rows_by_table.setdefault(name, [])
                 for row in connection.execute(_selection(connection, name, columns[name])):
                     room -= sum(len(value) for value in row if isinstance(value, str | bytes))
-                    if room < 0 or len(rows) == MOST_ROWS:
+                    if room < 0 or len(rows) == most_rows:
                         raise InvalidInput(
-                            "{name} has more than {rows:,} rows or {bytes:,} bytes; split it.",
+                            "{name} has more than {rows:,} rows or {bytes:,} bytes, or is damaged; split it.",
                             path,
                             MOST_ROWS,
                             MOST_BYTES,
@@ -76,13 +85,64 @@ def _selection(connection: sqlite3.Connection, table: str, columns: Collection[s
     return f"SELECT {selected or 'NULL'} FROM {_quoted(table)} LIMIT {MOST_ROWS + 1}"
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """A connection that reads only, within bounds. Raises InvalidInput: it cannot be opened."""
-    mode = "ro" if _has_journal(path) else "immutable"
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that reads only, within bounds, and leaves nothing beside the database: with its journal, SQLite
+    reads it in a copy. Raises InvalidInput: it cannot be opened."""
+    if not _has_journal(path):
+        with closing(_connection(path, path, "immutable")) as connection:
+            yield connection
+        return
+    with tempfile.TemporaryDirectory(prefix="memory-server-") as folder:
+        copy = Path(folder, "copy.db")
+        try:
+            _copy(path, copy)
+        except OSError as error:
+            raise _refusal(path, error) from error
+        with closing(_connection(copy, path, "rw")) as connection:
+            yield connection
+
+
+def _copy(path: Path, copy: Path) -> None:
+    """Copy a database and what is beside it. If another program writes meanwhile, once more."""
+    for _attempt in range(_COPIES):
+        before = _state_of(path)
+        shutil.copyfile(path, copy)
+        for ending in _BESIDE:
+            beside = copy.with_name(copy.name + ending)
+            beside.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                shutil.copyfile(path.with_name(path.name + ending), beside)
+        if _state_of(path) == before:
+            return
+
+
+_COPIES = 5
+"""Copies that are tried; SQLite checks each page of the last one as it checks any file."""
+
+
+def _state_of(path: Path) -> list[tuple[int, int] | None]:
+    """Size and time of a database and what is beside it."""
+    states: list[tuple[int, int] | None] = []
+    for ending in ("", *_BESIDE):
+        try:
+            facts = path.with_name(path.name + ending).stat()
+            states.append((facts.st_size, facts.st_mtime_ns))
+        except FileNotFoundError:
+            states.append(None)
+    return states
+
+
+def _bytes_of(path: Path) -> int:
+    return sum(state[0] for state in _state_of(path) if state is not None)
+
+
+def _connection(path: Path, name: Path, mode: str) -> sqlite3.Connection:
+    """A connection to the database at `path`, which messages call `name`."""
     try:
         connection = schema.connect(path, mode, 1.0)
     except sqlite3.Error as error:
-        raise _refusal(path, error) from error
+        raise _refusal(name, error) from error
     connection.text_factory = lambda text: text.decode(errors="replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
     deadline = time.monotonic() + MOST_SECONDS
@@ -92,14 +152,14 @@ def _opened(path: Path) -> sqlite3.Connection:
             connection.execute(f"PRAGMA {pragma}")
     except sqlite3.Error as error:
         connection.close()
-        raise _refusal(path, error) from error
+        raise _refusal(name, error) from error
     return connection
 
 
 def _has_journal(path: Path) -> bool:
     """Whether another program has left or writes a journal: beside one, the file alone is not whole, and SQLite reads
     both."""
-    for ending in ("-wal", "-journal"):
+    for ending in _BESIDE:
         journal = path.with_name(path.name + ending)
         if journal.exists() and journal.stat().st_size:
             return True
@@ -127,7 +187,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _refusal(path: Path, error: sqlite3.Error) -> InvalidInput:
+def _refusal(path: Path, error: sqlite3.Error | OSError) -> InvalidInput:
     return InvalidInput(
         "{name} cannot be read as a database ({reason}); close the program that made it, and copy the file again.",
         path,
