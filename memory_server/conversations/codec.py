@@ -29,7 +29,9 @@ from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
 from memory_server.kernel.nesting import DEEPEST, deeper
+from memory_server.kernel.values import dataclass
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
+from sandbox import WRONG_VALUES
 from sandbox.firing.rule_fields import rules_json, taken_rules
 
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
@@ -224,13 +226,25 @@ def _taken_text(rest: Json, key: str) -> str | None:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class UnusableRecord:
+    """A record that cannot be read, or is more than may be stored, and why."""
+
+    record: Json
+    reason: NotARecord
+
+
 def short_terms(
-    records: Iterable[Json], conversation_id: str, *, ours: bool = False
+    records: Iterable[Json],
+    conversation_id: str,
+    *,
+    ours: bool = False,
+    unusable: list[UnusableRecord] | None = None,
 ) -> list[ShortTermMemory]:
     """Short-term memories of a whole file. A memory without an id, or with the id of an earlier one, gets the hash of
     its time, its text and its number among equals: the same in every process that reads the file. `ours`: this program
-    wrote the file, so every memory in it may be stored. Raises NotARecord with the number of the first record that
-    cannot be read, or is more than may be stored."""
+    wrote the file, so every memory in it may be stored. A record that cannot be read, or is more than may be stored, is
+    added to `unusable`; without such a list, NotARecord is raised with the number of the first one."""
     equals: Counter[bytes] = Counter()
     memories: dict[str, ShortTermMemory] = {}
 
@@ -243,30 +257,39 @@ def short_terms(
             record = record | {"id": hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]}
         return short_term(record, conversation_id)
 
-    for memory in _whole_file(records, read, ours):
+    for memory in _whole_file(records, read, ours, unusable):
         memories[memory.id] = memory
     return list(memories.values())
 
 
-def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) -> Iterator[M]:
+def _whole_file(
+    records: Iterable[Json],
+    read: Callable[[Json], M],
+    ours: bool,
+    unusable: list[UnusableRecord] | None,
+) -> Iterator[M]:
     for number, record in enumerate(records, 1):
         try:
             memory = read(record)
             reason = None if ours else excess(memory)
             if reason is not None:
                 raise NotARecord(reason)
-        except (NotARecord, RecursionError) as error:
-            raise NotARecord(
-                "record {number} cannot be read: {reason}", number, reason_of(error)
-            ) from error
+        except WRONG_VALUES as error:
+            fault = NotARecord("record {number} cannot be read: {reason}", number, reason_of(error))
+            if unusable is None:
+                raise fault from error
+            unusable.append(UnusableRecord(record, fault))
+            continue
         yield memory
 
 
-def reason_of(error: NotARecord | RecursionError) -> Sentence:
+def reason_of(error: Exception) -> Sentence:
     """Why a record cannot be read."""
     if isinstance(error, NotARecord):
         return error.sentence
-    return Sentence(TOO_DEEP, DEEPEST)
+    if isinstance(error, RecursionError):
+        return Sentence(TOO_DEEP, DEEPEST)
+    return Sentence("it has a value of a type or size that it cannot have")
 
 
 def _time_of(record: Json) -> Any:
@@ -390,11 +413,13 @@ def long_term(record: Json) -> LongTermMemory:
     )
 
 
-def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermMemory]:
-    """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`, and what
-    is raised: as in `short_terms`."""
+def long_terms(
+    records: Iterable[Json], *, ours: bool = False, unusable: list[UnusableRecord] | None = None
+) -> list[LongTermMemory]:
+    """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`,
+    `unusable`, and what is raised: as in `short_terms`."""
     memories: dict[str, LongTermMemory] = {}
-    for memory in _whole_file(records, long_term, ours):
+    for memory in _whole_file(records, long_term, ours, unusable):
         name = memory.name
         ordinal = 1
         while name in memories:

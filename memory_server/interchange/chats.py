@@ -307,7 +307,7 @@ def _exchanges(
         conversation_id = incoming.conversation_of(row.get("conversation_id"), usual, location)
         if conversation_id is None:
             continue
-        messages: tuple[Message, ...] = ()
+        messages: list[Message] = []
         with incoming.record(location):
             messages = _messages(row, names)
         if not messages:

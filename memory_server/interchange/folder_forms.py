@@ -130,9 +130,10 @@ def _rows(
     path = name if folder == "." else f"{folder}/{name}"
     if path not in files:
         return []
+    rows: list[tuple[str, Any]] = []
     with incoming.record(path):
-        return numbered(array(files[path]), f"{path}, memory")
-    return []
+        rows += numbered(array(files[path]), f"{path}, memory")
+    return rows
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:

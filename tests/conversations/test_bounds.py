@@ -202,8 +202,8 @@ async def test_an_edit_by_hand_beyond_a_bound_is_set_aside_and_told_and_the_rest
         state = await reopened(tmp_path)
         stored = state.short_term if path.name == SHORT_TERM else state.long_term
         names_in_use = [name for name in stored if name != "later"]
-        if size > bound.most:  # the file is set aside whole
-            assert names_in_use == names
+        if size > bound.most:  # the file is set aside, and its other records are used
+            assert names_in_use == [*names, "other"]
         else:
             assert len(names_in_use) == len({"kept", "other"} & set(names_in_use)) + 1
             assert {*names, "other"} <= set(names_in_use)
@@ -249,7 +249,7 @@ async def test_a_repair_names_the_record_that_is_more(tmp_path: Path) -> None:
     assert "record 1 cannot be read" in plan.steps[0]
     assert "(line 2)" in plan.steps[0]
     repair.repair(tmp_path / "chat", NOW)
-    assert [*(await reopened(tmp_path)).long_term] == []
+    assert [*(await reopened(tmp_path)).long_term] == ["fine"]
 
 
 async def test_what_a_version_with_other_bounds_stored_is_read_as_it_is(tmp_path: Path) -> None:
@@ -373,14 +373,20 @@ async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_
         deep_record = a_long_term_record(levels)
         usual_record = json_text.dumps(codec.long_term_json(trigger("b")))
     (tmp_path / "chat" / file).write_bytes(b"[%s,%s]" % (deep_record, usual_record))
-    read_names = ["deep", "b"] if levels == DEEPEST else []
+    possible = [["deep", "b"]] if levels == DEEPEST else [["b"]]
+    if levels > 900:
+        possible.append(
+            []
+        )  # the parser itself does not go so deep, and the file is set aside whole
     store = open_store(tmp_path)
     await commit(store, Added(memory("later")), TriggerSet(trigger("later"), None))
     await store.compact("chat")
     state = await reopened(tmp_path)
     stored = state.short_term if file == SHORT_TERM else state.long_term
-    assert [*stored] == [*read_names, "later"]
-    assert len(past.pieces(private(tmp_path, ""))) == (0 if read_names else 1)
+    *names, last_name = stored
+    assert last_name == "later"
+    assert names in possible
+    assert len(past.pieces(private(tmp_path, ""))) == (0 if "deep" in names else 1)
     async with App(Settings(data_dir=tmp_path)) as app:
         assert (await app.memories.backups.make()).left_out == ()
         assert await app.maintenance.run_if_due() == 0
@@ -431,9 +437,10 @@ async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversatio
     await store.compact("chat")
     names = [*(await reopened(tmp_path)).short_term]
     asides = [*past.broken_files(private(tmp_path, ""))]
-    assert (names[-1], len(names), len(asides)) in (("later", 3, 0), ("later", 1, 1)), (
-        "all of it, or set aside whole"
-    )
+    possible = [("later", 3, 0), ("later", 2, 1)]
+    if levels > 900:
+        possible.append(("later", 1, 1))  # the parser itself does not go so deep
+    assert (names[-1], len(names), len(asides)) in possible
     list(examine(tmp_path, tmp_path / "chat", NOW))
     repair.plan(tmp_path / "chat")
 

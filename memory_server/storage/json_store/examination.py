@@ -164,6 +164,14 @@ def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
 
 
 def _snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
+    if broken.records:
+        records = counted(broken.records, "record")
+        return "warning", _(
+            "{records} of {file} cannot be used: {reason}; the others are used, the file is kept whole",
+            records,
+            path,
+            broken.reason,
+        )
     history = _("the history can restore {memories}", counted(snapshot.from_history, "memory"))
     if broken.data is None:
         return "error", _(

@@ -10,6 +10,7 @@ from typing import Any
 from languages import Sentence
 from memory_server.conversations.model import Memory, excess
 from memory_server.kernel.json_text import Json, NotARecord
+from sandbox import WRONG_VALUES
 
 _BETWEEN_RECORDS = re.compile(r"[\s,]*")
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -38,7 +39,7 @@ def _can_be_stored(value: Any, memory_of: Callable[[Json], Memory]) -> bool:
         return False
     try:
         return excess(memory_of(value)) is None
-    except (NotARecord, RecursionError):
+    except WRONG_VALUES:
         return False
 
 

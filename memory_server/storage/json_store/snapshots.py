@@ -3,7 +3,9 @@
 If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
 builds on the copy of what was last written, which shows whether the edit removed a memory, or whether the memory came
 after the editor was opened. A snapshot that cannot be read as memories is broken: the copy counts in its place, or what
-the history tells, and no record is taken out of it. Blocking calls; only `write_copy` changes files.
+the history tells, and no record is taken out of it. Where it is a list of objects, only those that cannot be used do not
+count: an earlier version of such a memory stays, and the file is kept as it was. Blocking calls; only `write_copy`
+changes files.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ import hashlib
 import logging
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from languages import Sentence
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Change, merged, putting, removing
+from memory_server.conversations.codec import UnusableRecord
 from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
@@ -53,19 +57,27 @@ file."""
 
 
 class _Kind(NamedTuple):
-    """The differences of the two snapshots: how the file and one record are read, and the memories in a state."""
+    """The differences of the two snapshots: how the file and one record are read, the memories in a state, and by what
+    a record names its memory."""
 
     read: Callable[..., list[Any]]
     read_one: Callable[[Json], Memory]
     of: Callable[[ConversationState], Mapping[str, Memory]]
+    key: Callable[[Json], Any]
 
 
 _KINDS = {
-    SHORT_TERM: _Kind(codec.short_terms, codec.short_term, lambda state: state.short_term),
+    SHORT_TERM: _Kind(
+        codec.short_terms,
+        codec.short_term,
+        lambda state: state.short_term,
+        lambda record: record.get("id"),
+    ),
     LONG_TERM: _Kind(
-        lambda records, _, ours: codec.long_terms(records, ours=ours),
+        lambda records, _, ours, unusable: codec.long_terms(records, ours=ours, unusable=unusable),
         codec.long_term,
         lambda state: state.long_term,
+        lambda record: record.get("name"),
     ),
 }
 
@@ -73,11 +85,13 @@ _KINDS = {
 @dataclass(frozen=True, slots=True)
 class Broken:
     """A snapshot that cannot be used: its bytes (None: it is missing), and why, with the number of the line.
-    `only_copy`: whether no copy has memories in its place, so that nothing else is sure to have those of the file."""
+    `only_copy`: whether no copy has memories in its place, so that nothing else is sure to have those of the file.
+    `records`: how many of its records alone cannot be used; 0: the whole file cannot."""
 
     data: bytes | None
     reason: Sentence
     only_copy: bool = False
+    records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +242,7 @@ class Snapshots:
         for name, kind in _KINDS.items():
             hashes = None if known_hashes is None else known_hashes[name]
             snapshot = self._read(name, data[name], mark=marks[name], known_hashes=hashes)
-            if snapshot.broken is not None and not snapshot.base:
+            if snapshot.broken is not None and not snapshot.base and snapshot.edited is None:
                 snapshot.base += kind.of(lost()).values()
                 snapshot.from_history = len(snapshot.base)
             snapshots[name] = snapshot
@@ -253,8 +267,11 @@ class Snapshots:
             if base is None:
                 return Snapshot([], broken=Broken(None, GONE))
             return Snapshot(base, copied=True)
+        unusable: list[UnusableRecord] = []
         try:
-            memories = self._parsed(name, content or b"", edited=edited, ours=ours)
+            memories = self._parsed(
+                name, content or b"", edited=edited, ours=ours, unusable=unusable
+            )
         except ValueError as error:
             assert content is not None  # a missing file is one without memories
             reason = faults.reason_with_line(content, error, _KINDS[name].read_one)
@@ -262,12 +279,39 @@ class Snapshots:
                 name, content, reason=reason, mark=mark, known_hashes=known_hashes
             )
         if not edited:
-            return Snapshot(memories)
+            return Snapshot(
+                memories, broken=self._broken_in_part(name, content, unusable, memories)
+            )
         base = self._copy(name, known_hashes)
         if base is None:
             was_missing = known_hashes is not None and None in known_hashes
             base = [] if was_missing else memories
-        return Snapshot(base, memories, digest)
+        if not unusable:
+            return Snapshot(base, memories, digest)
+        # An edit that makes a memory unusable does not remove it: what it was before stays.
+        keys = [_KINDS[name].key(unusable_record.record) for unusable_record in unusable]
+        used_keys = {memory.key for memory in memories}
+        memories += [
+            memory for memory in base if memory.key in keys and memory.key not in used_keys
+        ]
+        broken = self._broken_in_part(name, content, unusable, memories)
+        return Snapshot(base, memories, broken=broken)
+
+    def _broken_in_part(
+        self,
+        name: str,
+        content: bytes | None,
+        unusable: Sequence[UnusableRecord],
+        memories: Iterable[Memory],
+    ) -> Broken | None:
+        """What is wrong with a file of which some records cannot be used; `memories`: those that count. None: nothing."""
+        if not unusable or content is None:
+            return None
+        kind = _KINDS[name]
+        keys = [memory.key for memory in memories]
+        reason = faults.reason_with_line(content, unusable[0].reason, kind.read_one)
+        only_copy = not all(kind.key(row.record) in keys for row in unusable)
+        return Broken(content, reason, only_copy, records=len(unusable))
 
     def _in_place_of(
         self, name: str, content: bytes, reason: Sentence, mark: Mark, known_hashes: Known | None
@@ -306,15 +350,25 @@ class Snapshots:
         except ValueError:
             return None
 
-    def _parsed(self, name: str, data: bytes, *, edited: bool, ours: bool) -> list[Any]:
-        read = _KINDS[name].read
+    def _parsed(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        edited: bool,
+        ours: bool,
+        unusable: list[UnusableRecord] | None = None,
+    ) -> list[Any]:
+        read = partial(_KINDS[name].read, ours=ours, unusable=unusable)
         try:
-            return read(json_text.lines_of_array(data), self._conversation_id, ours=ours)
+            return read(json_text.lines_of_array(data), self._conversation_id)
         except json_text.OtherLayout:
+            if unusable is not None:
+                unusable.clear()
             if edited and not data.strip():
                 # An editor that is about to write, or one that died: nobody empties a file to forget everything.
                 raise json_text.NotARecord("it is empty; write `[]` to remove everything") from None
-            return read(json_text.load_array(data), self._conversation_id, ours=ours)
+            return read(json_text.load_array(data), self._conversation_id)
 
 
 def hash_of(data: bytes | None) -> str | None:
