@@ -133,9 +133,8 @@ async def read(
         raise InvalidInput("{file} {reason}", named(source), error) from error
     except WRONG_VALUES as error:  # beside the records, each of which has a boundary of its own
         raise InvalidInput(
-            "{file} has a value of a type or size that its format does not have ({reason}); export it again.",
+            "{file} has a value of a type or size that its format does not have; export it again.",
             named(source),
-            error,
         ) from error
     if form not in TRUSTED:
         _leave_out_expired(incoming, app.clock())

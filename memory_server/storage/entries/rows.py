@@ -367,8 +367,10 @@ class ScopeRows(PastRows):
         """The entry of a row of `COLUMNS`."""
         values = dict(zip(FIELDS, row, strict=True))
         for name in LISTS:
-            values[name] = tuple(self._connection.json_of(values[name], []))
-        values["metadata"] = self._connection.json_of(values["metadata"], {})
+            listed = self._connection.json_of(values[name], [])
+            values[name] = tuple(listed) if isinstance(listed, list) else ()
+        metadata = self._connection.json_of(values["metadata"], {})
+        values["metadata"] = metadata if isinstance(metadata, dict) else {}
         return Entry(**values)
 
     def _matches(self, query: Query, terms: Sequence[IndexTerm]) -> list[Match]:
