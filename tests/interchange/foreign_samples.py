@@ -944,6 +944,7 @@ SAMPLES: Mapping[str, Sample] = {
             ("chats/Zoe/a.jsonl", EACH),
         ],
         kind="folder",
+        deciding=[("settings.json", "world_info_settings", "world_info_depth")],
     ),
     "mem0": Sample("mem0", _MEM0, [("results", EACH)]),
     "mcp-memory-service": Sample("memory-service", _MEMORY_SERVICE, [("memories", EACH)]),

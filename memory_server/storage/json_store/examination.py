@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from languages import N_, _, clause, counted, joined
+from languages import N_, _, clause, counted
 from memory_server.conversations import change_forms
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
@@ -31,15 +31,19 @@ from memory_server.kernel.folder_names import (
     subfolders,
 )
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, Grade, visible
+from memory_server.kernel.text import Finding, visible
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store.conversation_files import (
     ConversationFiles,
     conversation_id_in,
 )
-from memory_server.storage.json_store.leftovers import GradedSentence, leftovers
+from memory_server.storage.json_store.leftovers import (
+    GradedSentence,
+    leftovers,
+    snapshot_damage,
+)
 from memory_server.storage.json_store.position import Opened
-from memory_server.storage.json_store.snapshots import SNAPSHOTS, Broken, Snapshot
+from memory_server.storage.json_store.snapshots import SNAPSHOTS
 
 FUTURE_MS = 86_400_000
 """A time further ahead than this is a finding: a day, because clocks and time zones differ."""
@@ -138,7 +142,7 @@ def damage(opened: Opened, folder: Path) -> Iterator[GradedSentence]:
     yield from _journal_damage(opened, private / "journal.jsonl")
     for file_name, snapshot in opened.snapshots.items():
         if snapshot.broken is not None:
-            yield _snapshot_damage(folder / file_name, snapshot, snapshot.broken)
+            yield snapshot_damage(folder / file_name, snapshot, snapshot.broken)
 
 
 def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
@@ -161,33 +165,6 @@ def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
                 line.reason,
             ),
         )
-
-
-def _snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
-    if broken.records:
-        records = counted(broken.records, "record")
-        return "warning", _(
-            "{records} of {file} cannot be used: {reason}; the others are used, the file is kept whole",
-            records,
-            path,
-            broken.reason,
-        )
-    history = _("the history can restore {memories}", counted(snapshot.from_history, "memory"))
-    if broken.data is None:
-        return "error", _(
-            "{file_name} is missing, and so is the copy of it; {history}", path.name, history
-        )
-    grade: Grade = "error"
-    parts = [_("there is no copy of it")]
-    if snapshot.copied:
-        grade = "warning"
-        parts = [_("its copy is used")]
-    if snapshot.from_history:
-        parts.append(history)
-    parts.append(_("the file is kept whole"))
-    return grade, _(
-        "{folder} cannot be used: {reason}; {parts}", path, broken.reason, joined(", ", parts)
-    )
 
 
 def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSentence]:

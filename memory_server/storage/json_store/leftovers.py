@@ -14,12 +14,40 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.text import Grade
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import conversation_id_in
-from memory_server.storage.json_store.snapshots import SNAPSHOTS
+from memory_server.storage.json_store.snapshots import SNAPSHOTS, Broken, Snapshot
 from memory_server.storage.partition import journal
 
 GradedSentence = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
 UNTIL = N_("Upkeep removes them after storage.archive_days, as it does the history.")
+
+
+def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
+    """Say what counts in the place of a broken snapshot, or of some records of it; without a full stop."""
+    if broken.records:
+        said = _(
+            "{records} of {file} cannot be used: {reason}; the others are used, the file is kept whole",
+            counted(broken.records, "record"),
+            path,
+            broken.reason,
+        )
+        return "warning", said
+    history = _("the history can restore {memories}", counted(snapshot.from_history, "memory"))
+    if broken.data is None:
+        return "error", _(
+            "{file_name} is missing, and so is the copy of it; {history}", path.name, history
+        )
+    grade: Grade = "error"
+    parts = [_("there is no copy of it")]
+    if snapshot.copied:
+        grade = "warning"
+        parts = [_("its copy is used")]
+    if snapshot.from_history:
+        parts.append(history)
+    parts.append(_("the file is kept whole"))
+    return grade, _(
+        "{folder} cannot be used: {reason}; {parts}", path, broken.reason, joined(", ", parts)
+    )
 
 
 def leftovers(folder: Path) -> Iterator[GradedSentence]:
