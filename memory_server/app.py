@@ -250,6 +250,7 @@ class CallerView:
             hooks=self.settings.hooks,
             subscribe=subscriptions is None,
             subscriptions=subscriptions,
+            node_original=self.settings.compat == "node",
         )
 
     async def warm(self) -> None:

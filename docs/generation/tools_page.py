@@ -32,11 +32,27 @@ TOOLS_RULES = """\
 
 - A tool refuses an argument that does not exist.
 - An argument marked `?` is optional. A result field marked `?` is left out if it is empty.
-- A result comes twice: as `structuredContent`, which these pages describe, and as a text block for people.
+- A result comes twice: as `structuredContent`, for [programs](#results-for-programs), and as a text block for people.
 - A failed call has `isError: true` and one sentence that says what to do next. It changed nothing.
 - Times in results are ISO 8601 text in UTC.
 - *Reads* stands for `readOnlyHint`, *removes* for `destructiveHint`, *repeatable* for `idempotentHint`: a second
   call with the same arguments changes nothing more.
+
+## Results for programs
+
+A program reads `structuredContent`, whose fields these pages describe; `memory-server call` and `POST /v1/TOOL` give the same
+object. The words of the text block may change with any version.
+
+A program of the Node original reads the text block. For it, `compat = "node"` makes the tools that the original has answer over
+MCP as they do there:
+
+- The text block is JSON and nothing else, and `structuredContent` is the same object. It has the fields of these pages and those
+  of the original, such as `success`, `message`, `formattedText` and `formattedContext`; a figure of an empty conversation is 0 or
+  null.
+- A call that failed is a usual result with `success: false` and the sentence as `error` and `message`. Arguments that were
+  refused still give `isError: true`.
+- All these tools answer, listed or not; `--toolsets short-term,long-term,backup,insight,admin` lists them.
+- [Decisions](../project/decisions.md#left-out-of-the-node-original-on-purpose) lists what differs.
 
 ## Fields of many tools
 

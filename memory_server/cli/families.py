@@ -6,7 +6,7 @@ Each looks at all places, or at the conversation that `-c` names, or at one --fa
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
@@ -83,12 +83,19 @@ async def sought_items(app: CallerView, flags: Namespace, sought: Sought) -> lis
     return sorted(items, key=lambda item: -item.at_ms)
 
 
-def print_items(app: CallerView, items: Sequence[Item], flags: Namespace, nothing: str) -> None:
-    """Print the first items, as JSON lines or as a table; `nothing` is the sentence for an empty list."""
+def print_items(
+    app: CallerView,
+    items: Sequence[Item],
+    flags: Namespace,
+    nothing: str,
+    json_of: Callable[[Item], dict[str, Any]] | None = None,
+) -> None:
+    """Print the first items, as JSON lines, which `json_of` may make, or as a table; `nothing` is the sentence for an
+    empty list."""
     shown = items[: limit_of(flags)]
     if flags.json:
         for item in shown:
-            write(item_json(item))
+            write((json_of or item_json)(item))
     elif shown:
         heading = (_("id"), _("where"), _("time"), _("title"), _("text"))
         rows = [_item_row(item, app.settings.zone) for item in shown]

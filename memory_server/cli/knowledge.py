@@ -5,12 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from languages import _, counted
 from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.cleanup import cleanup_of_knowledge
-from memory_server.cli.families import nothing_text, print_items
+from memory_server.cli.families import item_json, nothing_text, print_items
 from memory_server.cli.history import history
 from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
@@ -19,7 +20,9 @@ from memory_server.cli.word_giving import words_of_memories
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.times import iso
 from memory_server.kernel.values import dataclass
+from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.layers import LayerName, tool_name
 from memory_server.knowledge.notes.duplicates import Pair
 from memory_server.knowledge.sessions.ids import SessionIds
@@ -64,10 +67,46 @@ async def _list(app: CallerView, flags: Namespace) -> None:
     sought = Sought(
         words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived
     )
-    items = await app.knowledge.lifecycle.find(sought)
+    found = await app.knowledge.lifecycle.found_entries(sought)
+    entry_of = {id(row.item): row.entry for row in found}
     narrowed = bool(flags.words or flags.user)
     nothing = nothing_text(flags.space, archived=flags.archived, narrowed=narrowed)
-    print_items(app, items, flags, nothing)
+    print_items(
+        app,
+        [row.item for row in found],
+        flags,
+        nothing,
+        lambda item: item_json(item) | _entry_json(entry_of[id(item)]),
+    )
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    """The fields of an entry that not every item has, those without a value left out; its times in ISO 8601."""
+    fields = {
+        "number": entry.id,
+        "type": entry.kind,
+        "key": entry.key,
+        "agent_id": entry.agent_id,
+        "run_id": entry.run_id,
+        "tags": list(entry.tags),
+        "examples": list(entry.examples),
+        "metadata": dict(entry.metadata),
+        "source": entry.source,
+        "origin": entry.origin,
+        "confidence": entry.confidence,
+        "importance": entry.importance,
+        "uses": entry.uses,
+        "version": entry.version,
+        "reason": entry.reason,
+    }
+    times = {
+        "created_at": entry.created_ms,
+        "accessed_at": entry.accessed_ms,
+        "expires_at": entry.expires_ms,
+        "archived_at": entry.archived_ms,
+    }
+    fields |= {name: iso(time_ms) for name, time_ms in times.items() if time_ms}
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 async def _show(app: CallerView, flags: Namespace) -> None:

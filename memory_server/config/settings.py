@@ -273,8 +273,9 @@ class Settings(Section):
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: works as the Node original, without a shared conversation, without `[words]`, with each spelling a key of
-    its own in triggers, and with its rule of forgetting."""
+    """`node`: for programs and data of the Node original. Words, weights, draws and forgetting are its own, without a
+    shared conversation, without `[words]`, and with each spelling a key of its own in triggers; its tools answer in
+    JSON, with its fields. docs/project/decisions.md has what differs."""
     now: datetime | None = None
     """Time at which the clock starts, for tests; by default the real time."""
     seed: int | None = None

@@ -47,7 +47,7 @@ class SandboxRunner:
         self._timezone = timezone
         self._meter = meter or Meter()
         self._meter.expect(
-            "triggers", "searches", "fired", "quiet", "not_run", *get_args(FailureKind)
+            "triggers", "searches", "fired", "quiet", "not_run", "run_us", *get_args(FailureKind)
         )
         self._turns = turns or contextlib.nullcontext()
 
@@ -87,6 +87,7 @@ class SandboxRunner:
         for verdict in verdicts.values():
             kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
             self._meter.count("triggers", kind)
+            self._meter.count("triggers", "run_us", verdict.elapsed_us)
         not_run_count = len(triggers) - len(verdicts)
         self._meter.count("triggers", "quiet", not_run_count)
         self._meter.count("triggers", "not_run", not_run_count)

@@ -193,6 +193,11 @@ def difference(left_text: str, right_text: str) -> str:
     return _pictured(first.words, second.words)
 
 
+def meaningful_words(text: str) -> tuple[str, ...]:
+    """The words and signs of a text by which it is compared: texts say the same only if one has all of the other."""
+    return _words_of(text).words
+
+
 def same_words(left_text: str, right_text: str) -> bool:
     """Whether two texts say the same and none says more."""
     return _words_of(left_text).words == _words_of(right_text).words and not _other_numbers(

@@ -28,6 +28,7 @@ from memory_server.kernel.lifecycle import (
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import DAY_MS
+from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import (
     LIVE,
@@ -61,6 +62,14 @@ _MOST_BEGINNINGS = 50
 """The number of entries whose beginnings a history has: those of its newest changes."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundEntry:
+    """An entry that was looked for, as people see it and with all its fields."""
+
+    item: Item
+    entry: Entry
+
+
 class KnowledgeLifecycle:
     """The past of `families`: one sequence of operations over all families, so an id is enough to find a change."""
 
@@ -80,16 +89,22 @@ class KnowledgeLifecycle:
         return sorted(map(place_of, await self._store.scopes()))
 
     async def find(self, sought: Sought) -> list[Item]:
-        items: list[Item] = []
+        return [row.item for row in await self.found_entries(sought)]
+
+    async def found_entries(self, sought: Sought) -> list[FoundEntry]:
+        """The items of `find` with their entries, newest first."""
+        found: list[FoundEntry] = []
         where = Filter(archived=sought.archived)
         projects = await self._families.notes.project_names()
         for scope, store in await self._families.places():
             if not sought.looks_in(place_of(scope), FAMILY_OF_SPACE[scope.space]):
                 continue
             entries = await store.read(scope, lambda view: view.entries(where))
-            candidates = [item_of(scope, entry, projects) for entry in entries]
-            items += await asyncio.to_thread(sought.among, candidates)
-        return sorted(items, key=lambda item: -item.at_ms)
+            rows = [FoundEntry(item_of(scope, entry, projects), entry) for entry in entries]
+            items = await asyncio.to_thread(sought.among, [row.item for row in rows])
+            wanted = set(map(id, items))
+            found += [row for row in rows if id(row.item) in wanted]
+        return sorted(found, key=lambda row: -row.item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
         """As `Lifecycle.forget`. Files of layers have no history: so a note of the operation names them."""

@@ -18,8 +18,22 @@ from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
 from memory_server.serving.documents import Documents, Page, Request, Resolve
 from memory_server.serving.subscriptions import Subscriptions
-from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, keeps_conversations
-from memory_server.tools.base.tool import MAX_BYTES, Tool, ToolFailed, call
+from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, TOOLS, keeps_conversations
+from memory_server.tools.base.tool import (
+    MAX_BYTES,
+    Answer,
+    ArgumentsRefused,
+    Tool,
+    ToolFailed,
+    call,
+)
+from memory_server.tools.node_original import (
+    NODE_TOOLS,
+    NodeCall,
+    node_answer,
+    node_arguments,
+    node_refusal,
+)
 from memory_server.version import __version__
 
 RECALL = ("recall_turn",)
@@ -140,19 +154,23 @@ def build_server(
     hooks: bool = False,
     subscribe: bool = True,
     subscriptions: Subscriptions | None = None,
+    node_original: bool = False,
 ) -> Server[Any]:
     """An MCP server that answers with `tools` and with the resources and prompts of the call
     that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
     results; these cost more than the rest, and models do not need them. `read_only`: the store changes nothing.
     `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:
     clients of the handshake era can subscribe to resources, which needs a session that lasts. `subscriptions`: who
-    watches what, for a caller that ends the streams itself."""
+    watches what, for a caller that ends the streams itself. `node_original`: the tools that the Node original has
+    answer as they do there, to a program that reads the text as JSON."""
 
     offered: Mapping[str, Tool] = DEFAULT_TOOLS
     answered: Mapping[str, Tool] = ANSWERED_TOOLS
     if tools is not None:
         offered = tools()
         answered = offered
+    elif node_original:
+        answered = {**ANSWERED_TOOLS, **{name: TOOLS[name] for name in NODE_TOOLS}}
     if hooks:
         offered = {name: tool for name, tool in offered.items() if name not in NOT_BESIDE_HOOKS}
 
@@ -160,9 +178,13 @@ def build_server(
     @cache
     def listed() -> types.ListToolsResult:
         forms = [wire_form(tool, read_only=read_only, hooks=hooks) for tool in offered.values()]
-        if tools is None:
-            forms = [form.model_copy(update={"output_schema": None}) for form in forms]
-        return types.ListToolsResult(tools=forms)
+        return types.ListToolsResult(tools=[_with_its_schema(form) for form in forms])
+
+    def _with_its_schema(form: types.Tool) -> types.Tool:
+        """A tool with the schema of its result, unless models pay for it or it answers in another form."""
+        if tools is None or (node_original and form.name in NODE_TOOLS):
+            return form.model_copy(update={"output_schema": None})
+        return form
 
     def call_of(request: Request) -> Call:
         """The call of a request, with the client for the record of recalls."""
@@ -193,17 +215,15 @@ def build_server(
                 raise ToolFailed(
                     f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}."
                 )
-            answer = await call(
-                tool, call_of(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES
+            ask = _as_node if node_original and tool.name in NODE_TOOLS else _for_people
+            answer = await ask(
+                tool, call_of(request), params.arguments or {}, max_bytes or MAX_BYTES
             )
             await watched.look()
         except ToolFailed as failure:
             sentence = types.TextContent(type="text", text=str(failure))
             return types.CallToolResult(content=[sentence], is_error=True)
-        text = answer.text
-        if tool.recalls and "lines" not in answer.structured:
-            text = marked(text)
-        content = types.TextContent(type="text", text=text)
+        content = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[content], structured_content=answer.structured)
 
     return Server(
@@ -231,6 +251,32 @@ def build_server(
         # No argument is also a header (`x-mcp-header`). Without this the SDK lists the tools before each call of HTTP.
         get_tool_input_schema=lambda _: None,
     )
+
+
+async def _for_people(
+    tool: Tool, caller: Call, arguments: Mapping[str, Any], max_bytes: int
+) -> Answer:
+    """The answer of a tool with a text for people and models, marked where it holds memories. Raises ToolFailed."""
+    answer = await call(tool, caller, arguments, max_bytes=max_bytes)
+    if tool.recalls and "lines" not in answer.structured:
+        return replace(answer, text=marked(answer.text))
+    return answer
+
+
+async def _as_node(
+    tool: Tool, caller: Call, arguments: Mapping[str, Any], max_bytes: int
+) -> Answer:
+    """The answer of a tool as the Node original gives it, also where the call failed. Raises ArgumentsRefused."""
+    given = node_arguments(tool.name, arguments)
+    try:
+        answer = await call(tool, caller, given, max_bytes=max_bytes)
+    except ArgumentsRefused:
+        raise
+    except ToolFailed as failure:
+        return node_refusal(str(failure))
+    services = caller.memories.services
+    node_call = NodeCall(given, services.clock(), services.meter.seconds)
+    return node_answer(tool.name, node_call, answer.structured)
 
 
 def wire_form(tool: Tool, *, read_only: bool = False, hooks: bool = False) -> types.Tool:

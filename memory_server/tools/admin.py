@@ -35,8 +35,8 @@ class MetricsResult(Result):
     tools: list[ToolFigures] = Field(description="Calls by tool, the most called first")
     counters: dict[str, dict[str, int]] = Field(
         description="By family: storage (with failed_reads and failed_writes), knowledge, layers, sessions (sources of "
-        "ids), triggers (verdicts by kind; not_run: quiet ones that had no need to run), workers (processes that run "
-        "triggers), files (their count and bytes), process (memory_bytes, cpu_ms, threads)"
+        "ids), triggers (verdicts by kind; not_run: quiet ones that had no need to run; run_us: microseconds of the "
+        "others), workers (processes that run triggers), files (their count and bytes), process (memory_bytes, cpu_ms, threads)"
     )
 
     def __str__(self) -> str:

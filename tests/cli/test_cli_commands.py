@@ -504,6 +504,9 @@ def test_notes_are_listed_shown_moved_and_brought_back(run: Run) -> None:
         ("--json", "list", "--space", "notes", "port"),
     ):
         assert json.loads(run("knowledge", *words).out)["text"] == "The port is 8080"
+    fields = json.loads(run("knowledge", "list", "--json", "port").out)
+    assert {"number": 2, "type": "tech", "confidence": 1.0, "version": 1}.items() <= fields.items()
+    assert fields["created_at"].endswith("Z")
     with pytest.raises(SystemExit):
         run("knowledge", "list", "--json", "port", "--nothing")
     for name in ("1", pool, pool[:8]):

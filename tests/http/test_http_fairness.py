@@ -357,6 +357,13 @@ def test_who_is_meant_is_kept_for_each_session(tmp_path: Path) -> None:
         assert (
             "mcp-session-id" not in called(a, "memory_get_stats", {}, user_id="initialize").headers
         )
+        ended = {"mcp-session-id": hong["mcp_session_id"]}
+        askers = [Asker(server.url, token) for token in (b, a, a)]
+        statuses = [asker.http.delete("/mcp", headers=ended).status_code for asker in askers]
+        assert statuses == [404, 204, 404], "only its tenant ends a session, and once"
+        assert called(a, "memory_get_stats", hong).status_code == 404
+        hong = new_session(server, a)
+        called(a, "memory_init_session", hong, user_id="hong")
         time.sleep(1)  # the tenant has left memory meanwhile
         assert (user(ming), user(hong)) == ("ming", "hong")
         assert user({**ming, "x_memory_user_id": "header"}) == "header"

@@ -64,7 +64,7 @@ def test_a_call_is_counted_with_its_time_and_its_error() -> None:
 async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
     async with open_memory(tmp_path, settings=Settings(triggers={"trigger_seconds": 0.2})) as app:  # type: ignore[arg-type]
         triggers = {
-            "fires": "true",
+            "fires": "let n = 0; while (n < 1e6) n++; true",
             "quiet": "false",
             "throws": "match_keys(context.messages, ['披萨']) > 0 && context.participants.nobody.name",
         }
@@ -83,6 +83,7 @@ async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
         }
         assert answer.structured["tools"][0]["p50Ms"] > 0
         counters = answer.structured["counters"]
+        assert counters["triggers"].pop("run_us") > 0
         outcomes = {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
         assert (
             counters["triggers"] == dict.fromkeys(("not_run", *get_args(FailureKind)), 0) | outcomes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from itertools import chain, combinations
 from random import Random
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from memory_server.knowledge.differences import difference
 from memory_server.knowledge.entry import Entry
+from memory_server.knowledge.notes import duplicates
 from memory_server.knowledge.notes.duplicates import ALIKE, dice, merged, merges, pairs_among
 
 SAME = [
@@ -156,6 +158,55 @@ def test_pairs_are_found_among_many_and_only_within_a_kind_and_project() -> None
         entry(3, SAME[0][1], project="p"),
     ]
     assert pairs_among(apart) == []
+
+
+def test_all_that_say_the_same_are_found_among_many_of_one_form() -> None:
+    rng = Random(7)
+    added = ("", ".", " Ask Anna before you change it.", " It is small, by the way.")
+    for _round in range(3):
+        bodies = [
+            f"The service {rng.choice('ABC')}-{rng.randint(1, 9)} in {rng.choice(('Oslo', 'Lima'))} "
+            f"has {rng.choice(('the', 'a'))} pool of {rng.randint(1, 3)} connections for its database"
+            + rng.choice(added)
+            for _note in range(60)
+        ]
+        notes = [entry(number, body) for number, body in enumerate(bodies, 1)]
+        same = {
+            (older.id, newer.id)
+            for older, newer in combinations(notes, 2)
+            if says_the_same(f"t\n{older.body}", f"t\n{newer.body}")
+        }
+        found = {(pair.older.id, pair.newer.id) for pair in pairs_among(notes) if not pair.differs}
+        assert found == same != set()
+
+
+@pytest.mark.parametrize("form", ["The port of service {n} is {m}.", "服务{n}的端口是{m}。"])
+def test_the_comparisons_of_notes_of_one_form_grow_with_their_number(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    def counted_difference(left: str, right: str) -> str:
+        nonlocal compared
+        compared += 1
+        return difference(left, right)
+
+    def counted_dice(left: Counter[str], right: Counter[str]) -> float:
+        nonlocal compared
+        compared += 1
+        return counted_of(left, right)
+
+    counted_of = duplicates._dice
+    monkeypatch.setattr(duplicates, "_dice", counted_dice)
+    monkeypatch.setattr(duplicates, "difference", counted_difference)
+    work: list[int] = []
+    for count in (150, 300):
+        compared = 0
+        pairs_among(
+            [entry(n, form.format(n=n, m=1024 + n * 7919 % 60_000)) for n in range(1, count + 1)]
+        )
+        work.append(compared)
+    assert 0 < work[1] <= 2.3 * work[0]
 
 
 def test_what_looks_alike_is_listed_with_the_fact_that_differs() -> None:

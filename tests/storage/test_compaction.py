@@ -214,3 +214,20 @@ async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(
         "replace journal.jsonl",
         "sync_folder .memory-server",
     ]
+
+
+async def test_who_only_reads_leaves_the_snapshots_whole_that_a_killed_process_did_not_write(
+    tmp_path: Path,
+) -> None:
+    killed = open_store(tmp_path)
+    await commit(killed, Added(memory()))
+    await open_store(tmp_path, read_only=True).read("chat")
+    reader = open_store(tmp_path, read_only=True)
+    await reader.read("chat")
+    await reader.aclose()
+    assert not (tmp_path / "chat" / SHORT_TERM).exists(), "a store that only reads changes nothing"
+    reader = open_store(tmp_path)
+    await reader.read("chat")
+    await reader.aclose()
+    assert len(json_text.loads((tmp_path / "chat" / SHORT_TERM).read_bytes())) == 1
+    assert len((await reopened(tmp_path)).short_term) == 1

@@ -13,23 +13,23 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Final, NamedTuple
-from zlib import crc32
+from typing import Final, NamedTuple, TypeAlias
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.differences import difference
+from memory_server.knowledge.differences import difference, meaningful_words
 from memory_server.knowledge.entry import Entry, archived, usable
 from nlp.index_terms import index_form
 
 ALIKE: Final = 0.85
 """Dice of pairs of characters from which two texts are alike: measured on pairs written for this project."""
-_PROPOSED: Final = 0.82
-"""Cosine of hashed pairs from which Dice is computed exactly: below it, Dice is not above `ALIKE`."""
-_COLUMNS: Final = 4_096
-"""The number of hashes of pairs of characters."""
-_BLOCK: Final = 512
-"""The number of texts that are compared with all later ones in one step."""
+_LEAST_SHARE: Final = ALIKE / (2 - ALIKE)
+"""The least share of the longer text's pairs that the shorter one of two alike texts has."""
+_NEIGHBOURS: Final = 16
+"""How many neighbours in the order of its words a text is compared with, so that the work grows with the number of
+texts and not with its square."""
+_MOST_NEAR: Final = 2
+"""How many of these neighbours may be told as alike, though they differ in a fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ReindexedNotes:
-    """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ."""
+    """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ; of many notes of one
+    form, the nearest ones."""
 
     merged: tuple[Pair, ...]
     kept_apart: tuple[Pair, ...]
@@ -88,49 +89,94 @@ def _pairs(text: str) -> Counter[str]:
     return Counter(map("".join, pairwise(_letters(text))))
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """An entry with what it is compared by: its words and signs that mean something, and its pairs of characters."""
+
+    entry: Entry
+    words: tuple[str, ...]
+    pairs: Counter[str]
+    length: int
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Compared:
+        text = text_of(entry)
+        pairs = _pairs(text)
+        return cls(entry, meaningful_words(text), pairs, pairs.total())
+
+
+_Couple: TypeAlias = tuple[int, int]
+"""The numbers of two texts in their group, the smaller one first."""
+
+
 def pairs_among(entries: Sequence[Entry]) -> list[Pair]:
-    """All pairs of a kind and project that are alike, the most alike first; 10,000 notes take some 10 s."""
+    """The pairs of a kind and project that are alike, the most alike first: all that say the same, and of those that
+    differ in a fact, for each entry the nearest."""
     groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         groups[entry.kind, entry.project].append(entry)
     alike: list[Pair] = []
     for group in groups.values():
-        alike += _pairs_in(group)
+        alike += _pairs_in([_Compared.of(entry) for entry in group])
     return sorted(alike, key=lambda pair: (-pair.dice, pair.newer.id))
 
 
-def _pairs_in(group: Sequence[Entry]) -> Iterator[Pair]:
-    pairs = [_pairs(text_of(entry)) for entry in group]
-    for first, second in _proposed(pairs):
-        if _dice(pairs[first], pairs[second]) >= ALIKE:
-            yield _pair(group[first], group[second])
+def _pairs_in(group: Sequence[_Compared]) -> Iterator[Pair]:
+    couples = {*_containing(group), *_nearest(group)}
+    for first, second in sorted(couples):
+        alike = _dice(group[first].pairs, group[second].pairs)
+        if alike >= ALIKE:
+            yield _pair(group[first].entry, group[second].entry, alike)
 
 
-def _pair(first: Entry, second: Entry) -> Pair:
+def _pair(first: Entry, second: Entry, alike: float) -> Pair:
     older, newer = sorted((first, second), key=lambda entry: (entry.updated_ms, entry.id))
-    older_text = text_of(older)
-    newer_text = text_of(newer)
-    alike = dice(older_text, newer_text)
-    differs = ""
-    if alike >= ALIKE:
-        differs = difference(older_text, newer_text)
-    return Pair(older, newer, dice=alike, differs=differs)
+    return Pair(older, newer, dice=alike, differs=difference(text_of(older), text_of(newer)))
 
 
-def _proposed(texts: Sequence[Counter[str]]) -> Iterator[tuple[int, int]]:
-    """Numbers of texts that may be alike, by their pairs of characters."""
-    import numpy as np  # 0.1 s, and only a reindex needs it
+def _containing(group: Sequence[_Compared]) -> Iterator[_Couple]:
+    """The couples of which one text has all words of the other, and is not much longer. Texts that say the same are
+    among them, because a difference in a word is a difference in a fact."""
+    numbers_of_word: dict[str, set[int]] = defaultdict(set)
+    for number, text in enumerate(group):
+        for word in text.words:
+            numbers_of_word[word].add(number)
+    for number, text in enumerate(group):
+        # The rarest words first: mostly none but the text itself has all of the first few.
+        holders = sorted((numbers_of_word[word] for word in set(text.words)), key=len)
+        containing = set(holders[0]) if holders else set()
+        for numbers in holders[1:]:
+            if len(containing) <= 1:
+                break
+            containing &= numbers
+        for other in containing - {number}:
+            if _may_say_the_same(text, group[other]):
+                yield min(number, other), max(number, other)
 
-    rows = np.zeros((len(texts), _COLUMNS), np.float32)
-    for number, text in enumerate(texts):
-        for pair, count in text.items():
-            rows[number, crc32(pair.encode()) % _COLUMNS] += count
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    for start in range(0, len(texts), _BLOCK):
-        near = rows[start : start + _BLOCK] @ rows[start:].T >= _PROPOSED
-        for first, second in np.argwhere(near).tolist():
-            if first < second:
-                yield start + first, start + second
+
+def _may_say_the_same(shorter: _Compared, longer: _Compared) -> bool:
+    """Whether a text that has all words of another may say the same: it has the same words, or more of them, but not so
+    many that the texts are not alike."""
+    if len(shorter.words) == len(longer.words):
+        return shorter.words == longer.words
+    is_longer = len(shorter.words) < len(longer.words)
+    return is_longer and shorter.length >= _LEAST_SHARE * longer.length
+
+
+def _nearest(group: Sequence[_Compared]) -> Iterator[_Couple]:
+    """For each text the most alike of its neighbours, in the order of the words from the beginning, and from the end:
+    texts that differ in one place are near each other in one of both."""
+    numbers = range(len(group))
+    from_beginning = sorted(numbers, key=lambda number: group[number].words)
+    from_end = sorted(numbers, key=lambda number: group[number].words[::-1])
+    for order in (from_beginning, from_end):
+        for place, number in enumerate(order):
+            neighbours = order[place + 1 : place + 1 + _NEIGHBOURS]
+            likeness = {
+                other: _dice(group[number].pairs, group[other].pairs) for other in neighbours
+            }
+            for other in sorted(neighbours, key=lambda other: -likeness[other])[:_MOST_NEAR]:
+                yield min(number, other), max(number, other)
 
 
 class Merge(NamedTuple):

@@ -73,7 +73,7 @@ def notes_to_reindex(view: ScopeView, merged_by_ms: int) -> NotesToReindex:
 
 
 def reindex_plan(notes: NotesToReindex, now_ms: int) -> ReindexPlan:
-    """The plan for these notes; 10,000 of them take some 10 s."""
+    """The plan for these notes; the work grows with their number, also where all are of one form."""
     pairs = duplicates.pairs_among(notes.live)
     same = [pair for pair in pairs if not pair.differs]
     different = tuple(pair for pair in pairs if pair.differs)

@@ -195,14 +195,21 @@ class _Server(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class _Mcp:
-    """`POST /mcp`, which goes to the session manager of the caller's tenant. `begun`: who is meant in which session, by
-    tenant and `Mcp-Session-Id` of the handshake era; None: nobody can be named, so there are no sessions."""
+    """`POST /mcp`, which goes to the session manager of the caller's tenant, and `DELETE /mcp`, which ends a session.
+    `begun`: who is meant in which session, by tenant and `Mcp-Session-Id` of the handshake era; None: nobody can be
+    named, so there are no sessions."""
 
     tenants: Tenants
     begun: defaultdict[str | None, dict[str, Begun]] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        if self.begun is not None and scope["method"] == "DELETE":
+            sessions = self.begun[caller_of(scope).tenant]
+            if sessions.pop(headers.get(SESSION, ""), None) is None:
+                raise _no_session()
+            await Response(status_code=204)(scope, receive, send)
+            return
         if self.begun is not None and not is_modern(headers):
             receive, send = await self._in_session(
                 self.begun, headers.get(SESSION), scope, receive, send
@@ -224,9 +231,7 @@ class _Mcp:
         sessions = begun[caller.tenant]
         if session_id is not None:
             if session_id not in sessions:
-                raise HttpError(
-                    404, "session", "There is no such session any more; send `initialize` again."
-                )
+                raise _no_session()
             session = sessions.pop(session_id)
             sessions[session_id] = session  # the one that was used last goes last
             wire = replace(caller.wire, lasts=True, begun=session)
@@ -248,6 +253,11 @@ class _Mcp:
             await send(message)
 
         return receive, naming
+
+
+def _no_session() -> HttpError:
+    sentence = "There is no such session any more; send `initialize` again."
+    return HttpError(404, "session", sentence)
 
 
 def _is_initialize(body: bytes) -> bool:
@@ -286,11 +296,13 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
         return JSONResponse({"status": "ok"}, 200)
 
     sessions: defaultdict[str | None, dict[str, Begun]] | None = None
+    methods = ["POST"]
     if node.sessions:
         sessions = defaultdict(dict)
+        methods.append("DELETE")
     app = Router(
         [
-            Route("/mcp", _Mcp(tenants, sessions), methods=["POST"]),
+            Route("/mcp", _Mcp(tenants, sessions), methods=methods),
             *rest.routes(node.tools, tenants, node.max_bytes, read_only=node.read_only),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),

@@ -72,7 +72,8 @@ class OpenConversation:
     _position: Position | None = None
     _latest: bool = False
     _absorbing: bool = False
-    _commits_since_compaction: int = 0
+    has_written: bool = False
+    """Whether this process committed something to it."""
     _idle: asyncio.TimerHandle | None = None
     used: float = 0.0
     """The time when it was last asked for, by the monotonic clock."""
@@ -93,8 +94,12 @@ class OpenConversation:
 
     @property
     def small_and_dirty(self) -> bool:
+        """Whether its snapshots lack what its journal has, also of another process, and can be written in a moment."""
         position = self._position
-        if position is None or self._commits_since_compaction == 0:
+        state = self._state
+        if position is None or position.header is None or state is None:
+            return False
+        if self._parameters.read_only or state.version == position.header.base:
             return False
         return (
             self._files.snapshot_size(position) + position.journal_size
@@ -128,7 +133,7 @@ class OpenConversation:
             commit = Commit(locked.state.version + 1, at_ms, by=by, changes=tuple(changes))
             position = await self._blocking(partial(self._append, locked, commit))
             self._follow(locked.state, [commit], position)
-            self._commits_since_compaction += 1
+            self.has_written = True
             self._meter.count("storage", "commits")
             self._plan_compaction()
             return result, change_id(self._files.conversation_id, commit.version)
@@ -163,7 +168,6 @@ class OpenConversation:
             if erased is not None:
                 compact = partial(compact, mend=True)
             self._position = await self._blocking(compact)
-            self._commits_since_compaction = 0
             self._meter.count("storage", "compactions")
             if horizon is not None:
                 await self._blocking(partial(self._files.expire, horizon))
@@ -214,7 +218,7 @@ class OpenConversation:
         commit, position = await self._blocking(absorb)
         commits = [] if commit is None else [commit]
         self._follow(state, commits, position)
-        self._commits_since_compaction += 1
+        self.has_written = True
         self._plan_compaction()
         return position
 

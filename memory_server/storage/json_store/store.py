@@ -179,13 +179,16 @@ class JsonFileStore:
         self._open.clear()
 
     async def _compact_at_exit(self, conversation: OpenConversation) -> None:
+        """Fold its journal into its snapshots, also where another process was killed before it could."""
         try:
             await conversation.compact(wait_seconds=0.0)
         except LockTimeout:
             # Another client's server is writing it, and will compact it.
             log.debug("left for another process to compact: %s", conversation.folder)
         except StorageError as error:
-            log.warning("%s %s", error, _(BEHIND))
+            # Who only read need not be told that nothing can be written here.
+            level = logging.WARNING if conversation.has_written else logging.DEBUG
+            log.log(level, "%s %s", error, _(BEHIND))
 
     def folder(self, conversation_id: str) -> Path:
         """The folder in which a conversation is kept, or would be."""

@@ -196,6 +196,10 @@ class ToolFailed(MemoryServerError):
     """A call that failed and changed nothing; the message is one sentence for the caller."""
 
 
+class ArgumentsRefused(ToolFailed):
+    """A call whose arguments are not those of its tool."""
+
+
 async def call(
     tool: Tool, caller: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
 ) -> Answer:
@@ -209,7 +213,7 @@ async def call(
 
 async def _checked(tool: Tool, caller: Call, arguments: Mapping[str, Any]) -> Arguments:
     """The arguments as the tool takes them. A refusal is noted where calls of this tool have a history. Raises
-    ToolFailed: they were refused."""
+    ArgumentsRefused."""
     try:
         _refuse_excess(tool, arguments)
         return tool.arguments.model_validate(_as_meant(tool, arguments))
@@ -217,11 +221,11 @@ async def _checked(tool: Tool, caller: Call, arguments: Mapping[str, Any]) -> Ar
         await _note_refusal(
             tool, caller, arguments, sentence=Sentence("The arguments are too long.")
         )
-        raise ToolFailed(error.sentence) from error
+        raise ArgumentsRefused(error.sentence) from error
     except ValidationError as error:
         sentence = Sentence("The argument {name} was refused.", _refused(tool, error))
         await _note_refusal(tool, caller, arguments, sentence=sentence)
-        raise ToolFailed(complaint(tool, error)) from error
+        raise ArgumentsRefused(complaint(tool, error)) from error
 
 
 async def _result(tool: Tool, caller: Call, arguments: Arguments) -> Result:
