@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -12,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.knowledge.projects import public_key
+from memory_server.app import open_memory
+from memory_server.cli.parser import main
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.link import url_of
+from memory_server.knowledge.projects import Project, public_key
 from memory_server.storage import repositories
 from memory_server.storage.repositories import (
     as_on_disk,
@@ -395,6 +400,32 @@ def test_notes_under_a_key_of_before_with_a_token_are_those_of_the_project(top: 
     assert project is not None
     assert project.key == "github.com/acme/shop"
     assert f"mirror.example/https://ana:{SECRET}@github.com/acme/shop" in project.former_keys
+
+
+@pytest.mark.parametrize("url", ["https://ana:{}@home.example", "https://home.example/?t={}"])
+def test_the_url_of_a_link_with_a_secret_is_refused_without_saying_it(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        url_of(url.format(SECRET))
+    assert SECRET not in str(refused.value)
+
+
+def test_doctor_counts_notes_under_a_key_with_a_token_and_does_not_say_it(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(top / "data"))
+    leaky = Project(f"mirror.example/https://ana:{SECRET}@github.com/acme/shop")
+
+    async def store() -> None:
+        async with open_memory(top / "data") as app:
+            await app.knowledge.notes.remember(
+                "project-tech", "deploy", "Deploys go through the blue gate.", project=leaky
+            )
+
+    asyncio.run(store())
+    main(["doctor"])
+    said = capfd.readouterr().out
+    assert "1 note of projects" in said
+    assert SECRET not in said
 
 
 def test_two_clones_are_one_project_and_a_fork_is_another(top: Path) -> None:
