@@ -3,12 +3,13 @@
 import os
 
 from memory_server.shared_process.entrance import shared
-from memory_server.shared_process.invocation import installed_packages_first
+from memory_server.shared_process.invocation import ensure_home, installed_packages_first
 
 
 def main() -> int:
     """Run the command line; the exit status."""
     installed_packages_first()
+    ensure_home(os.environ)
     # Pydantic looks for plugins in all installed packages, some milliseconds of each hook; this program needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if (status := shared()) is not None:

@@ -111,16 +111,18 @@ def maintenance_of(
 
     clock = memories.services.clock
 
-    async def tidy() -> None:
+    async def tidy(seen_from_ms: int) -> None:
         """The record of recalls; vectors of users' memories and of conversations, which are in one table."""
         with suppress(OSError):
-            await asyncio.to_thread(recalls.tidy)
+            await asyncio.to_thread(recalls.tidy, seen_from_ms)
         meaning = memories.knowledge.sessions.meaning
         await meaning.make_missing()
         if meaning.embeddings is not None:
             await memories.conversations.tidy_vectors(meaning)
         else:  # another process may still use them
-            await memories.knowledge.store.forget_vectors([], clock() - settings.storage.keep_ms)
+            await memories.knowledge.store.forget_vectors(
+                [], seen_from_ms - settings.storage.keep_ms
+            )
 
     async def give_words() -> None:
         if settings.gives_words:

@@ -39,13 +39,13 @@ class Maintenance:
         engines: Callable[[], Sequence[Lifecycle]],
         ledger: Ledger,
         clock: Callable[[], int],
-        tidy_vectors: Callable[[], Awaitable[None]] | None = None,
+        tidy: Callable[[int], Awaitable[None]] | None = None,
         give_words: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._engines = engines
         self._ledger = ledger
         self._clock = clock
-        self._tidy_vectors = tidy_vectors
+        self._tidy = tidy
         self._give_words = give_words
 
     async def overdue(self) -> bool:
@@ -71,11 +71,11 @@ class Maintenance:
             forgotten_count = 0
             for engine in self._engines():
                 forgotten_count += await engine.keep_up(seen_from_ms)
-            if self._tidy_vectors is not None:
+            if self._tidy is not None:
                 try:
-                    await self._tidy_vectors()
+                    await self._tidy(seen_from_ms)
                 except MemoryServerError as error:
-                    log.warning("upkeep skipped the vectors: %s", error)
+                    log.warning("upkeep skipped vectors and recalls: %s", error)
             await asyncio.to_thread(self._ledger.note_run, self._clock())
             # Last, and after the note: models take minutes, and a process that ends meanwhile has done its upkeep.
             if self._give_words is not None:

@@ -7,7 +7,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -601,3 +603,53 @@ async def test_the_history_says_where_if_there_are_several_places(
     assert shown.count(" in new ") == 2
     assert "More: -c ID, or a larger --limit" in shown
     assert "More: --before 2-" in await asyncio.to_thread(printed, "-c", "new", "--limit", "2")
+
+
+WRONG_CLOCKS = (-27 * 365, -400, -1, 0, 0, 1, 400, 10 * 365)
+"""Days by which the clock of a machine is wrong: an empty battery, a daylight saving hour, a wrong year."""
+
+
+@pytest.mark.parametrize("family", ENGINES)
+async def test_what_was_made_under_clocks_that_jump_is_undone_in_the_order_in_which_it_was_made(
+    home_settings: Settings, tmp_path: Path, elsewhere: None, family: str
+) -> None:
+    rng = Random(family)
+    begin = datetime(2026, 11, 28, tzinfo=UTC)
+
+    def settings_after(hours: int) -> Settings:
+        now = begin + timedelta(days=rng.choice(WRONG_CLOCKS), hours=hours)
+        return home_settings.model_copy(update={"now": now})
+
+    made: list[str] = []
+    states: list[list[str]] = [[]]
+    for number in range(10):
+        async with open_memory(tmp_path / "data", settings=settings_after(number)) as app:
+            engine = ENGINES[family](app)
+            made.append(await engine.store(f"tree {number} has {number * 7} apples"))
+            states.append(await engine.texts())
+    for number in reversed(range(10)):
+        async with open_memory(tmp_path / "data", settings=settings_after(20 - number)) as app:
+            engine = ENGINES[family](app)
+            history = await engine.past.history(engine.place_name)
+            assert [change.id for change in history][-10:] == made[::-1]
+            everywhere = await engine.past.history()
+            assert everywhere == history
+            await engine.past.undo(made[number])
+            assert await engine.texts() == states[number]
+
+
+async def test_a_change_made_by_a_clock_that_was_ahead_is_not_the_last_one_of_all(
+    home_settings: Settings, tmp_path: Path
+) -> None:
+    def settings_at(year: int, day: int = 1) -> Settings:
+        return home_settings.model_copy(update={"now": datetime(year, 11, day, tzinfo=UTC)})
+
+    made: list[str] = []
+    for room, year, day in (("a", 2026, 1), ("a", 2036, 2), ("b", 2026, 3), ("a", 1999, 4)):
+        async with open_memory(tmp_path / "data", settings=settings_at(year, day)) as app:
+            added = await app.conversation(room).short_term.add([Message("user", "apples grow")])
+            made.append(added.change_id or "")
+    async with open_memory(tmp_path / "data", settings=settings_at(2026, 5)) as app:
+        history = await app.memories.engines[0].history()
+    # The change of 1999 is newer than the two before it in its place; against others nothing is known.
+    assert [change.id for change in history] == [made[2], made[3], made[1], made[0]]

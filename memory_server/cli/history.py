@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +19,7 @@ from memory_server.cli.terminal import (
 )
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
-from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_of
+from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_of, newest_first
 from memory_server.kernel.times import iso
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE
@@ -52,12 +52,13 @@ async def past_changes(
     flags: Namespace,
     conversation: str | None,
     *,
+    now_ms: int,
     limit: int,
     most_steps: int,
 ) -> list[PastChange]:
     """The newest changes of these engines first, each with up to `most_steps` of its steps: up to `limit` of each
-    engine, or with a family up to `limit` of each of its places."""
-    changes: list[PastChange] = []
+    engine, or with a family up to `limit` of each of its places. `now_ms`: the present."""
+    sequences: list[Sequence[PastChange]] = []
     before = getattr(flags, "before", None)
     for engine in engines:
         places: Sequence[str | None] = [conversation]
@@ -66,10 +67,19 @@ async def past_changes(
                 place for place in await engine.places() if place.partition("/")[0] == flags.family
             ]
         for place in places:
-            changes += await engine.history(
-                place, before=before, limit=limit, most_steps=most_steps
-            )
-    return sorted(changes, key=lambda change: -change.at_ms)
+            changes = await engine.history(place, before=before, limit=limit, most_steps=most_steps)
+            if engine.keeps == "conversations":
+                sequences += _by_place(changes)
+            else:
+                sequences.append(changes)
+    return newest_first(sequences, now_ms)
+
+
+def _by_place(changes: Sequence[PastChange]) -> Iterable[Sequence[PastChange]]:
+    by_place: dict[str, list[PastChange]] = {}
+    for change in changes:
+        by_place.setdefault(change.place, []).append(change)
+    return by_place.values()
 
 
 async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
@@ -82,7 +92,9 @@ async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) 
     if hasattr(flags, "conversation"):
         [only] = await chosen(app, flags)
     engines = engines_of(app, flags, keeps)
-    changes = await past_changes(engines, flags, only, limit=limit + 1, most_steps=most_steps)
+    changes = await past_changes(
+        engines, flags, only, now_ms=app.clock(), limit=limit + 1, most_steps=most_steps
+    )
     shown = changes[:limit]
     if flags.json:
         for change in shown:

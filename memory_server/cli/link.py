@@ -97,15 +97,7 @@ def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
                 "this server is of an older version, so the turns of this machine are kept here until it is updated"
             )
         )
-    refused = len(home.outbox.refused())
-    if refused:
-        complain(
-            _(
-                "refused by a server, and kept here: {turns}; `memory-server where` says why, and `memory-server link "
-                "--retry-refused` sends them again",
-                counted(refused, "turn"),
-            )
-        )
+    linked.tell_of_refused(home.outbox)
 
 
 def _named(flags: Namespace) -> Link:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from languages import _, spoken
+from languages import _, counted, spoken
 from memory_server.cli.terminal import complain, confirmed, from_afar, write, write_errors
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
@@ -30,7 +30,7 @@ from memory_server.kernel.private import to_keep
 from memory_server.knowledge.projects import named_by_user
 from memory_server.storage.data_dir import Home
 from memory_server.storage.homes import open_home
-from memory_server.storage.link_files import token_in
+from memory_server.storage.link_files import TURN_PATH, Outbox, token_in
 from memory_server.storage.repositories import folder_of_work, project_at
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) 
     """Keep a turn and deliver it; the exit status."""
     arguments = _turn_typed(flags, server.home.clock())
     delivery = await keep(
-        server, "/v1/remember_turn", arguments, server.headers(folder=folder), AFTER_SECONDS
+        server, TURN_PATH, arguments, server.headers(folder=folder), AFTER_SECONDS
     )
     waiting = len(server.home.outbox.waiting())
     if delivery.newest is not None:
@@ -289,6 +289,19 @@ async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) 
     if delivery.stopped is not None:
         complain(delivery.stopped)
     return 0
+
+
+def tell_of_refused(outbox: Outbox) -> None:
+    """Say how many turns a server refused before, if there are any: a hook that met it has no terminal."""
+    refused = len(outbox.refused())
+    if refused:
+        complain(
+            _(
+                "refused by a server, and kept here: {turns}; `memory-server where` says why, and `memory-server link "
+                "--retry-refused` sends them again",
+                counted(refused, "turn"),
+            )
+        )
 
 
 def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
@@ -364,6 +377,7 @@ async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | No
             write(_("Nothing was forgotten."))
             return 0
         arguments = [*arguments, "--yes"]
+    tell_of_refused(server.home.outbox)
     return await command(server, flags.command.name, arguments, folder)
 
 

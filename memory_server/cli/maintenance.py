@@ -157,7 +157,8 @@ async def backup(app: CallerView, flags: Namespace) -> int:
     only = None
     if hasattr(flags, "conversation"):
         [only] = conversation_ids
-    tenants = app.home.tenant_names()
+    # A database refuses both ways, and says how it is backed up.
+    tenants = [] if app.home.on_several_machines else app.home.tenant_names()
     if only is None and not conversation_ids and tenants and not await app.knowledge.overview():
         raise InvalidInput(
             "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",

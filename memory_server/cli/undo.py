@@ -28,7 +28,7 @@ from memory_server.tools.base.shapes import moment_ms
 _LOOKED_BACK = 200
 """Changes of each place that are looked at for the last one: a chat reinforces a few memories with each prompt."""
 _SHOWN_STEPS = 20
-_BY_ITSELF = ("reinforced", "counted", ASKED_FOR_WORDS)
+_BY_ITSELF = ("reinforced", "counted", "cleaned up", ASKED_FOR_WORDS)
 """Steps that nobody would take back."""
 
 
@@ -78,7 +78,12 @@ async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
     conversation_id = await _only(app, flags)
     engines = engines_of(app, flags)
     changes = await past_changes(
-        engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS
+        engines,
+        flags,
+        conversation_id,
+        now_ms=app.clock(),
+        limit=_LOOKED_BACK,
+        most_steps=USUAL_STEPS,
     )
     parts = [past for past in changes if change in (past.id, _id_of(past))]
     if not parts:
@@ -123,7 +128,12 @@ async def _last_change(app: CallerView, flags: Namespace) -> Sequence[PastChange
     conversation_id = await _only(app, flags)
     engines = engines_of(app, flags)
     changes = await past_changes(
-        engines, flags, conversation_id, limit=_LOOKED_BACK, most_steps=USUAL_STEPS
+        engines,
+        flags,
+        conversation_id,
+        now_ms=app.clock(),
+        limit=_LOOKED_BACK,
+        most_steps=USUAL_STEPS,
     )
     deliberate = [change for change in changes if _is_deliberate(change)]
     if not deliberate:

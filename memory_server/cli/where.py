@@ -19,6 +19,7 @@ from memory_server.cli.terminal import console, escape, print_columns, write
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
 from memory_server.kernel.values import dataclass
+from memory_server.storage.conflict_copies import copies_text
 
 if TYPE_CHECKING:
     from memory_server.kernel.link import Link
@@ -48,6 +49,7 @@ class _Places:
     link: Link | None
     waiting: int
     refused: Sequence[RefusedTurn]
+    copies: Sequence[Path]
 
 
 async def where(settings: Settings, flags: Namespace, host: Host) -> None:
@@ -85,6 +87,7 @@ async def _places(settings: Settings, settings_file: Path, folder: Path | None) 
         link=home.link.read(),
         waiting=len(home.outbox.waiting()),
         refused=home.outbox.refused(),
+        copies=await asyncio.to_thread(home.conflict_copies),
     )
 
 
@@ -98,6 +101,7 @@ def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
         "waiting": places.waiting,
         "refused": [{"file": str(turn.path), "reason": turn.reason} for turn in places.refused],
         "memories": home.shown,
+        "conflictCopies": [str(path) for path in places.copies],
         "settings": str(places.settings_file),
         "conversation": places.project and places.project.conversation,
         "paused": places.pause is not None,
@@ -126,6 +130,8 @@ def _print(places: _Places, settings: Settings) -> None:
             escape(file_text),
         )
     )
+    if places.copies:
+        out.print(_("synced    {sentence}", escape(copies_text(places.copies))))
     if settings.gives_words and settings.llm.providers:
         out.print(
             _(

@@ -7,8 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from heapq import merge
-from itertools import islice
 from typing import Literal
 
 from languages import Sentence, _
@@ -57,6 +55,7 @@ from memory_server.kernel.lifecycle import (
     PastChange,
     RestoredPlace,
     Undone,
+    newest_first,
 )
 from memory_server.kernel.messages import Message
 from memory_server.kernel.values import dataclass
@@ -199,7 +198,7 @@ class ConversationLifecycle:
         pages = [
             await self._history(each_place, before, limit, most_steps) for each_place in places
         ]
-        return list(islice(merge(*pages, key=lambda change: -change.at_ms), limit))
+        return newest_first(pages, self._services.clock())[:limit]
 
     async def _history(
         self, place: str, before: str | None, limit: int, most_steps: int | None

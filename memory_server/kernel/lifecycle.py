@@ -3,13 +3,14 @@ history, clean-up, upkeep, doctor and backups loop over the engines. tests/test_
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.text import Finding
+from memory_server.kernel.times import merged
 from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ class PastChange:
     by: str
     steps: tuple[HistoryStep, ...]
     more_steps: int = 0
+
+
+def newest_first(sequences: Iterable[Sequence[PastChange]], now_ms: int) -> list[PastChange]:
+    """Merge sequences of changes, newest first, into one: by number within a sequence, by time across them, as `merged`
+    says. All knowledge is one sequence, each conversation is one."""
+    oldest_first = merged([sequence[::-1] for sequence in sequences], now_ms)
+    return oldest_first[::-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,12 @@ def url_of(typed: str) -> str:
     """The URL of a server, as a link has it. Raises InvalidInput: `typed` is not such a URL, or others could read what
     is sent."""
     parts = _server_url_parts(typed.strip())
+    if "@" in typed or "?" in typed:
+        # Without the URL: it may hold a password or token, and an error is shown and logged.
+        raise InvalidInput(
+            "The URL of a server has no user, password or query; write it as https://home.example, and put the token "
+            "into a file for --token-file."
+        )
     if parts is None or not parts.hostname:
         raise InvalidInput(
             "`{url}` is not the URL of a server; write one such as https://home.example.", typed

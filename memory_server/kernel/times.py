@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from heapq import merge
+from typing import Generic, NamedTuple, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from memory_server.kernel.errors import InvalidInput
@@ -58,6 +60,44 @@ LAST_MS = milliseconds(datetime.max.replace(tzinfo=UTC))
 def within_calendar(time_ms: int) -> int:
     """The time, or the end of the calendar beyond which it is."""
     return min(max(time_ms, FIRST_MS), LAST_MS)
+
+
+_CLOCKS_DIFFER_MS = 5 * 60_000
+"""So far the clocks of two nodes may be apart that are both right: the bound of Kerberos (RFC 4120, section 3.2.3)."""
+
+
+class Dated(Protocol):
+    @property
+    def at_ms(self) -> int: ...
+
+
+D = TypeVar("D", bound=Dated)
+
+
+class _Placed(NamedTuple, Generic[D]):
+    """`at_ms`: the time of `value`, or that of the one before it in its sequence, where its own cannot be right."""
+
+    at_ms: int
+    value: D
+
+
+def merged(sequences: Iterable[Sequence[D]], now_ms: int) -> list[D]:
+    """Merge sequences, oldest first, into one. Each keeps its order, because its numbers are right where a clock was
+    wrong. Across sequences the times decide. A time well after `now_ms`, or before an earlier one of its sequence, says
+    nothing: its value comes right after the one before it."""
+    placed = [_placed(sequence, now_ms + _CLOCKS_DIFFER_MS) for sequence in sequences]
+    in_order = merge(*placed, key=lambda place: (place.at_ms, place.value.at_ms))
+    return [place.value for place in in_order]
+
+
+def _placed(sequence: Sequence[D], until_ms: int) -> list[_Placed[D]]:
+    places: list[_Placed[D]] = []
+    latest_ms = FIRST_MS
+    for value in sequence:
+        if value.at_ms <= until_ms:
+            latest_ms = max(latest_ms, value.at_ms)
+        places.append(_Placed(latest_ms, value))
+    return places
 
 
 MINUTE_MS = 60_000

@@ -276,7 +276,8 @@ class Layer:
             await self.uses.mark_used(self._seen, new_keys, now_ms)
         last_used |= dict.fromkeys(new_keys, now_ms)
         # After a leave, the time goes on from the last day on which something was used.
-        newest_ms = max((at_ms for at_ms, _count in uses.values()), default=now_ms)
+        past_uses_ms = [at_ms for at_ms, _count in uses.values() if at_ms <= now_ms]
+        newest_ms = max(past_uses_ms, default=now_ms)
         due_ms = min(now_ms, newest_ms + DAY_MS) - round(self.options.ttl_days * DAY_MS)
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:

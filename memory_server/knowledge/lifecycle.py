@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from languages import N_, Sentence
+from languages import N_, Sentence, _, counted
 from memory_server.kernel.backups import BackupStore, BackupWriter, Mode
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
@@ -26,7 +26,7 @@ from memory_server.kernel.lifecycle import (
     Undone,
 )
 from memory_server.kernel.scopes import Scope
-from memory_server.kernel.text import beginning
+from memory_server.kernel.text import Finding, beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
@@ -56,6 +56,7 @@ from memory_server.knowledge.policies import (
     to_purge,
 )
 from memory_server.knowledge.ports import REPLACED, Entries, ScopeView
+from memory_server.knowledge.projects import public_key
 
 log = logging.getLogger(__name__)
 _MOST_BEGINNINGS = 50
@@ -361,8 +362,23 @@ class KnowledgeLifecycle:
         """The examinations of the store, and of the files of each layer."""
         return [
             self._store.examine,
+            self._examine_projects,
             *(layer.folder.examine for layer in self._families.layers.known),
         ]
+
+    async def _examine_projects(self) -> list[Finding]:
+        """A warning where the key of a project holds a password or token. Its notes are counted and not named."""
+        counts = await self._families.notes.project_counts()
+        count = sum(counts[key] for key in counts if public_key(key) != key)
+        if not count:
+            return []
+        what = _(
+            "{notes} of projects are stored under a URL with a password or token, as an older version took it from git. Run "
+            "`memory-server knowledge projects`, then in the folder of each such project `memory-server knowledge "
+            "assign KEY`, and replace the token.",
+            counted(count, "note"),
+        )
+        return [Finding("warning", _("knowledge"), what)]
 
     async def copy_to(
         self, backup: BackupWriter, only: str | None, advance: Callable[[], None]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from urllib.parse import unquote
 
 from memory_server.kernel.values import dataclass
 
@@ -34,6 +35,45 @@ class Project:
 def named_by_user(name: str) -> Project:
     """The project of the setting `knowledge.project`, whose notes had its name alone before."""
     return Project(NAMED + name, former_keys=(name,))
+
+
+_INNER_URL = re.compile(r"[a-z][a-z0-9+.-]*:/{1,2}|@", re.IGNORECASE)
+"""What stands before the address of a URL within a path, as of a mirror: `https://mirror/https://user:token@host/path`;
+servers make one slash of two."""
+_AFTER_PATH = re.compile(r"[?#;]")
+_TOKEN = re.compile(r"[:@&=\\\x00-\x1f]|\b(gh[a-z]_|github_pat_|gl[a-z]{2,5}-|ATBB|ATCTT)\w{10}")
+"""What a path of a repository does not have, and a user, password or token may: the marks of a URL, and how tokens of
+GitHub, GitLab and Bitbucket begin ("About authentication to GitHub"; "Token overview" of GitLab; "API tokens" of
+Bitbucket)."""
+
+
+def path_without_secrets(path: str) -> str | None:
+    """The path of a URL of a repository without what may be a password or token, also where it is percent-encoded. If
+    the path holds a URL, as with a mirror, the result is that one's host and path, behind `//`. None: no such path is
+    left."""
+    plain = path
+    for _round in range(3):
+        plain = unquote(plain)
+    address = _AFTER_PATH.split(_INNER_URL.split(plain)[-1])[0]
+    if _TOKEN.search(address):
+        return None
+    if _INNER_URL.search(plain):
+        return f"//{address}"
+    if _AFTER_PATH.search(plain):
+        return address
+    return path
+
+
+def public_key(key: str) -> str | None:
+    """The key of a project without a password or token, which an older version took from the URL of a mirror; None:
+    nothing of it can be kept. Keys that are no URL, such as paths and names, stay."""
+    host, _slash, path = key.partition("/")
+    if "." not in host or not path or key.startswith((NAMED, UNSETTLED)):
+        return key
+    public_path = path_without_secrets(path)
+    if public_path is None or public_path.startswith("//"):
+        return public_path and public_path.removeprefix("//").removesuffix(".git")
+    return f"{host}/{public_path}"
 
 
 def unsettled(name: str) -> str:

@@ -21,7 +21,7 @@ from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding, estimated_tokens, shown
-from memory_server.kernel.times import DAY_MS, iso
+from memory_server.kernel.times import DAY_MS, iso, merged
 from memory_server.kernel.values import dataclass
 from sandbox.firing.rules import USUAL_ORDER
 
@@ -131,7 +131,10 @@ class Recalls:
 
         recalls: dict[object, RecordedRecall] = {}
         latest_keys: dict[object, object] = {}
-        for line in filter(self._lasts, lines):
+        now_ms = self._clock()
+        for line in lines:
+            if not self._lasts(line, now_ms):
+                continue
             recall = recorded_recall(line)
             session = (recall.conversation, recall.session)
             if recall.id:
@@ -143,11 +146,18 @@ class Recalls:
             elif session in latest_keys:
                 key = latest_keys[session]
                 recalls[key] = _credited(recalls[key], recall)
-        return sorted(recalls.values(), key=lambda recall: recall.at_ms)
+        by_conversation: dict[str, list[RecordedRecall]] = {}
+        for recall in recalls.values():
+            by_conversation.setdefault(recall.conversation, []).append(recall)
+        return merged(by_conversation.values(), now_ms)
 
-    def tidy(self) -> None:
-        """Remove what is too old. Blocking. Raises OSError."""
-        self._log.rewrite(self._lasting_line)
+    def tidy(self, seen_from_ms: int) -> None:
+        """Remove what is too old at `seen_from_ms`. Blocking. Raises OSError."""
+
+        def lasting(line: Line) -> Line | None:
+            return line if self._lasts(line, seen_from_ms) else None
+
+        self._log.rewrite(lasting)
 
     def finding(self) -> Finding:
         """How many recalls there are, and the share of empty ones. Blocking."""
@@ -162,17 +172,12 @@ class Recalls:
         )
         return Finding("ok", _("recalls"), summary)
 
-    def _lasts(self, line: Line) -> bool:
+    def _lasts(self, line: Line, seen_from_ms: int) -> bool:
         """Whether a line is young enough to stay."""
         if not self._days:
             return False
-        oldest_ms = round(self._clock() - self._days * DAY_MS)
+        oldest_ms = round(seen_from_ms - self._days * DAY_MS)
         return bool(line["at"] >= iso(oldest_ms))
-
-    def _lasting_line(self, line: Line) -> Line | None:
-        if self._lasts(line):
-            return line
-        return None
 
 
 def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:

@@ -23,6 +23,7 @@ from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
+from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
@@ -313,6 +314,7 @@ async def beginning_block(
         session=session,
         with_last=with_last,
         folder=here,
+        now_ms=memories.services.clock(),
     )
     language = memories.language([memory.text for memory in (*pinned, *last)])
     pinned_heading, last_heading = _HEADINGS[language]
@@ -346,7 +348,8 @@ async def other_words_asked(memories: Memories, conversation: Conversation, max_
     stored_memories = await conversation.short_term.memories()
     if not stored_memories:
         return ""
-    newest = max(stored_memories, key=lambda memory: memory.time_ms)
+    now_ms = memories.services.clock()
+    newest = max(stored_memories, key=lambda memory: (memory.time_ms <= now_ms, memory.time_ms))
     sentence = OTHER_WORDS_ASKED[memories.language([newest.text])]
     if len(sentence) > max_chars:
         return ""
@@ -360,18 +363,20 @@ def left_off(
     session: Session | None,
     with_last: bool = True,
     folder: str | None = None,
+    now_ms: int = LAST_MS,
 ) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
     """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
     ones and the last exchanges, both oldest first, without duplicates and without what is muted there. `with_last` is
     False if the session continues after a compaction: then it has its own summary. `folder`: where it works; the last
-    exchanges are of that folder, because another one may be of another client. None: of any."""
+    exchanges are of that folder, because another one may be of another client. None: of any. A memory with a time after
+    `now_ms` was made while a clock was wrong: it counts as the oldest, or it would be the last one for years."""
     session_id = None
     if session is not None:
         session_id = session.id
     places = muting_places(conversation_id, folder)
     own_memories = (memory for memory in memories if memory.conversation_id == conversation_id)
     candidates = [memory for memory in own_memories if places.isdisjoint(memory.muted)]
-    candidates.sort(key=lambda memory: (memory.time_ms, memory.id))
+    candidates.sort(key=lambda memory: (memory.time_ms <= now_ms, memory.time_ms, memory.id))
     pinned: list[ShortTermMemory] = []
     last: list[ShortTermMemory] = []
     for memory in candidates:

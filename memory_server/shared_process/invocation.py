@@ -14,7 +14,7 @@ from memory_server.version import __version__
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, MutableMapping, Sequence
 
     from memory_server.command_table import SettingFlag
 
@@ -226,6 +226,20 @@ def _code_stamp(root: str) -> str:
                 elif not entry.name.startswith("."):  # what editors leave beside a file
                     sum_of_times += entry.stat(follow_symlinks=False).st_mtime_ns
     return str(sum_of_times)
+
+
+def ensure_home(environ: MutableMapping[str, str]) -> None:
+    """Set HOME where it is not the path of a folder: to that of the user's entry in passwd, else to `/`, as Docker does.
+    A container may run as a user that has neither (OpenShift)."""
+    if os.name != "posix" or environ.get("HOME", "").startswith("/"):
+        return
+    import pwd
+
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        home = ""
+    environ["HOME"] = home if home.startswith("/") else "/"
 
 
 def default_config_file(environ: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.folder_names import find_folder, subfolders
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
+from memory_server.storage import conflict_copies
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.token_file import TokenFile, named
@@ -321,9 +322,14 @@ class Home:
         from memory_server.storage.json_store.examination import examine_folder
 
         now_ms = self.clock()
-        return list(
-            examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms())
-        )
+        return [
+            *examine_folder(self.place, now_ms, self.pause.read(now_ms), self.ledger.last_run_ms()),
+            *conflict_copies.findings(self.place),
+        ]
+
+    def conflict_copies(self) -> list[Path]:
+        """The copies that a program made which syncs this folder, and which nothing reads."""
+        return conflict_copies.conflict_copies(self.place)
 
     def examinations(self) -> list[BlockingExamine]:
         """A call for each conversation, which gives the findings about it."""

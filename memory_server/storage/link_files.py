@@ -31,6 +31,9 @@ MOST_TURNS = 10_000
 """The most turns that wait: some weeks of them, and more than anybody says in a flight."""
 MOST_BYTES = 50_000_000
 """The most bytes of the turns that wait."""
+TURN_PATH = "/v1/remember_turn"
+HOOK_PATH = "/v1/commands/hook"
+"""The paths to which turns are sent: by a command, and by a hook."""
 _DIGITS = 12
 _REASONS = "reasons"
 """The name of the file with the reasons why turns were refused, by the names of their files."""
@@ -112,7 +115,7 @@ class Outbox:
                         len(sizes),
                     )
                 last = file.read()
-                last_number = int(last) if last.isdigit() else 0
+                last_number = int(last) if last.isdigit() else 0  # of bytes, so 0 to 9
                 refused = _sizes_in(self.refused_folder)  # they may come back under their numbers
                 number = max(last_number, *sizes, *refused, 0) + 1
                 folders.replace_file(self.path_of(number), data)
@@ -225,7 +228,7 @@ class Outbox:
 
     def path_of(self, number: int) -> Path:
         """The file of a turn that waits."""
-        return self._folder / f"{number:0{_DIGITS}}.json"
+        return self._folder / _file_name(number)
 
     @property
     def refused_folder(self) -> Path:
@@ -256,11 +259,23 @@ def _sizes_in(folder: Path) -> dict[int, int]:
         os.scandir(folder) as directory,
     ):
         for item in directory:
-            stem, _, ending = item.name.partition(".")
-            if stem.isdigit() and ending == "json":
+            number = _number_in(item.name)
+            if number is not None:
                 with contextlib.suppress(FileNotFoundError):  # it was just delivered
-                    sizes[int(stem)] = item.stat().st_size
+                    sizes[number] = item.stat().st_size
     return sizes
+
+
+def _file_name(number: int) -> str:
+    return f"{number:0{_DIGITS}}.json"
+
+
+def _number_in(file_name: str) -> int | None:
+    """The number of the turn in a file of this name; None: the name is not one that this program gives."""
+    stem = file_name.removesuffix(".json")
+    if not (stem.isascii() and stem.isdecimal()) or file_name != _file_name(int(stem)):
+        return None
+    return int(stem)
 
 
 def _turn_in(path: Path) -> dict[str, Any] | None:
@@ -275,10 +290,11 @@ def _turn_in(path: Path) -> dict[str, Any] | None:
 
 
 def _can_be_sent(turn: Mapping[str, Any]) -> bool:
-    """Whether it has the form of a turn. A path that begins otherwise could be that of another server."""
+    """Whether it has the form of a turn. Another path could be that of another server, or of a request that this token
+    may not make: its refusal would be taken for that of every turn."""
     path = turn.get("path")
     headers = turn.get("headers")
-    if not (isinstance(path, str) and path.startswith("/v1/")):
+    if path not in (TURN_PATH, HOOK_PATH):
         return False
     if not isinstance(headers, dict) or "body" not in turn:
         return False

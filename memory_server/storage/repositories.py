@@ -17,7 +17,13 @@ from urllib.parse import urlsplit
 
 from memory_server.kernel.link import machine_name, shared_name
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.projects import NAMED, Project, is_bare_name, unsettled
+from memory_server.knowledge.projects import (
+    NAMED,
+    Project,
+    is_bare_name,
+    path_without_secrets,
+    unsettled,
+)
 from memory_server.storage.projects import has_git, is_ours, nearest
 from nlp.once import Once
 
@@ -79,10 +85,12 @@ class Checkout:
 class RepositoryIdentity:
     """What the settings of a repository say it is. `origin`: the URL it was cloned from, in one form for all ways to
     it; None: there is none, or another machine may mean another repository by it. `named`: the name that the user
-    gave it by `git config memory-server.project NAME`."""
+    gave it by `git config memory-server.project NAME`. `former_origin`: the key that an older version made of the URL,
+    if it is another one."""
 
     origin: str | None = None
     named: str | None = None
+    former_origin: str | None = None
 
 
 def checkout_at(folder: Path) -> Checkout | None:
@@ -149,12 +157,15 @@ def identity_of(checkout: Checkout) -> RepositoryIdentity:
     settings = _settings_of(checkout.git)
     urls = settings.get(_ORIGIN, [])
     origin = None
+    former_origin = None
     if len(set(urls)) == 1:
         origin = normalized(urls[0])
+        former_origin = _former(urls[0])
+    if former_origin == origin:
+        former_origin = None
     names = [name for name in settings.get(_OURS, []) if 0 < len(name) <= _MOST_NAME_CHARS]
-    if not names:
-        return RepositoryIdentity(origin)
-    return RepositoryIdentity(origin, names[-1])
+    named = names[-1] if names else None
+    return RepositoryIdentity(origin, named, former_origin)
 
 
 def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | None:
@@ -171,9 +182,12 @@ def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | 
         key = NAMED + identity.named
     names = dict.fromkeys((checkout.called, checkout.top.name, checkout.repository.name))
     folder_names = tuple(filter(None, names))
-    if key == key_by_path:
-        return Project(key, names=folder_names)
-    return Project(key, former_keys=(key_by_path,), names=folder_names)
+    former_keys = [
+        former_key
+        for former_key in (key_by_path, identity.former_origin)
+        if former_key is not None and former_key != key
+    ]
+    return Project(key, former_keys=tuple(former_keys), names=folder_names)
 
 
 def _project_without_git(folder: Path, on_several_machines: bool) -> Project | None:
@@ -227,7 +241,7 @@ def _address_of(url: str) -> _Address | None:
     """The address of a URL; None: it is none of a repository."""
     scp = None if "://" in url else _SCP().fullmatch(url)
     if scp is not None:
-        return _Address(scp[1].lower(), None, scp[2].partition("?")[0])
+        return _Address(scp[1].lower(), None, scp[2])
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()
@@ -254,7 +268,16 @@ def normalized(url: str) -> str | None:
     labels = address.host.rstrip(".").split(".")
     if len(labels) < 2 or labels[-1] in _OF_A_NETWORK or not labels[-1][:1].isalpha():
         return None
-    path = address.path.strip("/").removesuffix(".git").strip("/")
+    public_path = path_without_secrets(address.path)
+    if public_path is None:
+        return None
+    if public_path.startswith("//"):
+        return normalized(f"https:{public_path}")
+    return _written(address, public_path)
+
+
+def _written(address: _Address, path_in_url: str) -> str | None:
+    path = path_in_url.strip("/").removesuffix(".git").strip("/")
     if not path or len(os.fsencode(path)) > _MOST_KEY_BYTES:
         return None
     if address.host in _IGNORE_CASE:
@@ -262,6 +285,12 @@ def normalized(url: str) -> str | None:
     if address.port is None:
         return f"{address.host}/{path}"
     return f"{address.host}:{address.port}/{path}"
+
+
+def _former(url: str) -> str | None:
+    """The key that an older version made of the same URL, which may hold a password or token."""
+    address = _address_of(url.strip())
+    return None if address is None else _written(address, address.path)
 
 
 def as_on_disk(folder: Path) -> str:

@@ -151,7 +151,7 @@ _SAME_TURN_MS = 10 * MINUTE_MS
 def _asks_to_forget(call: Call, messages: Sequence[Message]) -> bool:
     """Whether these messages are of the turn in which this session called `forget`: soon after it, with its words."""
     words, at_ms = call.memories.forgotten.pop(call.session_id, ((), 0))
-    is_soon_after = call.memories.services.clock() - at_ms < _SAME_TURN_MS
+    is_soon_after = abs(call.memories.services.clock() - at_ms) < _SAME_TURN_MS
     if not words or not is_soon_after:
         return False
     text = index_form("\n".join(message.content for message in messages))

@@ -16,7 +16,7 @@ from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.kernel.lifecycle import Cleaned, PastChange
+from memory_server.kernel.lifecycle import Cleaned, PastChange, newest_first
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
 from memory_server.kernel.times import DAY_MS, iso
@@ -178,11 +178,12 @@ async def history(view: View) -> Response:
     shows_uses = bool(view["all"])
     # Without uses, four times as many changes are read, because most are uses.
     limit = (end if shows_uses else 4 * end) + 1
-    changes: list[PastChange] = []
+    sequences: list[list[PastChange]] = []
     for engine in view.call.memories.engines:
         place = view.conversation.id if engine.keeps == "conversations" else None
-        changes += await engine.history(place, limit=limit)
-    changes = await asyncio.to_thread(_newest_first, changes, uses=shows_uses)
+        sequences.append(await engine.history(place, limit=limit))
+    in_order = await asyncio.to_thread(newest_first, sequences, view.speech.now_ms)
+    changes = [change for change in in_order if shows_uses or not _is_use(change)]
     rows = await shelf(view)
     return await view.page(
         "history.html",
@@ -194,11 +195,6 @@ async def history(view: View) -> Response:
         everything=shows_uses,
         days=view.site.keep_ms // DAY_MS,
     )
-
-
-def _newest_first(changes: Sequence[PastChange], *, uses: bool) -> list[PastChange]:
-    newest_first = sorted(changes, key=lambda change: -change.at_ms)
-    return [change for change in newest_first if uses or not _is_use(change)]
 
 
 def _is_use(change: PastChange) -> bool:

@@ -206,6 +206,30 @@ def test_recalls_are_kept_for_the_days_of_the_setting(
 
 
 @pytest.mark.usefixtures("stored")
+def test_recalls_are_in_the_order_in_which_they_were_made_whatever_the_clock_said(run: Run) -> None:
+    nows = ("2026-06-21T08:00:00Z", "2036-01-01T00:00:00Z", "2026-06-22T08:00:00Z")
+    for number, now in enumerate(nows):
+        run("--now", now, "recall", "--session", f"s{number}", "晚上吃披萨吗？")
+    recorded = recalls(run, now="2026-06-22T09:00:00Z")
+    assert [line["session"] for line in recorded] == ["s0", "s1", "s2"]
+
+
+@pytest.mark.usefixtures("stored")
+def test_one_upkeep_under_a_clock_years_ahead_removes_no_recall(run: Run, tmp_path: Path) -> None:
+    ask(run, "晚上吃披萨吗？")
+    times = iter(["2026-06-22T08:00:00+00:00", "2036-01-01T00:00:00+00:00"])
+
+    async def keep_up(now: str) -> None:
+        settings = Settings(now=datetime.fromisoformat(now))
+        async with open_memory(tmp_path / "data", settings=settings) as app:
+            await app.maintenance.run_if_due()
+
+    for now in times:
+        asyncio.run(keep_up(now))
+    assert len(recalls(run)) == 1
+
+
+@pytest.mark.usefixtures("stored")
 def test_a_server_that_only_reads_records_nothing(run: Run) -> None:
     run("--read-only", "recall", "晚上吃披萨吗？")
     assert recalls(run) == []

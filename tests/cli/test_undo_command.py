@@ -141,6 +141,12 @@ def test_c_takes_the_last_change_of_that_conversation(run: Run) -> None:
     assert "build" in run("list", "-c", "work").out
 
 
+def test_a_clean_up_that_forgot_nothing_is_not_the_last_change(run: Run) -> None:
+    run("remember", "about otters")
+    run("cleanup")
+    assert "by remember_turn" in run("undo", "--dry-run").out
+
+
 def test_all_parts_of_a_change_are_shown_and_undone_together(run: Run) -> None:
     run("remember", "The mango is ripe.")
     run("call", "remember", json.dumps({**NOTE, "content": "mango farms listen on 8080"}))

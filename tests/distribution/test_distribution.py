@@ -61,6 +61,24 @@ def test_one_version_everywhere() -> None:
         assert yaml.safe_load(file.read_text("utf-8"))["version"] == __version__
 
 
+def test_data_of_other_projects_have_their_notice_in_the_wheel(built: Path) -> None:
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        [notice] = [name for name in wheel.namelist() if name.endswith("/NOTICE")]
+        text = wheel.read(notice).decode()
+        assert any(name.endswith("Apache-2.0.txt") for name in wheel.namelist())
+        shipped = {name for name in wheel.namelist() if name.endswith((".index", "spellings.txt"))}
+    assert shipped
+    assert all(name in text for name in shipped)
+    assert "Sun Junyi" in text
+    assert "OpenCC" in text
+
+
+def test_each_version_is_pinned_once() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pins = [line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line]
+    assert len(pins) == len(set(pins))
+
+
 def test_every_variable_they_set_is_a_setting() -> None:
     variables = set(read(DISTRIBUTION / "mcpb" / "manifest.json")["server"]["mcp_config"]["env"])
     variables |= set(read(PLUGIN / ".mcp.json")["mcpServers"]["memory"]["env"])

@@ -18,8 +18,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from http_server import MODERN, Asker, Server, said, serving
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from memory_server.config.http_settings import HttpSettings
+from memory_server.config.http_settings import HttpSettings, JwtSettings
 from memory_server.serving.http import jwt_tokens
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.refusals import HttpError
@@ -161,7 +163,28 @@ def test_clients_find_the_identity_provider(server: Server) -> None:
     anybody = Asker(server.url, None)
     metadata = anybody.http.get("/.well-known/oauth-protected-resource/mcp").json()
     assert metadata["resource"] == f"{PUBLIC}/mcp"
-    assert metadata["authorization_servers"] == [f"{ISSUER}/"]
+    assert metadata["authorization_servers"] == [ISSUER]
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    ["https://id.example.com", "https://ID.example.com:443/a/", "https://id.example.com/?a=B"],
+)
+@pytest.mark.parametrize(
+    "public",
+    ["https://memory.example.com", "https://Memory.example.com:443/base", "http://münchen.example"],
+)
+def test_the_urls_of_the_settings_are_published_to_the_letter(issuer: str, public: str) -> None:
+    settings = HttpSettings(
+        public_url=public, jwt=JwtSettings(issuer=issuer, jwks="/keys", tenant_claim="sub")
+    )
+    _enter, [route], challenge = jwt_tokens.entrance(settings)
+    origin, slash, path = public.partition("://")[2].partition("/")
+    asker = TestClient(Starlette(routes=[route]))
+    metadata = asker.get(f"/.well-known/oauth-protected-resource{slash}{path}/mcp").json()
+    assert metadata["resource"] == f"{public}/mcp"
+    assert metadata["authorization_servers"] == [issuer]
+    assert f"://{origin}/.well-known/oauth-protected-resource{slash}{path}/mcp" in challenge
 
 
 def test_the_public_name_is_a_name_of_this_server(server: Server) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pytest
@@ -307,6 +308,33 @@ def test_the_header_names_the_conversation_in_both_eras_and_rest(asker: Asker) -
     for name in (MODERN, HANDSHAKE, "rest"):
         assert "1" in asker.call("get_memory_stats", x_memory_conversation=f"from-{name}").text
         assert asker.done("get_memory_stats", conversation_id=f"from-{name}")["total"] == 1
+
+
+def test_a_header_may_be_raw_utf_8_and_another_encoding_is_refused(server: Server) -> None:
+    def status(name: bytes) -> int:
+        address = urlsplit(server.url)
+        with socket.create_connection((address.hostname or "", address.port or 0)) as line:
+            line.sendall(
+                b"POST /v1/remember_turn HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                b"Authorization: Bearer "
+                + TOKEN.encode()
+                + b"\r\nContent-Type: application/json\r\n"
+                b"X-Memory-Conversation: "
+                + name
+                + b"\r\nContent-Length: 52\r\n\r\n"
+                + b'{"messages": [{"role": "user", "content": "mango"}]}'
+            )
+            return int(line.makefile("rb").readline().split()[1])
+
+    assert status("若溪".encode()) == 200
+    assert Asker(server.url, TOKEN).done("get_memory_stats", conversation_id="若溪")["total"] == 1
+    assert status("café".encode("latin-1")) == 400
+
+
+def test_a_tool_that_is_nearly_one_is_named(asker: Asker) -> None:
+    answer = asker.call("recal_turn", said("mango"))
+    assert answer.status_code == 404
+    assert "did you mean `recall_turn`?" in answer.text
 
 
 def test_the_log_has_one_line_for_a_request_and_nothing_of_its_contents(

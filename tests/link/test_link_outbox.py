@@ -123,6 +123,35 @@ def test_what_holds_no_turn_stays_and_is_said(machine: Path) -> None:
     assert {turn.path for turn in box.refused()} == {torn, other_server, note}
 
 
+@pytest.mark.parametrize("name", ["²².json", "٣.json", "7.json", "-1.json", "0000000000007.json"])
+def test_a_file_with_a_name_that_is_not_the_programs_holds_nothing_up(
+    machine: Path, name: str
+) -> None:
+    box = Outbox(machine)
+    box.add(turn_of("first"))
+    (machine / ".memory-server" / "outbox" / name).write_text(json.dumps(turn_of("odd")))
+    box.add(turn_of("second"))
+    assert box.waiting() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/../metrics", "/v1/get_metrics", "/v1/%2e%2e/metrics", "/v1/"]
+)
+def test_a_turn_for_another_path_is_set_aside_and_the_rest_goes_on(
+    machine: Path, path: str
+) -> None:
+    box = Outbox(machine)
+    box.add(turn_of("odd") | {"path": path})
+    box.add(turn_of("good"))
+    answers = Answers()
+    with answering(answers) as url:
+        LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
+        run(machine, "remember", "a seal")
+    assert answers.came[:1] == ["good"]
+    assert box.waiting() == []
+    assert len(box.refused()) == 1
+
+
 def test_a_dry_run_sends_nothing_and_moves_nothing(machine: Path) -> None:
     box = Outbox(machine)
     answers = Answers()

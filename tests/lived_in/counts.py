@@ -24,6 +24,7 @@ def faults_of_counts(house: House) -> list[str]:
         *_of_conversations(house),
         *_of_entries(house),
         *_of_recalls(house),
+        *_of_the_history(house),
         *_of_an_export(house),
     ]
 
@@ -54,6 +55,18 @@ def kept_texts(house: House) -> set[str]:
         f"{location} {entry.key or entry.ref or entry.id} {entry.title} {entry.body}"
         for location, entry in house.entries()
     }
+
+
+def _of_the_history(house: House) -> Iterator[str]:
+    """The changes of a conversation, and those of all knowledge, are in the order of their numbers, whatever the clock
+    said when they were made."""
+    numbers: dict[str, list[int]] = {}
+    for line in house.command("history", "--json", "--limit", "1000").lines():
+        version, dash, _hash = line["change"].partition("-")
+        sequence = line["place"] if dash else "knowledge"
+        numbers.setdefault(sequence, []).append(int(version.removeprefix("k")))
+    for sequence, found in numbers.items():
+        yield from _differences(f"order of {sequence}", sorted(found)[::-1], {"history": found})
 
 
 def _of_recalls(house: House) -> Iterator[str]:

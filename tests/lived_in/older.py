@@ -11,7 +11,16 @@ from typing import Any
 def edit_by_hand(data: Path, rng: Random) -> None:
     """Change one file as a person or an older program leaves it."""
     kind = rng.choice(
-        (_edit_memory, _edit_memory, _edit_trigger, _old_recall, _old_recall, _stray_files)
+        (
+            _edit_memory,
+            _edit_memory,
+            _edit_trigger,
+            _old_recall,
+            _old_recall,
+            _stray_files,
+            _conflict_copy,
+            _put_back,
+        )
     )
     kind(data, rng)
 
@@ -99,6 +108,34 @@ def _edit_trigger(data: Path, rng: Random) -> None:
             }
         )
     path.write_text(json.dumps(records, ensure_ascii=False, indent=2), "utf-8")
+
+
+def _conflict_copy(data: Path, rng: Random) -> None:
+    """A program that syncs puts the file of another machine beside ours."""
+    files = _files_that_sync(data)
+    if files:
+        path = rng.choice(files)
+        stem, dot, ending = path.name.partition(".")
+        marks = (".sync-conflict-20261128-101500-ABCDEFG", " (1)", "-LAPTOP", " (conflicted copy)")
+        path.with_name(f"{stem}{rng.choice(marks)}{dot}{ending}").write_bytes(path.read_bytes())
+
+
+def _put_back(data: Path, rng: Random) -> None:
+    """A program that syncs puts an older state of a snapshot back: some of its memories were not there yet."""
+    files = _rooms(data, "short-term-memory.json")
+    if not files:
+        return
+    path = rng.choice(files)
+    records = json.loads(path.read_text("utf-8"))
+    older = records[: rng.randrange(len(records) + 1)]
+    path.write_text(json.dumps(older, ensure_ascii=False, indent=2), "utf-8")
+
+
+def _files_that_sync(data: Path) -> list[Path]:
+    paths: list[Path] = []
+    for pattern in ("*/short-term-memory.json", "*/.memory-server/*.jsonl", ".memory-server/*"):
+        paths.extend(data.glob(pattern))
+    return sorted(path for path in paths if path.is_file())
 
 
 def _old_recall(data: Path, rng: Random) -> None:

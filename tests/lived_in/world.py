@@ -86,6 +86,21 @@ def time_passes(house: House, rng: Random) -> None:
     house.reopen(**changed)
 
 
+@step(3)
+def wrong_clock(house: House, rng: Random) -> None:
+    """The clock of the machine is wrong by years for some talk and perhaps the daily work, and then right again."""
+    right = house.now
+    house.reopen(now=right + timedelta(days=rng.choice((-27 * 365, -400, 400, 10 * 365))))
+    for _number in range(rng.randrange(1, 4)):
+        room = rng.choice(texts.ROOMS)
+        house.tool(
+            "remember_turn", {"messages": texts.exchange(rng, None), "conversation_id": room}
+        )
+    if rng.random() < 0.4:
+        upkeep(house, rng)
+    house.reopen(now=right)
+
+
 @step(1)
 def upkeep(house: House, rng: Random) -> None:
     """The daily work is done."""

@@ -126,6 +126,13 @@ def test_a_new_session_is_not_shown_what_is_muted() -> None:
     assert [item.id for item in pinned] == ["a", "b"]
 
 
+def test_what_was_said_under_a_clock_that_was_ahead_is_not_where_one_left_off_for_years() -> None:
+    memories = [memory(f"ahead {number}", age=-400 * DAY) for number in range(9)]
+    memories.append(memory("yesterday", age=DAY))
+    _pinned, last = left_off(memories, conversation_id="chat", session=None, now_ms=NOW)
+    assert last[-1].id == "yesterday"
+
+
 @pytest.mark.anyio
 async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(
     tmp_path: Path,

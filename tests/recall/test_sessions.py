@@ -79,6 +79,10 @@ SINCE = NOW - 3 * HOUR
         (20 * MINUTE, "one", None, "chat", None),
         (0, None, None, "chat", "too_young"),
         (0, None, Session("one", SINCE), "other", None),
+        # A clock that was ahead holds nothing back for years.
+        (1 - 20 * MINUTE, None, None, "chat", "too_young"),
+        (-DAY, None, None, "chat", None),
+        (-DAY, "one", Session("one"), "chat", None),
     ],
 )
 def test_what_is_held_back_depends_on_who_said_it_and_who_asks(
@@ -103,7 +107,7 @@ def test_where_sessions_do_not_count_the_minutes_alone_do() -> None:
 
 SESSIONS = st.sampled_from([None, "one", "two"])
 FACTS = st.lists(
-    st.tuples(st.integers(-2, 30), SESSIONS, st.sampled_from(["chat", "other"])), max_size=15
+    st.tuples(st.integers(-4, 30), SESSIONS, st.sampled_from(["chat", "other"])), max_size=15
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -12,6 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_server.app import open_memory
+from memory_server.cli.parser import main
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.link import url_of
+from memory_server.knowledge.projects import Project, public_key
 from memory_server.storage import repositories
 from memory_server.storage.repositories import (
     as_on_disk,
@@ -337,6 +343,89 @@ def test_one_repository_has_one_url_and_a_url_of_one_network_is_none(
     url: str, origin: str | None
 ) -> None:
     assert normalized(url) == origin
+
+
+SECRET = "ghpSECRETtoken42"
+_HOLDERS = (
+    "https://{user}@github.com/acme/shop.git",
+    "https://mirror.example/https://{user}@github.com/acme/shop.git",
+    "https://mirror.example/https:/{user}@github.com/acme/shop",
+    "https://mirror.example/https%3A%2F%2F{user}%40github.com%2Facme%2Fshop",
+    "https://mirror.example/ssh://{user}@github.com/acme/shop",
+    "https://mirror.example/{user}@github.com/acme/shop",
+    "https://mirror.example/ana:{secret}/acme/shop",
+    "https://github.com/acme/shop;{secret}",
+    "https://github.com/acme/shop#{secret}",
+    "https://github.com/acme/shop%3Fprivate_token={secret}",
+    "https://github.com/acme/shop&private_token={secret}",
+    "https://github.com/ghp_{secret}/shop",
+    "git@github.com:acme/shop#{secret}",
+    "git@github.com:acme/shop;{secret}",
+    "first.last:{secret}@github.com:acme/shop",
+    "ssh://{user}@github.com:22/acme/shop",
+    "https://ana:{secret}/more@github.com/acme/shop",
+    "https://mirror.example/https%253A%252F%252F{user}%2540github.com%252Facme%252Fshop",
+)
+
+
+@pytest.mark.parametrize("user", [SECRET, f"ana:{SECRET}", f"ana%3A{SECRET}", f"{SECRET}:x-oauth"])
+@pytest.mark.parametrize("url", _HOLDERS)
+def test_a_password_or_token_of_a_url_is_in_no_key(url: str, user: str) -> None:
+    origin = normalized(url.format(user=user, secret=SECRET))
+    assert origin in (None, "github.com/acme/shop")
+    former = repositories._former(url.format(user=user, secret=SECRET))
+    if former is not None:
+        assert SECRET.lower() not in (public_key(former) or "").lower()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "github.com/acme/shop",
+        "dev.azure.com/org/My%20Project/_git/shop",
+        "/home/ana@work/shop",
+        "laptop-5f3a9c:~/a@b",
+        "name:a@b.c/d",
+        "?a@b",
+        "",
+    ],
+)
+def test_a_key_without_a_secret_stays(key: str) -> None:
+    assert public_key(key) == key
+
+
+def test_notes_under_a_key_of_before_with_a_token_are_those_of_the_project(top: Path) -> None:
+    repository(top / "shop", f"https://mirror.example/https://ana:{SECRET}@github.com/acme/shop")
+    project = project_at(top / "shop")
+    assert project is not None
+    assert project.key == "github.com/acme/shop"
+    assert f"mirror.example/https://ana:{SECRET}@github.com/acme/shop" in project.former_keys
+
+
+@pytest.mark.parametrize("url", ["https://ana:{}@home.example", "https://home.example/?t={}"])
+def test_the_url_of_a_link_with_a_secret_is_refused_without_saying_it(url: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        url_of(url.format(SECRET))
+    assert SECRET not in str(refused.value)
+
+
+def test_doctor_counts_notes_under_a_key_with_a_token_and_does_not_say_it(
+    top: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(top / "data"))
+    leaky = Project(f"mirror.example/https://ana:{SECRET}@github.com/acme/shop")
+
+    async def store() -> None:
+        async with open_memory(top / "data") as app:
+            await app.knowledge.notes.remember(
+                "project-tech", "deploy", "Deploys go through the blue gate.", project=leaky
+            )
+
+    asyncio.run(store())
+    main(["doctor"])
+    said = capfd.readouterr().out
+    assert "1 note of projects" in said
+    assert SECRET not in said
 
 
 def test_two_clones_are_one_project_and_a_fork_is_another(top: Path) -> None:

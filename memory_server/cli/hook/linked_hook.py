@@ -22,6 +22,7 @@ from memory_server.kernel.errors import RemoteError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
+from memory_server.storage.link_files import HOOK_PATH
 
 _NOT_REACHED = "not reached"
 _TURNS_WAIT = "turns wait"
@@ -40,7 +41,7 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
         return "", await _keep_of_hook(server, context, body)
     try:
         answer = await server.ask_for(
-            "text", "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS
+            "text", HOOK_PATH, body, server.headers(), REMOTE_RECALL_SECONDS
         )
     except RemoteError as error:
         sentence = _(

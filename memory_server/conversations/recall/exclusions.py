@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.relevance import age_of
 from memory_server.kernel.messages import Session
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.columns import Columns
-    from memory_server.conversations.recall.index import Integers, Mask
+    from memory_server.conversations.recall.index import Mask
 
 Exclusion = Literal["in_context", "too_young", "muted"]
 
@@ -41,21 +40,22 @@ def exclusion_of(
             return "in_context" if is_in_context else None
     if memory.conversation_id != conversation_id:
         return None
-    is_young = age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms
+    # A time that is far ahead is that of a clock that was wrong: the chat is over, and the memory would wait for years.
+    is_young = abs(now_ms - memory.time_ms) < parameters.own_conversation_ms
     return "too_young" if is_young else None
 
 
 def exclusions_of_rows(
     columns: Columns,
-    ages: Integers,
     *,
+    now_ms: int,
     conversation_id: str,
     session: Session | None,
     parameters: RecallParameters,
 ) -> tuple[Mask, Mask]:
-    """The rule for all rows at once, tombstones included: which are in the context, and which are too young. `ages` are
-    milliseconds, 0 for a time in the future."""
-    is_young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    """The rule for all rows at once, tombstones included: which are in the context, and which are too young."""
+    is_near = abs(now_ms - columns.times) < parameters.own_conversation_ms
+    is_young = columns.of_conversation(conversation_id) & is_near
     none = is_young & False
     if session is None or not parameters.sessions:
         return none, is_young

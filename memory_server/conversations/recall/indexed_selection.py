@@ -246,7 +246,11 @@ def decide(
     columns = Columns(searched)
     ages = np.maximum(now_ms - columns.times, 0)
     in_context, too_young = exclusions_of_rows(
-        columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
+        columns,
+        now_ms=now_ms,
+        conversation_id=conversation_id,
+        session=session,
+        parameters=parameters,
     )
     had = columns.of_ids(without)
     in_context = in_context | had

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, build_opener
 
 import jwt
-from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
-from pydantic import AnyHttpUrl
+from mcp.server.auth.routes import cors_middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
@@ -154,16 +155,35 @@ def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
             "http.jwt.issuer needs http.public_url, the URL at which clients see this server."
         )
     public = settings.public_url.rstrip("/")
-    resource = AnyHttpUrl(f"{public}/mcp")
-    scopes = [scope for scope in (provider.read_scope, provider.write_scope) if scope]
-    routes = create_protected_resource_routes(
-        resource, [AnyHttpUrl(provider.issuer)], scopes or None, "Memory"
-    )
-    challenge = f', resource_metadata="{build_resource_metadata_url(resource)}"'
+    parts = urlsplit(public)
+    path = f"/.well-known/oauth-protected-resource{parts.path}/mcp"
+    challenge = f', resource_metadata="{parts.scheme}://{parts.netloc}{path}"'
+    route = _resource_metadata(path, f"{public}/mcp", provider)
     audience = [public, f"{public}/mcp", f"{public}/"]
     if provider.audience is not None:
         audience = [provider.audience]
-    return _by_jwt(provider, audience, _Keys(provider.jwks)), routes, challenge
+    return _by_jwt(provider, audience, _Keys(provider.jwks)), [route], challenge
+
+
+def _resource_metadata(path: str, resource: str, provider: JwtSettings) -> Route:
+    """The route of the document that names the provider to clients. The URLs in it are those of the settings to the
+    letter: clients compare the issuer with what they got (RFC 8414, section 3.3), and the models of the SDK add a slash
+    to a URL without a path."""
+    metadata: dict[str, Any] = {
+        "resource": resource,
+        "authorization_servers": [provider.issuer],
+        "resource_name": "Memory",
+        "bearer_methods_supported": ["header"],
+    }
+    scopes = [scope for scope in (provider.read_scope, provider.write_scope) if scope]
+    if scopes:
+        metadata["scopes_supported"] = scopes
+
+    async def answer(_request: Request) -> JSONResponse:
+        return JSONResponse(metadata, headers={"Cache-Control": "public, max-age=3600"})
+
+    methods = ["GET", "OPTIONS"]
+    return Route(path, endpoint=cors_middleware(answer, methods), methods=methods)
 
 
 def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:

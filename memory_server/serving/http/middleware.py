@@ -28,6 +28,7 @@ from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
 from memory_server.kernel.values import dataclass
+from memory_server.knowledge.projects import public_key
 from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.principals import (
     CONVERSATION,
@@ -231,6 +232,8 @@ class Middleware:
         wire = wire_from(headers, sessions=self.sessions)
         folder = named_in(headers, FOLDER, MOST_FOLDER_CHARS)
         project = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
+        if project is not None:
+            project = public_key(project)  # an older client may send a token in it
         timezone = timezone_in(headers) or caller.timezone
         return replace(
             caller,

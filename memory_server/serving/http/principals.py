@@ -116,8 +116,9 @@ def named_in(headers: Headers, header: str, most: int = MAX_ID_CHARS) -> str | N
     if not values:
         return None
     try:
-        name = unquote_to_bytes(values[0]).decode()
-    except UnicodeDecodeError as error:
+        # An HTTP library gives each byte as a character; programs send UTF-8 also as it is.
+        name = unquote_to_bytes(values[0].encode("latin-1")).decode()
+    except UnicodeError as error:
         raise InvalidInput("The header {header} is not percent-encoded UTF-8.", header) from error
     return conversation_id_of(name, f"header {header}", most)
 

@@ -6,6 +6,7 @@ describes them. `GET /v1/me` says whose a token is. `POST /v1/commands/{name}` i
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -131,7 +132,11 @@ class _Called:
     def _not_offered(self, name: str) -> HttpError:
         """The refusal of a call of a tool that is not offered, or that is none."""
         if name not in TOOLS:
-            sentence = f"There is no such tool; GET {OPENAPI} describes those that are offered."
+            near = difflib.get_close_matches(name, self.tools, n=1)
+            hint = f" did you mean `{near[0]}`?" if near else ""
+            sentence = (
+                f"There is no such tool;{hint} GET {OPENAPI} describes those that are offered."
+            )
             return HttpError(404, "not found", sentence)
         if self.read_only and not TOOLS[name].only_reads:
             return HttpError(403, "scope", f"This server only reads, and {name} changes something.")

@@ -113,7 +113,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         ),
         *_journal(opened, folder / folders.PRIVATE / "journal.jsonl"),
         *_snapshots(opened, now_ms),
-        *leftovers(folder),
+        *leftovers(folder, opened.state),
         *_lock(folder / folders.PRIVATE / "lock"),
         *_open_to_others(folder),
     ]

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from languages import N_, _, counted, joined
+from memory_server.conversations.changes import change_id
+from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel.text import Grade
+from memory_server.kernel.times import iso
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS, Broken, Snapshot
@@ -50,8 +53,9 @@ def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSen
     )
 
 
-def leftovers(folder: Path) -> Iterator[GradedSentence]:
-    """Unreadable lines, unfinished files, pieces and files that were set aside."""
+def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence]:
+    """Unreadable lines, unfinished files, pieces and files that were set aside; and memories that a file did not have
+    which somebody put in place of ours."""
     private = folder / folders.PRIVATE
     history = private / "history.jsonl"
     tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
@@ -83,6 +87,7 @@ def leftovers(folder: Path) -> Iterator[GradedSentence]:
             ),
         )
     yield from snapshots_set_aside(folder)
+    yield from _removed_with_a_file(folder, state)
     other_files = sum(_snapshot_kept_as(path) is None for path, _time in past.broken_files(private))
     if other_files:
         files = counted(other_files, "damaged file")
@@ -96,6 +101,32 @@ def leftovers(folder: Path) -> Iterator[GradedSentence]:
                 _(UNTIL),
             ),
         )
+
+
+def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[GradedSentence]:
+    """The last change in which memories went into the archive because a file no longer had them, and they are not back:
+    a person deleted them, or a program that syncs or restores put an older file back."""
+    removals = [
+        entry
+        for entry in past.Past(folder / folders.PRIVATE).archived()
+        if entry.by == "hand" and entry.memory.key not in state.like(entry.memory)
+    ]
+    if not removals:
+        return
+    last = removals[-1]
+    count = sum(entry.version == last.version for entry in removals)
+    yield (
+        "note",
+        _(
+            "{memories} went into the archive at {at}, because a file in {folder} no longer had them: somebody deleted them "
+            "there, or a program put an older file back. `memory-server undo {change}` brings them back; else upkeep "
+            "removes them after storage.archive_days.",
+            counted(count, "memory"),
+            iso(last.at_ms),
+            folder,
+            change_id(state.conversation_id, last.version),
+        ),
+    )
 
 
 def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
