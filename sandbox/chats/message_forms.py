@@ -220,6 +220,8 @@ def _said_in_part(part: str | Mapping[str, Any]) -> tuple[str | None, str]:
     if isinstance(part, str):
         return part, ""
     kind = part.get("type")
+    if kind is not None:
+        kind = str(kind)
     if part.get("thought") is True:
         return None, left_out.THOUGHTS
     if part.get("synthetic") is True or part.get("ignored") is True:
@@ -234,8 +236,8 @@ def _said_in_part(part: str | Mapping[str, Any]) -> tuple[str | None, str]:
     if transcript is not None:
         return transcript, ""
     if kind is None:
-        kind = next(iter(part), "")
-    return None, _kind_of(str(kind))
+        kind = str(next(iter(part), ""))
+    return None, _kind_of(kind)
 
 
 def _transcript_of(part: Any) -> str | None:

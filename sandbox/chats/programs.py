@@ -80,7 +80,7 @@ def _of_deepseek(row: Row, _blocks: Row) -> Sequence[Row]:
 
 
 def _of_cherry_studio(row: Row, blocks: Row) -> Sequence[Row]:
-    parts = [blocks[name] for name in list_in(row, "blocks") if name in blocks]
+    parts = [blocks[name] for name in map(str, list_in(row, "blocks")) if name in blocks]
     return [{**row, "content": parts or row.get("content")}]
 
 
