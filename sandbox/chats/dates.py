@@ -18,6 +18,7 @@ from languages import MessageError
 _HUMANIZED = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*+(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
 )
+_SHOWN_DIGITS = 20
 _MOST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, where Python's dates end."""
 _FIRST_SECONDS = 100_000_000
@@ -58,7 +59,8 @@ def _number(number: float) -> int:
     if _FIRST_SECONDS <= number < _FIRST_MS:
         time_ms = round(number * 1000)
     if abs(time_ms) > _MOST_MS:
-        raise DateError("{number} is beyond the year 9999; give milliseconds since 1970", time_ms)
+        shown = str(time_ms)[:_SHOWN_DIGITS]
+        raise DateError("{number} is beyond the year 9999; give milliseconds since 1970", shown)
     return time_ms
 
 
