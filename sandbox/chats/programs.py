@@ -116,6 +116,38 @@ def _of_ai_studio(row: Row, _blocks: Row) -> Sequence[Row]:
     return [{**row, "content": [{**row, "thought": row.get("isThought")}]}]
 
 
+_OF_CLINE = re.compile(
+    r"<(?P<wrapped>task|feedback|user_message|answer)>(?P<said>.*?)</(?P=wrapped)>"
+    r"|<attempt_completion>\s*<result>(?P<answer>.*?)</result>.*?</attempt_completion>"
+    r"|<ask_followup_question>\s*<question>(?P<question>.*?)</question>.*?</ask_followup_question>"
+    r"|<(?P<tool>[a-z]+(?:_[a-z]+)+)>.*?</(?P=tool)>",
+    re.DOTALL,
+)
+"""What Cline and Roo Code put around the words of the user, and the calls that a model without tools writes as text."""
+_RESULT_OF_CLINE = re.compile(
+    r"\[(?:\w+(?: for .*?)?\] Result:|ERROR\] You did not use a tool)", re.DOTALL
+)
+"""How a text begins that the program wrote for the model in the place of the user."""
+
+
+def _of_cline(row: Row, _blocks: Row) -> Sequence[Row]:
+    content = row.get("content")
+    parts = content if isinstance(content, list) else [content]
+    kept: list[Any] = []
+    for part in parts:
+        text = part.get("text") if isinstance(part, Mapping) else part
+        if not isinstance(text, str):
+            kept.append(part)
+        elif not _RESULT_OF_CLINE.match(text.lstrip()):
+            kept.append(_OF_CLINE.sub(_words_of_cline, text).strip())
+    return [{**row, "content": [part for part in kept if part]}]
+
+
+def _words_of_cline(match: re.Match[str]) -> str:
+    """What was said in a part between tags; '' if it is a call, or the state of the editor."""
+    return match["said"] or match["answer"] or match["question"] or ""
+
+
 _REMOVED = "shouldBeRemovedOnSend"
 """The field of a request of VS Code that its user took back."""
 _LOBEHUB = _Shape(
@@ -172,6 +204,8 @@ _SHAPES = (
     _Shape("Chatbot UI", "history.0.messages", chats="history.*"),
 )
 _DEEPSEEK = _Shape("DeepSeek", "", messages="mapping", parent="parent", of_row=_of_deepseek)
+_CLINE = _Shape("Cline", "", of_row=_of_cline, only_last_answer=True)
+_MARKS_OF_CLINE = ("<task>", "<environment_details>")
 _LISTS = (_Shape("", "messages"), _Shape("", "conversations", messages="conversations"))
 """An object with nothing but messages, as logs and sets of examples have them."""
 
@@ -179,6 +213,8 @@ _LISTS = (_Shape("", "messages"), _Shape("", "conversations", messages="conversa
 def chats(value: Any) -> Sequence[Chat]:
     """The chats of a file of one of these programs; none if this JSON value is something else."""
     items: list[Any] = value if isinstance(value, list) else [value]
+    if items and _is_of_cline(items[0]):
+        return [Chat(_CLINE, {"messages": items}, {})]
     files = [item for item in items if isinstance(item, Mapping)]
     shape = _shape_of(files[0]) if files else None
     if shape is None:
@@ -191,6 +227,14 @@ def chats(value: Any) -> Sequence[Chat]:
             if isinstance(fields, Mapping):
                 found += _chats_in(fields, shape, blocks)
     return found
+
+
+def _is_of_cline(first: Any) -> bool:
+    """Whether a list that begins with this message is a task of Cline or Roo Code."""
+    if not is_message(first):
+        return False
+    text = str(first.get("content"))
+    return any(mark in text for mark in _MARKS_OF_CLINE)
 
 
 def _shape_of(file: Row) -> _Shape | None:

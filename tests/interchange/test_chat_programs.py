@@ -175,6 +175,19 @@ def _deepseek() -> Any:
     return [{"id": "c", "title": "Nuts", "inserted_at": ISO, "mapping": mapping}]
 
 
+def _cline() -> Any:
+    state = "<environment_details>\nopen tabs\n</environment_details>"
+    done = f"<thinking>hm</thinking>\n<attempt_completion>\n<result>{A}</result>\n</attempt_completion>"
+    result = text(f"[read_file for 'a.py'] Result:\n{OLD}")
+    call = text(f"{OLD}<read_file><path>a</path></read_file>")
+    return [
+        {"role": "user", "content": [text(f"<task>\n{Q}\n</task>"), text(state)], "ts": MS},
+        {"role": "assistant", "content": [call], "ts": MS},
+        {"role": "user", "content": [result, text(state)], "ts": MS},
+        {"role": "assistant", "content": [text(done)], "ts": MS},
+    ]
+
+
 SAID = [
     {"role": "user", "content": Q, "timestamp": MS},
     {"role": "assistant", "content": A, "time": ISO},
@@ -190,6 +203,7 @@ FILES: dict[str, Any] = {
     "Chatbox": _chatbox(),
     "Chatbox, of old": {"chat-sessions": [{"name": "Nuts", "messages": SAID}]},
     "opencode": _opencode(),
+    "Cline": _cline(),
     "NextChat": {"chat-next-web-store": {"sessions": [{"topic": "Nuts", "messages": DATED}]}},
     "big-AGI": _big_agi(),
     "VS Code": _vs_code(),

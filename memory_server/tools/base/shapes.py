@@ -55,7 +55,7 @@ def _from_client(given: Any, info: ValidationInfo) -> Any:
             messages.append(reading.fields)
             context.unknown_fields.update(reading.unknown)
         if reading.undated is not None and reading.undated[0] == "timestamp":
-            raise ValueError(_("a timestamp {reason}", reading.undated[1]))
+            raise ValueError(_("{field} {reason}", *reading.undated))
         if reading.undated is not None:
             context.unknown_fields.add(reading.undated[0])
     if rows and not messages:
