@@ -175,6 +175,8 @@ class ShortTermSearch:
                 raise InvalidInput(
                     "There are no recent messages to search by; give the last few of the conversation."
                 )
+            if not messages:
+                messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
             others = other_words_of(other_words, messages)
             query = self._wording.of_query(
                 messages, now_ms, role_weights, names=names, other_words=others.texts

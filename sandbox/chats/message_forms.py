@@ -34,6 +34,7 @@ _ROLES_OF_TOOLS = frozenset(("tool", "function", "tool_result", "toolresult", "i
 """Roles, in lower case, of what a tool gave: nobody said it."""
 _ROLE_FIELDS = ("role", "sender", "author", "from", "type")
 """Where a message says who wrote it; only `role` may have an unknown word."""
+_TYPES_OF_LANGCHAIN = ("human", "ai")
 TEXT_FIELDS = ("content", "parts", "contentParts", "text", "value")
 """Where a message has its text, or its parts; the first that is not empty counts."""
 TIME_FIELDS = (
@@ -116,13 +117,15 @@ def message_rows(value: Any) -> Any:
 
 
 def is_message(value: Any) -> bool:
-    """Whether this JSON value says who wrote it and has a text or parts."""
+    """Whether this JSON value says who wrote it and has a text or parts. Of values that only have a `type`, those of
+    LangChain: lines of transcripts have other types."""
     if not isinstance(value, Mapping):
         return False
-    role = value.get("role")
-    return (isinstance(role, str) or _role_in(value) is not None) and any(
-        name in value for name in TEXT_FIELDS
-    )
+    if not any(name in value for name in TEXT_FIELDS):
+        return False
+    if isinstance(value.get("role"), str) or value.get("type") in _TYPES_OF_LANGCHAIN:
+        return True
+    return any(role_of(value.get(name)) is not None for name in _ROLE_FIELDS if name != "type")
 
 
 def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageReading:

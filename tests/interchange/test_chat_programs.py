@@ -265,6 +265,17 @@ def test_messages_of_the_ai_sdk_are_a_chat_and_those_of_gemini_a_checkpoint() ->
     )
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "system", "content": "compacted", "sessionId": "s", "uuid": "u"},
+        {"type": "user", "message": {"role": "user", "content": Q}, "sessionId": "s"},
+    ],
+)
+def test_a_line_of_a_transcript_is_not_a_message(line: dict[str, Any]) -> None:
+    assert format_of(json.dumps(line).encode()) == "claude-code"
+
+
 def test_a_backup_of_the_node_original_is_read() -> None:
     short = {
         "text": f"user: {Q}",
