@@ -110,8 +110,6 @@ def _main_file(names: Sequence[str]) -> str:
         return "memories.json"
     if "data.json" in names:  # Cherry Studio
         return "data.json"
-    if len(names) == 1 and names[0].endswith((".json", ".jsonl")):
-        return "" if chat_exports.is_part(names[0]) else names[0]
     return ""
 
 

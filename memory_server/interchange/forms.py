@@ -178,7 +178,7 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
             return form
     if isinstance(value, list) and value and isinstance(value[0], dict):
         raise NotThisFormat(
-            "is a list of an unknown kind; name its format with --format ({formats}), or {step}.",
+            "is a list of an unknown kind; name its format with --format: {formats}; or {step}.",
             ", ".join(FORMATS),
             _(_LINES_OF_MESSAGES),
         )
@@ -196,7 +196,7 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
             "looks like a chat: add `--format chat --user NAME --char NAME`, with its two speakers."
         )
     raise NotThisFormat(
-        "has an unknown format; name one with --format ({formats}), or {step}.",
+        "has an unknown format; name one with --format: {formats}; or {step}.",
         ", ".join(FORMATS),
         _(_LINES_OF_MESSAGES),
     )
