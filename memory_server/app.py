@@ -24,7 +24,7 @@ from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryClosed, MemoryServerError
 from memory_server.kernel.failures import failure_text
-from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.messages import GivenMessage, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.turns import MAX_CHARS, turn_text
@@ -211,7 +211,7 @@ class CallerView:
 
     async def recall_turn(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[GivenMessage],
         conversation_id: str | None = None,
         *,
         participants: Mapping[str, Any] | None = None,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sandbox.chats.encoding import EncodingError, decode
     from sandbox.chats.fields import WRONG_VALUES
     from sandbox.chats.joined_lines import joined_values
+    from sandbox.chats.message_forms import message_rows, read_message, role_of
     from sandbox.chats.messages import is_sillytavern, whole
     from sandbox.chats.plain import begins_with_role, may_be_chat
     from sandbox.errors import (
@@ -70,6 +71,8 @@ __all__ += ["begins_with_role", "chat", "is_sillytavern", "left_out", "may_be_ch
 _MODULES |= {"chat": "chats.chat", "left_out": "chats.left_out", "begins_with_role": "chats.plain"}
 _MODULES |= {"may_be_chat": "chats.plain"}
 _MODULES |= {"is_sillytavern": "chats.messages", "whole": "chats.messages"}
+__all__ += ["message_rows", "read_message", "role_of"]
+_MODULES |= dict.fromkeys(__all__[-3:], "chats.message_forms")
 __all__ += ["WRONG_VALUES", "EncodingError", "decode", "instant", "joined_values"]
 _MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
 _MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}

@@ -46,9 +46,17 @@ class ZippedFolder:
     tree: Tree
 
 
-def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder:
-    """A character card, the folder of a user of SillyTavern, or the chats, projects and memories of an export in this
-    archive. Raises NotThisFormat: it has none, is damaged, has a password, or they are too large."""
+@dataclass(frozen=True, slots=True)
+class ZippedFile:
+    """The one file in a zip archive that has memories or chats, as OpenMemory and Cherry Studio write it."""
+
+    data: bytes
+
+
+def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder | ZippedFile:
+    """A character card, the folder of a user of SillyTavern, a single file with memories, or the chats, projects and
+    memories of an export in this archive. Raises NotThisFormat: it has none, is damaged, has a password, or they are
+    too large."""
     try:
         with zipfile.ZipFile(source) as archive:
             return _content_of(archive)
@@ -67,7 +75,9 @@ def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder:
         ) from error
 
 
-def _content_of(archive: zipfile.ZipFile) -> Tree | ZippedCard | ZippedFolder:
+def _content_of(
+    archive: zipfile.ZipFile,
+) -> Tree | ZippedCard | ZippedFolder | ZippedFile:
     entries = [
         entry
         for entry in archive.infolist()
@@ -86,10 +96,25 @@ def _content_of(archive: zipfile.ZipFile) -> Tree | ZippedCard | ZippedFolder:
             entry for entry in entries if sillytavern_parts.part_of(entry.filename) is not None
         ]
         return ZippedFolder(_with_cards(_unpacked(archive, parts, names)))
+    main_file = _main_file(names)
+    if main_file:
+        files = [entry for entry in entries if entry.filename == main_file]
+        return ZippedFile(_unpacked(archive, files, names).files[main_file])
     parts = [entry for entry in entries if chat_exports.is_part(entry.filename)]
     if not parts:
         raise NotThisFormat(refusal_of_zip(names))
     return _unpacked(archive, parts, names)
+
+
+def _main_file(names: Sequence[str]) -> str:
+    """The name of the one file that has the memories or chats of an archive with these files; '': there is none."""
+    if (
+        "memories.jsonl.gz" in names and "memories.json" in names
+    ):  # OpenMemory has the same facts in both
+        return "memories.json"
+    if "data.json" in names:  # Cherry Studio
+        return "data.json"
+    return ""
 
 
 def _with_cards(tree: Tree) -> Tree:

@@ -16,7 +16,7 @@ from languages import _
 from memory_server.app import CallerView
 from memory_server.cli import incoming_lore
 from memory_server.cli.exchanged_files import Tree, read_file, read_folder, read_tree, starts_with
-from memory_server.cli.exchanged_zips import ZippedCard, ZippedFolder, read_zip
+from memory_server.cli.exchanged_zips import ZippedCard, ZippedFile, ZippedFolder, read_zip
 from memory_server.cli.sillytavern_files import is_sillytavern, read_sillytavern
 from memory_server.cli.terminal import say_if_waiting
 from memory_server.interchange import (
@@ -247,6 +247,8 @@ class _Reader:
 
     async def _zip(self, archive: Path | BinaryIO) -> tuple[Incoming, Format]:
         content = await asyncio.to_thread(read_zip, archive)
+        if isinstance(content, ZippedFile):
+            return await self._data(content.data)
         form: Format = "chat-export"
         if isinstance(content, ZippedCard):
             form = "worldinfo"

@@ -25,8 +25,8 @@ from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
-from memory_server.kernel.messages import Message, Session
-from memory_server.kernel.private import to_keep
+from memory_server.kernel.messages import Message, Session, messages_of
+from memory_server.kernel.private import calls_forget, to_keep
 from memory_server.knowledge.projects import named_by_user
 from memory_server.storage.data_dir import Home
 from memory_server.storage.homes import open_home
@@ -351,18 +351,29 @@ def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_j
 
 
 def _without_private(messages: Sequence[Any]) -> list[Any]:
-    """Messages as a program gives them, without private parts, as far as their form is known; the server checks it."""
-    for message in messages:
-        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-            return list(messages)
-    numbered = [
-        Message(message.get("role", "user"), message["content"], extra={"number": number})
-        for number, message in enumerate(messages)
-    ]
-    return [
-        {**messages[message.extra["number"]], "content": message.content}
-        for message in to_keep(numbered)
-    ]
+    """The messages of a program as they may leave this machine: without private parts, in whichever form it has them. Of
+    a turn in which something was forgotten only the call goes. Messages that nobody can read go as they are, and the
+    server refuses them."""
+    forgotten = [message for message in messages if calls_forget(message)]
+    if forgotten:
+        return forgotten
+    try:
+        said = messages_of(messages)
+    except InvalidInput:
+        return list(messages)
+    if not said or not all(isinstance(message, Message) for message in said):
+        return list(messages)
+    return [_fields_of(message) for message in to_keep(said)]
+
+
+def _fields_of(message: Message) -> dict[str, Any]:
+    fields = {
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.time_ms,
+        "name": message.name,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:

@@ -26,7 +26,7 @@ from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.messages import GivenMessage, Message, Session
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.values import dataclass
 from nlp import ROLE_WEIGHTS
@@ -74,7 +74,7 @@ class InsightManager:
 
     async def explain(
         self,
-        recent: Sequence[Message],
+        recent: Sequence[GivenMessage],
         *,
         memory_id: str | None = None,
         text: str | None = None,

@@ -17,7 +17,13 @@ from memory_server.conversations.model import ConversationState, LongTermMemory
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.conversations.trigger_search import TriggerSearch
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
-from memory_server.kernel.messages import Message, context_text, without_surrogates
+from memory_server.kernel.messages import (
+    GivenMessage,
+    Message,
+    context_text,
+    messages_of,
+    without_surrogates,
+)
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
@@ -64,7 +70,7 @@ class LongTermManager(TriggerSearch):
         trigger: str,
         *,
         created_context: str | None = None,
-        recent: Sequence[Message] = (),
+        recent: Sequence[GivenMessage] = (),
         rules: FiringRules | GivenRules = NO_RULES,
         by: str = "api",
     ) -> TriggerStored:
@@ -79,7 +85,8 @@ class LongTermManager(TriggerSearch):
         trigger = without_surrogates(trigger)
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
-        context = _text_of(recent) if created_context is None else _public(created_context)
+        recent_messages = messages_of(recent)
+        context = _text_of(recent_messages) if created_context is None else _public(created_context)
         now_ms = self._services.clock()
         new_memory = LongTermMemory(
             name,
@@ -90,7 +97,7 @@ class LongTermManager(TriggerSearch):
             rules=_ruled(PLAIN, rules),
         )
         refuse_excess(new_memory)
-        warnings = await self._checked(trigger, recent)
+        warnings = await self._checked(trigger, recent_messages)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
@@ -118,7 +125,7 @@ class LongTermManager(TriggerSearch):
         trigger: str | None = None,
         prompt: str | None = None,
         updated_context: str | None = None,
-        recent: Sequence[Message] = (),
+        recent: Sequence[GivenMessage] = (),
         rules: FiringRules | GivenRules = NO_RULES,
         by: str = "api",
     ) -> TriggerStored:
@@ -131,6 +138,7 @@ class LongTermManager(TriggerSearch):
                 "There is nothing to change; give a new trigger, a new prompt or an updatedContext."
             )
         _ruled(PLAIN, rules)  # refused before anything is read or tried
+        recent_messages = messages_of(recent)
         changed: dict[str, Any] = {}
         """The fields that change, with their texts."""
         if prompt is not None:
@@ -143,14 +151,14 @@ class LongTermManager(TriggerSearch):
             changed["trigger"] = without_surrogates(trigger)
         if updated_context is not None:
             changed["updated_context"] = _public(updated_context)
-        elif recent:
-            changed["updated_context"] = _text_of(recent)
+        elif recent_messages:
+            changed["updated_context"] = _text_of(recent_messages)
         await self.get(name)
         unchanged = LongTermMemory(name, prompt="", trigger="", created_ms=0)
         refuse_excess(replace(unchanged, **changed))
         warnings: tuple[Problem, ...] = ()
         if trigger is not None:
-            warnings = await self._checked(changed["trigger"], recent)
+            warnings = await self._checked(changed["trigger"], recent_messages)
         now_ms = self._services.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:

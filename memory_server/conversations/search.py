@@ -28,7 +28,7 @@ from memory_server.kernel.errors import (
     StorageError,
     StorageUnwritable,
 )
-from memory_server.kernel.messages import NOTHING, Message, Session
+from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
@@ -79,7 +79,7 @@ class ShortTermSearch:
 
     async def search(
         self,
-        recent: Sequence[Message],
+        recent: Sequence[GivenMessage],
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
@@ -101,8 +101,8 @@ class ShortTermSearch:
         the scope of the settings. `also` are further ones. `session` is the one that asks, in `folder`. `names`, such
         as those of the participants, are never cut; those of the speakers are not cut either. `other_words`: further
         texts to search for. `asked`: a user asked for memories, so weak and muted ones come too, and vectors have more
-        time. `said_again`: whether text that the messages hold may come. Raises InvalidInput: there is no message, or
-        no such scope.
+        time. `said_again`: whether text that the messages hold may come. Raises InvalidInput: all that the messages
+        say was recalled, or there is no such scope.
         """
         query = await self.query_of(
             recent, role_weights=role_weights, names=names, other_words=other_words
@@ -124,7 +124,7 @@ class ShortTermSearch:
 
     async def credit(
         self,
-        recent: Sequence[Message],
+        recent: Sequence[GivenMessage],
         answer: Message,
         *,
         became: str | None = None,
@@ -158,22 +158,25 @@ class ShortTermSearch:
 
     async def query_of(
         self,
-        recent: Sequence[Message],
+        recent: Sequence[GivenMessage],
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         names: Iterable[str] = (),
         other_words: Sequence[str] = (),
     ) -> RecallQuery:
-        """The query of a search by the recent messages and `other_words`; `names` are never cut. Raises InvalidInput:
-        there is no message, or there are too many other words."""
+        """The query of a search by the recent messages and `other_words`; `names` are never cut. Without messages, as
+        when a chat opens, memories come by score and chance. Raises InvalidInput: all that the messages say was
+        recalled, or there are too many other words."""
         now_ms = self._services.clock()
 
         def find_query() -> RecallQuery:
             messages = as_said(recent)
-            if not messages:
+            if recent and not messages:
                 raise InvalidInput(
                     "There are no recent messages to search by; give the last few of the conversation."
                 )
+            if not messages:
+                messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
             others = other_words_of(other_words, messages)
             query = self._wording.of_query(
                 messages, now_ms, role_weights, names=names, other_words=others.texts

@@ -39,6 +39,7 @@ from memory_server.conversations.services import Done, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import (
     NOTHING,
+    GivenMessage,
     Message,
     Session,
     context_text,
@@ -125,7 +126,7 @@ class ShortTermManager(ShortTermSearch):
 
     async def add(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[GivenMessage],
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
@@ -150,13 +151,13 @@ class ShortTermManager(ShortTermSearch):
         """
         self._services.refuse_while_paused()
         all_messages = as_said(messages)
-        messages = tuple(map(storable, to_keep(all_messages)))
-        if not messages and any(message.content.strip() for message in all_messages):
+        kept_messages = tuple(map(storable, to_keep(all_messages)))
+        if not kept_messages and any(message.content.strip() for message in all_messages):
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
-        if not any(message.content.strip() for message in messages):
+        if not any(message.content.strip() for message in kept_messages):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
         unindexed = self._unindexed(
-            messages,
+            kept_messages,
             role_weights=role_weights,
             turn=turn,
             replaces=replaces,
@@ -176,7 +177,7 @@ class ShortTermManager(ShortTermSearch):
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
         memory, private_words = await asyncio.to_thread(find_words)
-        is_timed = messages[-1].time_ms is not None
+        is_timed = kept_messages[-1].time_ms is not None
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
             total = len(state.short_term)

@@ -31,7 +31,7 @@ from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
 from memory_server.conversations.shelf import JoinedShelves, Shelf, shelf_of
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.messages import Message
+from memory_server.kernel.messages import GivenMessage, Message
 from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
@@ -61,8 +61,11 @@ class Occasion:
     @property
     def seed(self) -> str:
         """A text that is the same whenever this message of this chat is searched for."""
-        last = self.messages[-1]
-        return message_seed(self.session, self.message_count, last.time_ms, last.content)
+        time_ms, content = None, ""
+        if self.messages:
+            last = self.messages[-1]
+            time_ms, content = last.time_ms, last.content
+        return message_seed(self.session, self.message_count, time_ms, content)
 
 
 class TriggerSearch:
@@ -95,7 +98,7 @@ class TriggerSearch:
 
     async def search(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[GivenMessage],
         *,
         participants: Mapping[str, Any] | None = None,
         also: Sequence[str] = (),
@@ -108,10 +111,11 @@ class TriggerSearch:
         """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
         without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
         `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
-        characters beyond which the texts of books start no further entries. Nothing is changed: `keep_firings` does
-        that. Raises InvalidInput: there is no message, or the participants are nested too deeply."""
-        messages = as_said(messages)
-        if not messages:
+        characters beyond which the texts of books start no further entries. Without messages, as when a chat opens, what
+        asks for a date or for participants can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput:
+        all that the messages say was recalled, or the participants are nested too deeply."""
+        said_messages = as_said(messages)
+        if messages and not said_messages:
             raise InvalidInput(
                 "There are no messages to evaluate triggers against; give the last few."
             )
@@ -121,7 +125,9 @@ class TriggerSearch:
             )
         usual = self._services.session
         session = session or ("" if usual is None else usual.id)
-        occasion = Occasion(messages, participants or {}, session, message_count, other_words, room)
+        occasion = Occasion(
+            said_messages, participants or {}, session, message_count, other_words, room
+        )
         shelf, unread = await self.with_shared(also)
         moment = await self._moment(occasion)
         context = self._macros(occasion, moment)
@@ -248,7 +254,8 @@ class TriggerSearch:
         """What a trigger sees (docs/reference/trigger-api.md). `text_of_books`: texts of its book that came, which are
         searched as part of the last message."""
         seen = [_seen(message) for message in messages]
-        seen[-1]["content"] = with_text_of_book(seen[-1]["content"], text_of_books)
+        if seen:
+            seen[-1]["content"] = with_text_of_book(seen[-1]["content"], text_of_books)
         return {
             "messages": seen,
             "conversation_id": self.conversation_id,

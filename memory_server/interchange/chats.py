@@ -20,6 +20,7 @@ from languages import N_, _, clause
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, conversation_id_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.messages import (
@@ -79,7 +80,7 @@ def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
     """The same of a folder of chats, such as those of a character of SillyTavern: files by their path. What is not a
     chat is skipped."""
     incoming = Incoming()
-    chat_files = {path: data for path, data in files.items() if path.endswith(".jsonl")}
+    chat_files = {path: data for path, data in files.items() if _may_be_chat(path, data)}
     count_others(incoming, [path for path in files if path not in chat_files])
     for path, data in sorted(chat_files.items()):
         with incoming.record(path):
@@ -88,6 +89,16 @@ def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
     if not incoming.count:
         refuse_empty(incoming)
     return incoming
+
+
+def _may_be_chat(path: str, data: bytes) -> bool:
+    """Whether a file of a folder of chats is to be read: lines, or a JSON file that is a chat."""
+    if not path.endswith(".json"):
+        return path.endswith(".jsonl")
+    value = None
+    with suppress(ValueError):
+        value = json_text.loads(data)
+    return chat.is_chat(value[0] if isinstance(value, list) and value else value)
 
 
 def merged(conversations: Sequence[Contents]) -> list[Contents]:

@@ -29,6 +29,7 @@ from memory_server.interchange.incoming import (
     NotThisFormat,
     array,
     fields_of,
+    list_of,
     numbered,
     text_of,
 )
@@ -102,12 +103,26 @@ def read_node(files: Mapping[str, bytes], usual: str = "default") -> Incoming:
 
 
 def read_node_list(data: bytes, usual: str) -> Incoming:
-    """The memories of one `short-term-memory.json` alone, by the conversation that each names."""
+    """The memories of one `short-term-memory.json` alone, by the conversation that each names; or of one backup of the
+    Node original, which has both lists of a conversation. Raises NotThisFormat: it is neither."""
     incoming = Incoming()
+    backup = {} if data.lstrip().startswith(b"[") else fields_of(data)
+    if is_node_backup(backup):
+        name = incoming.conversation_of(backup.get("conversation_id"), usual, "conversation_id")
+        if name is not None:
+            short = numbered(list_of(backup.get("short_term")), "memory")
+            long = numbered(list_of(backup.get("long_term")), "trigger")
+            incoming.add(name, short=short, long=long, last_cleanup=None)
+        return incoming
     rows = numbered(array(data), "memory")
     by_conversation = incoming.by_chat(rows, "conversation_id", usual)
     incoming.conversations = list(by_conversation.values())
     return incoming
+
+
+def is_node_backup(value: Any) -> bool:
+    """Whether this is a backup that the tool `backup_memories` of the Node original wrote, in `data/backups`."""
+    return isinstance(value, dict) and {"version", "short_term", "long_term"} <= value.keys()
 
 
 def _plain(conversation_id: str) -> str | None:

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 from languages import N_, _
 from memory_server.conversations.record_lines import FORMAT as NATIVE
-from memory_server.interchange import chat_exports, lore_astrbot, lore_forms, official
-from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM
+from memory_server.interchange import chat_exports, lore_astrbot, lore_forms, mem0, official
+from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM, is_node_backup
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel import json_text
 from memory_server.knowledge.notes.pages import MARK
@@ -115,8 +115,10 @@ _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
         N_("is an export of Grok, a format that cannot be imported; {step}."),
     ),
     (
-        frozenset(("inserted_at", "mapping")),
-        N_("is an export of DeepSeek, a format that cannot be imported; {step}."),
+        frozenset(("workspace", "prompt", "response")),
+        N_(
+            "is an export of AnythingLLM without roles; export the chats there as JSONL, and import that."
+        ),
     ),
     (
         frozenset(("power_user", "oai_settings")),
@@ -176,8 +178,9 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
             return form
     if isinstance(value, list) and value and isinstance(value[0], dict):
         raise NotThisFormat(
-            "is a list of an unknown kind; name its format with --format: {formats}.",
+            "is a list of an unknown kind; name its format with --format: {formats}; or {step}.",
             ", ".join(FORMATS),
+            _(_LINES_OF_MESSAGES),
         )
     if lore_astrbot.document_in(data) is not None:
         return "worldinfo"
@@ -193,7 +196,9 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
             "looks like a chat: add `--format chat --user NAME --char NAME`, with its two speakers."
         )
     raise NotThisFormat(
-        "has an unknown format; name one with --format: {formats}.", ", ".join(FORMATS)
+        "has an unknown format; name one with --format: {formats}; or {step}.",
+        ", ".join(FORMATS),
+        _(_LINES_OF_MESSAGES),
     )
 
 
@@ -246,6 +251,8 @@ def _form_of_chat(value: Any) -> Format | None:
             return "gemini-cli"
         case {"history": [{"role": "user" | "model", "parts": list()}, *_]}:
             return "gemini-cli"
+        case [{"role": "user" | "model", "parts": [{"type": str()}, *_]}, *_]:
+            return "chat"  # of the AI SDK; a part of Gemini has no type
         case [{"role": "user" | "model", "parts": list()}, *_]:
             return "gemini-cli"
     if chat.is_chat(value) or (isinstance(value, list) and value and chat.is_chat(value[0])):
@@ -259,6 +266,10 @@ def _form_of_memories(value: Any) -> Format | None:
     """The form of a JSON value that holds memories; the first test that fits decides, so their order matters."""
     if official.graph_in(value) is not None:
         return "official"
+    if is_node_backup(value):
+        return "node"
+    if mem0.is_of_openmemory(value):
+        return "mem0"
     if lore_forms.program_of(value):
         return "worldinfo"
     match value:
@@ -279,7 +290,8 @@ def _form_of_memories(value: Any) -> Format | None:
         case {"op": "add" | "update" | "delete"} | {"namespace": _, "content": _}:
             return "refs-log"
         case (
-            {"type": str(), "sessionId": _}
+            {"type": "session.start", "data": dict()}  # of Copilot CLI
+            | {"type": str(), "sessionId": _}
             | {"type": str(), "leafUuid": _}
             | {"type": str(), "messageId": _}
         ):
@@ -356,6 +368,11 @@ def _known_by_names(paths: Sequence[str]) -> str:
     if any(name.startswith(("myactivity.", "my activity")) for name in names):
         return _(
             "is an export of Google Takeout, a format that cannot be imported; {step}.",
+            _(_LINES_OF_MESSAGES),
+        )
+    if any(path.startswith("IndexedDB/") for path in paths):
+        return _(
+            "is a backup of Cherry Studio that only Cherry Studio can read; {step}.",
             _(_LINES_OF_MESSAGES),
         )
     if "prod-grok-backend.json" in names:

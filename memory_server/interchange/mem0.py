@@ -2,12 +2,16 @@
 
     {"results": [{"id": …, "memory": "likes oolong", "user_id": "ann", "created_at": …, "metadata": {…}}]}
 
+and the export of OpenMemory, mem0's local server: a zip with memories.json, which has the same facts under other names,
+and memories.jsonl.gz with them again (openmemory/api/app/routers/backup.py there).
+
 The facts of one user become notes, which come unasked. But notes are for everybody who uses this memory: where a file
 has several users, the facts of each are kept apart under the name of the user (the toolset `sessions`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from languages import _
@@ -16,6 +20,7 @@ from memory_server.interchange.incoming import (
     NotThisFormat,
     document,
     fields_of,
+    list_of,
     milliseconds_of,
     numbered,
     texts,
@@ -28,10 +33,14 @@ _OWNERS = ("user_id", "agent_id", "run_id", "actor_id")
 def read(data: bytes) -> Incoming:
     """The facts of a file. Raises NotThisFormat."""
     export = document(data)
-    rows = export.get("results") if isinstance(export, dict) else export
+    incoming = Incoming()
+    rows: Any
+    if is_of_openmemory(export):
+        rows = _of_openmemory(export, incoming)
+    else:
+        rows = export.get("results") if isinstance(export, dict) else export
     if not isinstance(rows, list):
         raise NotThisFormat("has no `results`; save the answer of mem0's get_all as JSON.")
-    incoming = Incoming()
     has_several_users = len(_users_of(rows)) > 1
     for location, row in numbered(rows, "memory"):
         text = row.get("memory") if isinstance(row, dict) else None
@@ -40,7 +49,7 @@ def read(data: bytes) -> Incoming:
             continue
         with incoming.record(location):
             _take(incoming, location, row, text=text, has_several_users=has_several_users)
-    if not incoming.count and not incoming.skipped:
+    if not incoming.count and not incoming.skipped and not incoming.lost:
         raise NotThisFormat("holds no memories; mem0's get_all gives 20 unless `top_k` says more.")
     return incoming
 
@@ -71,6 +80,30 @@ def _take(
         expires_ms=milliseconds_of(row.get("expiration_date")) or None,
         **fields,
     )
+
+
+def is_of_openmemory(value: Any) -> bool:
+    """Whether this is `memories.json` of an export of OpenMemory."""
+    return isinstance(value, dict) and {"memories", "apps", "export_meta"} <= value.keys()
+
+
+def _of_openmemory(export: Mapping[str, Any], incoming: Incoming) -> list[Any]:
+    """The facts of such an export as `get_all` gives them. Those that were deleted or archived there are counted."""
+    names = {
+        category.get("id"): category.get("name")
+        for category in list_of(export.get("categories"))
+        if isinstance(category, dict)
+    }
+    rows: list[Any] = []
+    for memory in list_of(export.get("memories")):
+        row = fields_of(memory)
+        state = row.get("state")
+        if state in ("deleted", "archived") or row.get("deleted_at"):
+            incoming.lost[_("memories that were deleted or archived there")] += 1
+            continue
+        categories = [names.get(name) for name in list_of(row.get("category_ids"))]
+        rows.append({**row, "memory": row.get("content"), "categories": categories})
+    return rows
 
 
 def _users_of(rows: list[Any]) -> set[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
@@ -65,6 +65,38 @@ class Session:
 
     id: str
     context_since_ms: int | None = None
+
+
+GivenMessage: TypeAlias = Message | Mapping[str, Any]
+"""A message of a program: as it is kept here, or as a chat client or an API has it."""
+
+
+def messages_of(given: Iterable[GivenMessage]) -> tuple[Message, ...]:
+    """The messages; those of chat clients as sandbox/chats/message_forms.py reads them, without those in which nobody
+    said anything. Raises InvalidInput: a role or a text is missing, or a time cannot be read."""
+    messages: list[Message] = []
+    for message in given:
+        if isinstance(message, Mapping):
+            messages += _said_by_client(message)
+        else:
+            messages.append(message)
+    return tuple(messages)
+
+
+def _said_by_client(message: Mapping[str, Any]) -> list[Message]:
+    from sandbox import read_message  # hooks have no such messages, and must not wait for it
+
+    reading = read_message(message)
+    fields = reading.fields
+    if fields is None:
+        return []
+    if reading.undated is not None:
+        name, reason = reading.undated
+        raise InvalidInput("`{place}` cannot be used: {reason}.", name, reason)
+    for name in ("role", "content"):
+        if name not in fields:
+            raise InvalidInput("A message needs `{name}`; give who said it, and the text.", name)
+    return [Message(fields["role"], fields["content"], fields.get("timestamp"), fields.get("name"))]
 
 
 def both_ends(text: str, most: int = MAX_CONTENT_CHARS) -> str:
@@ -138,13 +170,12 @@ def _role_line(line: str) -> str:
 
 
 def storable(message: Message) -> Message:
-    """`message` as it will be read back: without lone surrogates. Raises InvalidInput: its role is not one of the
-    three, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
+    """`message` as it will be read back: without lone surrogates, with one of the three roles. Raises InvalidInput: its
+    role is not known, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
     to 9999, which dates can show, or its other fields are too deep."""
-    if message.role not in ROLES:
-        raise InvalidInput(
-            "The role `{role}` is unknown; use user, assistant or system.", message.role
-        )
+    role = message.role
+    if role not in ROLES:
+        role = _known_role(role)
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
         raise InvalidInput(
             "The content of a message must be text of at most {content:,} characters; split it.",
@@ -164,7 +195,17 @@ def storable(message: Message) -> Message:
     name = message.name
     if name is not None:
         name = without_surrogates(name)
-    return replace(message, content=without_surrogates(message.content), name=name)
+    return replace(message, role=role, content=without_surrogates(message.content), name=name)
+
+
+def _known_role(word: str) -> Role:
+    """The role that a program means by this word. Raises InvalidInput: it is not known."""
+    from sandbox import role_of  # most messages have a role of ours
+
+    role = role_of(word)
+    if role not in ROLES:
+        raise InvalidInput("The role `{role}` is unknown; use user, assistant or system.", word)
+    return role
 
 
 def without_surrogates(text: str) -> str:

@@ -127,20 +127,32 @@ def loses_its_middle(message: Message) -> bool:
 
 
 def calls_forget(message: Any) -> bool:
-    """Whether a message of a client, in the form of Anthropic or OpenAI, calls a tool `forget`, which clients give a
-    prefix. Nothing of such a turn is stored."""
+    """Whether a message of a client calls a tool `forget`, which clients give a prefix; in the form of Anthropic, OpenAI
+    (chat completions and Responses), the AI SDK or Gemini. Nothing of such a turn is stored."""
     if not isinstance(message, Mapping):
         return False
     calls = [message.get("function_call")]  # OpenAI, before it had `tool_calls`
-    content = message.get("content")
-    if isinstance(content, list):  # Anthropic: only the blocks that are calls have a name
-        calls += content
-    tool_calls = message.get("tool_calls")
-    if isinstance(tool_calls, list):  # OpenAI
-        calls += [
-            tool_call.get("function") for tool_call in tool_calls if isinstance(tool_call, Mapping)
-        ]
-    return any(isinstance(call, Mapping) and _is_forget(call.get("name")) for call in calls)
+    if message.get("type") in ("function_call", "mcp_call"):  # an item of OpenAI's Responses
+        calls.append(message)
+    for name in ("content", "parts", "toolInvocations", "tool_calls"):
+        items = message.get(name)
+        if isinstance(items, list):  # of these, only calls have a name
+            calls += items
+    return any(
+        isinstance(call, Mapping) and any(map(_is_forget, _names_in(call))) for call in calls
+    )
+
+
+def _names_in(call: Mapping[str, Any]) -> list[Any]:
+    """What may be the name of the tool in a call, or in a part that has one."""
+    names = [call.get("name"), call.get("toolName")]
+    for inner in ("function", "functionCall", "toolInvocation"):
+        if isinstance(call.get(inner), Mapping):
+            names += [call[inner].get("name"), call[inner].get("toolName")]
+    kind = call.get("type")
+    if isinstance(kind, str) and kind.startswith("tool-"):  # of the AI SDK
+        names.append(kind.removeprefix("tool-"))
+    return names
 
 
 def _is_forget(tool_name: Any) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import methodcaller
 from typing import Literal
 
-from memory_server.kernel.messages import Message
+from memory_server.kernel.messages import GivenMessage, Message, messages_of
 
 TAG = "recalled-memories"
 Language = Literal["zh", "en"]
@@ -287,11 +287,11 @@ def _is_of_a_search(text: str) -> bool:
     return len(set(_NAME.findall(text))) > 1
 
 
-def as_said(messages: Iterable[Message]) -> tuple[Message, ...]:
+def as_said(messages: Iterable[GivenMessage]) -> tuple[Message, ...]:
     """The messages as they were said: without recalled memories, and without messages that have nothing else. A message
-    whose content is not text, or has no recalled memories, stays as it is."""
+    whose content is not text, or has no recalled memories, stays as it is. Raises InvalidInput: one is not a message."""
     spoken_messages: list[Message] = []
-    for message in messages:
+    for message in messages_of(messages):
         spoken_text = message.content
         if isinstance(
             spoken_text, str

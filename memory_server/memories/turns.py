@@ -18,7 +18,7 @@ from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
-from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.messages import GivenMessage, Session, messages_of
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
@@ -62,7 +62,7 @@ class TurnRecall:
 
 async def recall_for_turn(
     conversation: Conversation,
-    messages: Sequence[Message],
+    messages: Sequence[GivenMessage],
     *,
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
@@ -187,7 +187,7 @@ class TurnPrompt:
 async def turn_prompt(
     call: Call,
     conversation: Conversation,
-    messages: Sequence[Message],
+    messages: Sequence[GivenMessage],
     *,
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
@@ -224,7 +224,7 @@ async def turn_prompt(
     prompt = "\n".join(filter(None, (block.text, notes)))
     given = Given(
         conversation.id,
-        messages,
+        messages_of(messages),
         prompt,
         short_term.recall,
         activation,
@@ -239,7 +239,7 @@ async def turn_prompt(
 async def turn_text(
     call: Call,
     conversation: Conversation,
-    messages: Sequence[Message],
+    messages: Sequence[GivenMessage],
     *,
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
@@ -264,7 +264,7 @@ async def turn_text(
 
 
 async def noted_block(
-    memories: Memories, messages: Sequence[Message], project: Project | None = None
+    memories: Memories, messages: Sequence[GivenMessage], project: Project | None = None
 ) -> tuple[str, list[Line]]:
     """The notes and entries of layers that the last message brings to mind, marked as recalled, and their items for the
     record of recalls; empty if none does, or none may come unasked. `project`: as in `Notes`."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import Field, TypeAdapter, WrapValidator
+from pydantic import Field, TypeAdapter, ValidationInfo, WrapValidator
 
 from languages import _
 from memory_server.kernel.errors import InvalidInput
@@ -64,12 +64,12 @@ def _check_of_messages() -> TypeAdapter[Any]:
     return TypeAdapter(Messages)
 
 
-def _text_or_messages(value: Any, handler: Any) -> Any:
+def _text_or_messages(value: Any, handler: Any, info: ValidationInfo) -> Any:
     """Text or messages, checked by hand: pydantic's error for a union names neither."""
     if type(value) is str:
         return _check_of_text().validate_python(value)
-    if type(value) is list:
-        return _check_of_messages().validate_python(value)
+    if isinstance(value, list | dict):
+        return _check_of_messages().validate_python(value, context=info.context)
     raise ValueError(_("it must be a text or a list of messages"))
 
 

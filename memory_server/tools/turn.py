@@ -39,6 +39,7 @@ from memory_server.tools.base.shapes import (
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from nlp.index_terms import index_form
+from sandbox import message_rows
 
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
@@ -140,7 +141,8 @@ _KEPT_OUT = {"role": "user", "content": "<private>what was asked to be forgotten
 
 def _unless_forgetting(messages: Any) -> Any:
     """The messages as they came; a placeholder if one of them calls `forget`: what it names must not be stored."""
-    if isinstance(messages, list) and any(map(calls_forget, messages)):
+    rows = message_rows(messages)
+    if isinstance(rows, list) and any(map(calls_forget, rows)):
         return [_KEPT_OUT]
     return messages
 

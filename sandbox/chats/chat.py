@@ -1,6 +1,7 @@
 """Chat files of trigger authors; the content shows the form. Pure: text to messages.
 
-Forms: JSON lines of messages, a JSON array of them, lines of `role: text`, an export of SillyTavern, ChatGPT or Claude.
+Forms: JSON lines of messages, a JSON array of them, lines of `role: text`, an export of SillyTavern, ChatGPT, Claude or
+another program of programs.py.
 docs/reference/trigger-packs.md describes them and changes with this.
 """
 
@@ -15,7 +16,8 @@ from typing import Any
 
 from languages import N_, _
 from sandbox.chats import exports, messages, plain
-from sandbox.chats.messages import ROLES, ChatError, Message, Reading
+from sandbox.chats.message_forms import ROLES, is_message
+from sandbox.chats.messages import ChatError, Message, Reading
 
 __all__ = [
     "ROLES",
@@ -90,9 +92,8 @@ def read_export(value: Any) -> list[Reading]:
 
 def is_chat(first: Any) -> bool:
     """Whether a file that begins with this JSON value is a chat."""
-    is_message = isinstance(first, dict) and "role" in first and "content" in first
     return (
-        is_message
+        is_message(first)
         or _is_metadata(first)
         or messages.is_sillytavern(first)
         or bool(exports.conversations(first))
@@ -163,8 +164,13 @@ def _is_metadata(row: Any) -> bool:
 
 
 def _whole(text: str) -> Any:
-    """The text as one JSON value, or None: JSON lines are not."""
+    """The text as one JSON value, or None: JSON lines are not. Lines of which each is a whole chat are a list of chats."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
+        pass
+    rows = (row for _location, row in messages.json_lines(text, []))
+    first = next(rows, None)
+    if not exports.conversations(first):
         return None
+    return [first, *rows]

@@ -16,7 +16,8 @@ from typing import Any
 from languages import _
 from sandbox.chats import left_out
 from sandbox.chats.fields import list_in, mapping_in, text_in
-from sandbox.chats.messages import ROLES, Message, Reading
+from sandbox.chats.message_forms import ROLES
+from sandbox.chats.messages import Message, Reading
 
 _KINDS = {
     "thoughts": left_out.THOUGHTS,

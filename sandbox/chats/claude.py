@@ -14,9 +14,9 @@ from typing import Any
 from languages import _
 from sandbox.chats import left_out
 from sandbox.chats.fields import list_in, mapping_in, text_in
+from sandbox.chats.message_forms import role_of
 from sandbox.chats.messages import Message, Reading
 
-_ROLES = {"human": "user", "assistant": "assistant"}
 _BLOCKS = {
     "thinking": left_out.THOUGHTS,
     "redacted_thinking": left_out.THOUGHTS,
@@ -100,8 +100,8 @@ def _begins(rows: Sequence[Mapping[str, Any]], position: int) -> bool:
 
 def _read_message(row: Mapping[str, Any], location: str, reading: Reading) -> None:
     """Add a message with words; its other parts are counted by their kind."""
-    role = _ROLES.get(str(row.get("sender")))
-    if role is None:
+    role = role_of(row.get("sender"))
+    if role not in ("user", "assistant"):
         reading.left_out[left_out.unknown_kind(row.get("sender"))] += 1
         return
     text = _words(row, reading)

@@ -1,6 +1,7 @@
 """Dates in the forms of chat programs, as milliseconds since 1970. Pure.
 
-Forms of SillyTavern's `send_date` over the years: a number, ISO 8601, `June 19, 2023 2:20pm`,
+A number of milliseconds, or of seconds where it can only be that; `2023/6/19 14:20:00` of NextChat; and the forms of
+SillyTavern's `send_date` over the years: ISO 8601, `June 19, 2023 2:20pm`,
 `2023-06-04 @14h 05m 12s 123ms` and `2023-6-4@14h5m12s`. The last three are local time.
 """
 
@@ -17,10 +18,13 @@ from languages import MessageError
 _HUMANIZED = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*+(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
 )
+_SHOWN_DIGITS = 20
 _MOST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, where Python's dates end."""
-_LOOKS_LIKE_SECONDS = range(100_000_000, 100_000_000_000)
-"""As milliseconds these are in 1970 to 1973, before there were chats; as seconds in 1973 to 5138."""
+_FIRST_SECONDS = 100_000_000
+_FIRST_MS = 100_000_000_000
+"""A number from the first to the second is in seconds: as milliseconds it is in 1970 to 1973, before there were chats, as
+seconds in 1973 to 5138."""
 
 
 class DateError(MessageError):
@@ -28,12 +32,12 @@ class DateError(MessageError):
 
 
 def milliseconds(value: object, zone: tzinfo | None) -> int:
-    """From a number of milliseconds, or a text in one of the forms above. `zone`: of local time, None the system's.
+    """From a number of milliseconds or of seconds, or a text in one of the forms above. `zone`: of local time, None the system's.
     Raises DateError."""
     if isinstance(value, str):
         text = value.strip()
-        if re.fullmatch(r"-?\d+", text) and len(text) < 20:
-            return _number(int(text))
+        if re.fullmatch(r"-?\d+(\.\d+)?", text) and len(text) < 20:
+            return _number(float(text))
         try:
             moment = instant(_parsed(text), zone)
             return round(moment.timestamp() * 1000)
@@ -47,17 +51,17 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
             "{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00",
             value,
         )
-    return _number(round(value))
+    return _number(value)
 
 
-def _number(number: int) -> int:
-    if number in _LOOKS_LIKE_SECONDS:
-        raise DateError(
-            "{number} is in the 1970s; give milliseconds: {milliseconds}", number, number * 1000
-        )
-    if abs(number) > _MOST_MS:
-        raise DateError("{number} is beyond the year 9999; give milliseconds since 1970", number)
-    return number
+def _number(number: float) -> int:
+    time_ms = round(number)
+    if _FIRST_SECONDS <= number < _FIRST_MS:
+        time_ms = round(number * 1000)
+    if abs(time_ms) > _MOST_MS:
+        shown = str(time_ms)[:_SHOWN_DIGITS]
+        raise DateError("{number} is beyond the year 9999; give milliseconds since 1970", shown)
+    return time_ms
 
 
 def instant(moment: datetime, zone: tzinfo | None) -> datetime:
@@ -87,4 +91,6 @@ def _parsed(text: str) -> datetime:
     for day_form, clock_form in product(_NAMED_MONTHS, _CLOCKS):
         with suppress(ValueError):
             return datetime.strptime(spelled, f"{day_form} {clock_form}")  # noqa: DTZ007
+    with suppress(ValueError):
+        return datetime.strptime(text, "%Y/%m/%d %H:%M:%S")  # noqa: DTZ007
     return datetime.fromisoformat(text)

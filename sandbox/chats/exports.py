@@ -1,4 +1,4 @@
-"""`conversations.json`, the export of ChatGPT or Claude: choosing one of many conversations, and its messages. Pure."""
+"""Exports of chat programs: choosing one of many conversations, and its messages. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from languages import _
-from sandbox.chats import chatgpt, claude, left_out
+from sandbox.chats import chatgpt, claude, left_out, programs
 from sandbox.chats.messages import ChatError, Problem, Reading
 
 _SHORT_LIVED = ("is_do_not_remember", "is_temporary_chat", "is_temporary")
@@ -19,6 +19,9 @@ _SHOWN_NUMBERS = 5
 def conversations(value: Any) -> Sequence[Any]:
     """The conversations of an export; none if this JSON value is not one."""
     rows: list[Any] = value if isinstance(value, list) else [value]
+    of_programs = programs.chats(rows)
+    if of_programs:
+        return of_programs
     if not any(map(_form, rows)):
         return ()
     return rows
@@ -37,6 +40,8 @@ def _form(value: Any) -> str | None:
 
 def title(conversation: Any) -> str:
     """The title of a conversation; empty if it has none."""
+    if isinstance(conversation, programs.Chat):
+        return conversation.title
     if not isinstance(conversation, dict):
         return ""
     return str(conversation.get("title") or conversation.get("name") or "")
@@ -45,6 +50,8 @@ def title(conversation: Any) -> str:
 def read(conversation: Any, location: str) -> Reading:
     """What one conversation holds; `location`: how a report names it. One that its user did not want to be remembered
     has no messages."""
+    if isinstance(conversation, programs.Chat):
+        return programs.read(conversation, location)
     form = _form(conversation)
     reading = Reading()
     if form is None:

@@ -22,6 +22,7 @@ CUSTOM_INSTRUCTIONS = N_("custom instructions of the user for the model")
 MODEL_MEMORY = N_("memories of the program, as the model received them")
 CHAT_SUMMARIES = N_("summaries of chats")
 NOT_TO_BE_REMEMBERED = N_("chats that are temporary or marked as not to be remembered")
+BEFORE_THE_LAST = N_("texts that the model wrote before its last answer")
 UNDATED = N_("times of messages that cannot be read")
 
 

@@ -19,15 +19,14 @@ from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds
 from sandbox.chats.fields import WRONG_VALUES, mapping_in
 from sandbox.chats.joined_lines import joined_values
+from sandbox.chats.message_forms import ROLES, TEXT_FIELDS, read_message
 
 Message = dict[str, Any]
 """role, content, and if known timestamp (ms since 1970) and name; `attached`: texts that the speaker attached, such as
 a long paste; other fields are kept unchanged."""
-ROLES = ("user", "assistant", "system")
-_OTHER_ROLES = {"human": "user", "ai": "assistant"}
-"""The words of Open-LLM-VTuber for a role."""
 METADATA = "metadata"
 """The role of the row of Open-LLM-VTuber that says when a chat began, and has no text."""
+_READ_FIELDS = frozenset((*TEXT_FIELDS, "timestamp", "attached"))
 _EXAMPLE = '{"role": "user", "content": "text"}'
 
 
@@ -116,7 +115,8 @@ def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
 def read_messages(
     rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading
 ) -> Reading:
-    """Rows that already are messages, each checked. `zone`: of times without an offset."""
+    """Rows that are messages, as message_forms.py reads them; a row that is not a message is a problem. `zone`: of times
+    without an offset."""
     for location, row in rows:
         with reading.record(location):
             _read_message(location, row, zone, reading)
@@ -124,22 +124,36 @@ def read_messages(
 
 
 def _read_message(location: str, row: Any, zone: tzinfo | None, reading: Reading) -> None:
-    if not isinstance(row, dict) or not isinstance(row.get("content"), str):
+    read = read_message(row, zone) if isinstance(row, Mapping) else None
+    if read is not None:
+        reading.left_out.update(read.left_out)
+    if read is not None and read.fields is None:
+        return  # nobody said anything in it
+    if read is None or read.fields is None or not isinstance(read.fields.get("content"), str):
         reason = _("is not a message; expected {example}", _EXAMPLE)
         reading.problems.append(Problem(location, reason))
         return
-    role = _OTHER_ROLES.get(str(row.get("role")), row.get("role"))
+    role = read.fields.get("role")
     if role not in ROLES:
-        reason = _("has the role {row!r}; it must be user, assistant or system", row.get("role"))
+        reason = _("has the role {row!r}; it must be user, assistant or system", role)
         reading.problems.append(Problem(location, reason))
         return
-    message = {key: value for key, value in row.items() if key not in ("timestamp", "attached")}
-    reading.add(message | {"role": role}, location, "timestamp", row.get("timestamp"), zone)
+    if read.undated is not None:
+        field_name, reason = read.undated
+        reading.undated.append(Problem(location, _("{field} {reason}", field_name, reason)))
+        read.fields.pop("timestamp", None)
+    others = {name: value for name, value in row.items() if name not in _READ_FIELDS}
+    reading.messages.append(others | read.fields)
 
 
 def message(location: str, row: Any, zone: tzinfo | None) -> Message:
     """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
-    return read_messages([(location, row)], zone, Reading()).checked()[0]
+    messages = read_messages([(location, row)], zone, Reading()).checked()
+    if not messages:
+        raise ChatError(
+            "{place} {reason}", location, _("holds nothing that a person or a model said")
+        )
+    return messages[0]
 
 
 def is_sillytavern(first: Any) -> bool:

@@ -13,21 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from languages import _, joined
+from sandbox.chats.message_forms import ROLE_WORDS
 from sandbox.chats.messages import ChatError, Message
 
-WORDS: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"
-    ),
-    **dict.fromkeys(
-        ("assistant", "ai", "bot", "model", "chatgpt", "chatgpt said", "claude"), "assistant"
-    ),
-    **dict.fromkeys(
-        ("助手", "助理", "ai助手", "智能助手", "机器人", "機器人", "模型"), "assistant"
-    ),
-    **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
-}
-"""Words that people write for a role, in lower case."""
 MOST_NAME = 24
 MOST_IDEOGRAPHS = 10
 """Characters of a name; a longer text before a colon is taken for a part of a sentence."""
@@ -54,7 +42,7 @@ def begins_with_role(text: str, names: Collection[str] = ()) -> bool:
     match = _LINE.match(text.lstrip())
     if match is None:
         return False
-    return match["who"].strip().casefold() in {*WORDS, *map(str.casefold, names)}
+    return match["who"].strip().casefold() in {*ROLE_WORDS, *map(str.casefold, names)}
 
 
 def may_be_chat(text: str) -> bool:
@@ -79,7 +67,7 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
         if spoken is not None and spoken.speaker in speakers:
             message: Message = {"role": speakers[spoken.speaker], "content": ""}
             name = spoken.speaker.casefold()
-            if name in given_roles or name not in WORDS:
+            if name in given_roles or name not in ROLE_WORDS:
                 message["name"] = spoken.speaker
             messages.append(message)
             lines_of_messages.append([spoken.text])
@@ -94,7 +82,7 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
             )
     for message, lines_of_message in zip(messages, lines_of_messages, strict=True):
         message["content"] = "\n".join(lines_of_message).rstrip()
-    certain_names = {*given_roles, *WORDS}
+    certain_names = {*given_roles, *ROLE_WORDS}
     assumed = [
         (name, role) for name, role in speakers.items() if name.casefold() not in certain_names
     ]
@@ -140,7 +128,7 @@ def _spoken(line: str, given_roles: Mapping[str, str]) -> _SpokenLine | None:
     speaker = match["who"].rstrip().strip("*_ ")
     text = match["text"]
     name = speaker.casefold()
-    if name in given_roles or name in WORDS:
+    if name in given_roles or name in ROLE_WORDS:
         return _SpokenLine(speaker, text)
     if not _may_be_name(speaker):
         return None
@@ -167,7 +155,7 @@ def _speakers(
     counts = Counter(spoken.speaker for spoken in spoken_lines)
     roles: dict[str, str] = {}
     for speaker in counts:
-        role = given_roles.get(speaker.casefold()) or WORDS.get(speaker.casefold())
+        role = given_roles.get(speaker.casefold()) or ROLE_WORDS.get(speaker.casefold())
         if role:
             roles[speaker] = role
     if len(roles) == len(counts):

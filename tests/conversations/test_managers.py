@@ -33,7 +33,7 @@ from memory_server.kernel.errors import (
 )
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
-from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.turns import MAX_CHARS, recall_for_turn
@@ -173,9 +173,19 @@ async def test_a_search_reinforces_what_it_gives_and_the_next_sees_it(house: Hou
     assert [item.memory.score for item in second.recall.top] == [5, 5]
 
 
-async def test_a_search_needs_messages(house: House) -> None:
+async def test_a_search_without_messages_brings_memories_by_score_and_chance(house: House) -> None:
+    await house.commit(
+        Added(memory("plain", age=DAY, words={"披萨": 60.0})),
+        Added(memory("liked", age=2 * DAY, score=50)),
+    )
+    recall = (await house.chat.short_term.search([])).recall
+    assert [item.memory.id for item in recall.top] == ["liked"]
+    assert [item.memory.id for item in recall.flashback] == ["plain"]
+
+
+async def test_a_search_by_what_was_only_recalled_is_refused(house: House) -> None:
     with pytest.raises(InvalidInput, match="no recent messages"):
-        await house.chat.short_term.search([])
+        await house.chat.short_term.search([Message("user", marked("- 我喜欢披萨", "zh"))])
 
 
 @pytest.mark.parametrize("text", ["", "  ", "！？", "the and of", "好"])
@@ -547,6 +557,6 @@ async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief
     assert len(block) <= 1_200 // 3 + FRAME_CHARS
 
 
-async def test_without_messages_there_is_nothing_to_recall_by() -> None:
-    with pytest.raises(InvalidInput, match="no recent messages"):
-        await recall_for_turn(House().chat, [])
+async def test_a_recall_needs_no_messages_when_a_chat_opens() -> None:
+    recollection = await recall_for_turn(House().chat, [])
+    assert recollection.found.recall.top == ()

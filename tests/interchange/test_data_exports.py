@@ -311,6 +311,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "grok": ({"x/prod-grok-backend.json": {}}, "is an export of Grok"),
     "pages": ({"chat.html": "<html></html>"}, "holds only web pages"),
+    "Cherry Studio": ({"IndexedDB/1.log": "", "metadata.json": {}}, "is a backup of Cherry Studio"),
     "unknown": ({"notes.json": {}}, "is a zip archive; unpack it and import the files inside"),
 }
 
@@ -392,7 +393,7 @@ def test_a_hostile_archive_is_refused_in_one_sentence(
             [{"header": "Gemini Apps", "products": []}],
             "is an activity of Google Takeout",
         ),
-        ("conversations.json", [{"inserted_at": "x", "mapping": {}}], "is an export of DeepSeek"),
+        ("conversations.json", [{"inserted_at": "x", "mapping": {}}], "holds no messages"),
         (
             "grok.json",
             {"conversations": [{"conversation": {}, "responses": []}]},

@@ -16,6 +16,7 @@ from hook_transcripts import assistant, event, transcript, user
 from http_server import TOKEN, give, in_process, serving
 from linked_machines import answering, link, linked, says, token_file
 
+from memory_server.cli import linked as linked_commands
 from memory_server.cli.delivery import Ending, TurnResult, is_refused_for_good, result_of
 from memory_server.kernel.errors import RemoteError
 from memory_server.storage.link_files import Link, LinkFile, Outbox
@@ -324,3 +325,21 @@ def test_when_memories_came_in_a_chat_is_the_servers(machine: Path) -> None:
         path for path in machine.rglob("conversation.json") if "firings" in path.read_text("utf-8")
     ]
     assert not states, "this machine keeps none"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["a <private>secret</private>", [{"type": "text", "text": "a <private>secret</private>"}]],
+)
+def test_private_parts_stay_on_this_machine_in_each_form_of_a_message(content: Any) -> None:
+    sent = linked_commands._without_private(
+        [{"role": "human", "content": content, "createdAt": 1795860000}]
+    )
+    assert sent == [{"role": "user", "content": "a", "timestamp": 1_795_860_000_000}]
+
+
+def test_of_a_turn_that_forgets_only_the_call_leaves_this_machine() -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "forget"}}]}
+    assert linked_commands._without_private(
+        [{"role": "user", "content": "forget my secret"}, call]
+    ) == [call]

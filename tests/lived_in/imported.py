@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from interchange import test_chat_programs as chat_programs
 from interchange import test_other_memories as programs
 from lived_in import texts
 from lived_in.house import House
@@ -148,6 +149,29 @@ def _mem0(folder: Path, rng: Random) -> tuple[list[str], str]:
     return ["--format", "mem0"], "mem0.json"
 
 
+def _chat_program(folder: Path, rng: Random) -> tuple[list[str], str]:
+    value = chat_programs.FILES[rng.choice(list(chat_programs.FILES))]
+    _write(folder / "export.json", value)
+    return [], "export.json"
+
+
+def _openmemory(folder: Path, rng: Random) -> tuple[list[str], str]:
+    states = ("active", "deleted", "archived")
+    rows = [
+        {"id": state, "content": texts.sentence(rng), "state": state, "created_at": "2026-01-02"}
+        for state in states
+    ]
+    _write(folder / "memories.json", {"apps": [], "memories": rows, "export_meta": {}})
+    return [], "memories.json"
+
+
+def _node_backup(folder: Path, rng: Random) -> tuple[list[str], str]:
+    long_term = [{"name": "生日", "prompt": texts.sentence(rng), "trigger": "true"}]
+    backup = {"version": "1.0", "conversation_id": "小明", "short_term": None}
+    _write(folder / "backup.json", backup | {"long_term": long_term})
+    return [], "backup.json"
+
+
 KINDS = {
     "chat": _chat,
     "sillytavern": _sillytavern,
@@ -161,6 +185,9 @@ KINDS = {
     "card": _card,
     "broken": _broken,
     "mem0": _mem0,
+    "chat program": _chat_program,
+    "openmemory": _openmemory,
+    "node backup": _node_backup,
 }
 
 

@@ -176,7 +176,7 @@ def test_messages_are_taken_as_chat_clients_have_them(
     assert [(message.role, message.content) for message in getattr(taken, argument)] == read
 
 
-@pytest.mark.parametrize("content", [None, [1], [{"text": "x"}], {}])
+@pytest.mark.parametrize("content", [None, [1], {}])
 def test_a_content_of_another_form_is_refused(content: Any) -> None:
     with pytest.raises(ValidationError, match="content"):
         TOOLS["recall_turn"].arguments.model_validate({"messages": [SAID | {"content": content}]})
@@ -186,3 +186,18 @@ def test_a_content_of_another_form_is_refused(content: Any) -> None:
 def test_what_is_not_a_message_is_refused_beside_others(message: Any) -> None:
     with pytest.raises(ValidationError, match=r"messages\.0"):
         TOOLS["remember_turn"].arguments.model_validate({"messages": [message, SAID]})
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("search_short_term_memories", "recentMessages"),
+        ("search_long_term_memories", "messages"),
+        ("recall_turn", "messages"),
+    ],
+)
+async def test_a_search_without_messages_is_answered_when_a_chat_opens(
+    app: App, name: str, argument: str
+) -> None:
+    answer = await call(TOOLS[name], app.call, {argument: [], "conversation_id": "小明"})
+    assert answer.structured

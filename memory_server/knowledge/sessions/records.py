@@ -10,7 +10,13 @@ from dataclasses import field, replace
 from typing import Any, Literal
 
 from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
-from memory_server.kernel.messages import NOTHING, Message, without_surrogates
+from memory_server.kernel.messages import (
+    NOTHING,
+    GivenMessage,
+    Message,
+    messages_of,
+    without_surrogates,
+)
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
@@ -114,12 +120,12 @@ def _quantile(in_order: Sequence[float], share: float) -> float:
     return in_order[max(0, position)]
 
 
-def texts_of(messages: str | Sequence[Message]) -> list[SessionText]:
+def texts_of(messages: str | Sequence[GivenMessage]) -> list[SessionText]:
     """The texts to keep, with what is known about each. Raises NothingToKeep: there are none."""
     if isinstance(messages, str):
         return [SessionText(to_keep(without_surrogates(messages)), {})]
     texts: list[SessionText] = []
-    for message in messages:
+    for message in messages_of(messages):
         if message.role == "system":
             continue
         with suppress(NothingToKeep):

@@ -20,7 +20,7 @@ from memory_server.kernel.errors import (
     StorageError,
 )
 from memory_server.kernel.fusion import FUSED
-from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.messages import GivenMessage, without_surrogates
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.text import shown
 from memory_server.kernel.values import dataclass
@@ -138,7 +138,7 @@ class Sessions:
     async def add(
         self,
         caller: SessionIds,
-        messages: str | Sequence[Message],
+        messages: str | Sequence[GivenMessage],
         *,
         metadata: Mapping[str, Any] | None = None,
         prompt: str | None = None,

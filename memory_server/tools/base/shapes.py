@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from languages import _
 from memory_server.conversations.model import MAX_EXTRA_CHARS, MAX_TEXT_CHARS
@@ -23,38 +24,55 @@ from memory_server.kernel.messages import (
 from memory_server.kernel.nesting import size
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import milliseconds
+from memory_server.kernel.values import dataclass
 from nlp import ROLE_WEIGHTS
+from sandbox import message_rows, read_message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageContext:
+    """What the check of the arguments of a call gives the reader of messages, and what that finds. `zone`: of times
+    without an offset, None the system's. `unknown_fields`: fields of messages that are not read."""
+
+    zone: tzinfo | None = None
+    unknown_fields: set[str] = field(default_factory=set)
+
+
+def _from_client(given: Any, info: ValidationInfo) -> Any:
+    """Messages as chat clients keep them (sandbox/chats/message_forms.py), without those in which nobody said anything,
+    such as calls of tools and their output. What cannot be used stays as it is."""
+    rows = message_rows(given)
+    if not isinstance(rows, list):
+        return rows
+    context = info.context if isinstance(info.context, MessageContext) else MessageContext()
+    messages: list[Any] = []
+    for row in rows:
+        if not isinstance(row, dict):
+            messages.append(row)  # its refusal names its index
+            continue
+        reading = read_message(row, context.zone)
+        if reading.fields is not None:
+            messages.append(reading.fields)
+            context.unknown_fields.update(reading.unknown)
+        if reading.undated is not None and reading.undated[0] == "timestamp":
+            raise ValueError(_("{field} {reason}", *reading.undated))
+        if reading.undated is not None:
+            context.unknown_fields.add(reading.undated[0])
+    if rows and not messages:
+        raise ValueError(
+            _("no message in it has a content that somebody said, only what tools or thoughts gave")
+        )
+    return messages
+
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
-"""March 1973. A smaller timestamp is probably in seconds, by mistake."""
+"""March 1973. A smaller timestamp is not of a chat."""
 
 
-def _timestamp(value: Any) -> Any:
-    if value is None:
-        return None
-    is_number = type(value) is int or (type(value) is float and math.isfinite(value))
-    if not is_number:
-        raise ValueError(_("a timestamp must be a finite number of milliseconds since 1970"))
-    if not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
-        hint = ""
-        if 0 < value < _FIRST_PLAUSIBLE_MS:
-            hint = _(", {value:.0f} for this one if it is in seconds", value * 1000)
-        raise ValueError(_("a timestamp must be in milliseconds since 1970{hint}", hint))
-    return int(value)
-
-
-def _from_client(messages: Any) -> Any:
-    """Messages as chat clients keep them: of a content in parts the texts, joined by line breaks; without calls of
-    tools, and without the output of tools, which is not what somebody said."""
-    if not isinstance(messages, list):
-        return messages
-    plain_messages: list[Any] = []
-    for message in messages:
-        plain = _plain(message)
-        # A message that is null itself stays: its refusal must name its index.
-        if plain is not None or message is None:
-            plain_messages.append(plain)
-    return plain_messages
+def _timestamp(value: int | None) -> int | None:
+    if value is not None and not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
+        raise ValueError(_("a timestamp must be in milliseconds since 1970"))
+    return value
 
 
 def _content(value: str) -> str:
@@ -74,55 +92,15 @@ Text = Annotated[str, AfterValidator(without_surrogates)]
 
 
 class MessageArgument(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # Other fields of a message are not an error, as those of a tool are: clients send ids and much else.
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     role: Literal["user", "assistant", "system"]
     content: Annotated[str, AfterValidator(_content)]
-    timestamp: Annotated[int | None, BeforeValidator(_timestamp)] = Field(
+    timestamp: Annotated[int | None, AfterValidator(_timestamp)] = Field(
         None, description="ms since 1970"
     )
     name: Text | None = None
-
-
-def _plain(message: Any) -> Any:
-    """A message with a text as its content; None: it has only other things. What cannot be used stays as it is."""
-    if not isinstance(message, dict):
-        return message
-    if message.get("role") in ("tool", "function"):
-        return None
-    fields = {name: value for name, value in message.items() if name not in _TOOL_FIELDS}
-    content = fields.get("content")
-    if isinstance(content, list) and all(map(_is_part, content)):
-        content = _text_of_parts(content)
-        fields["content"] = content
-    elif content is None and not _TOOL_FIELDS & message.keys():
-        return message
-    if content is None:
-        return None
-    if fields.get("role") == "developer":
-        fields["role"] = "system"
-    return fields
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, dict) and type(value.get("type")) is str
-
-
-def _text_of_parts(parts: list[dict[str, Any]]) -> str | None:
-    """The texts of the parts that were said, in lines; None if there is none."""
-    said_parts = [part for part in parts if part["type"] in _TEXTS]
-    texts = [part["text"] for part in said_parts if isinstance(part.get("text"), str)]
-    if not texts:
-        return None
-    return "\n".join(texts)
-
-
-_TEXTS = frozenset({"text", "input_text", "output_text"})
-"""Kinds of parts that were said. Not `reasoning_text` or `thinking`: nobody else has heard it."""
-_TOOL_FIELDS = frozenset(
-    {"tool_calls", "tool_call_id", "function_call", "refusal", "annotations", "audio"}
-)
-"""Fields of a message of OpenAI's form that hold no text."""
 
 
 def _role_weight(value: float) -> float:
@@ -163,7 +141,14 @@ def _records(arguments: Sequence[MessageArgument]) -> tuple[Message, ...]:
 
 if TYPE_CHECKING:
     Messages = tuple[Message, ...]
+    _AnyMessages = tuple[Message, ...]
 else:
+    _AnyMessages = Annotated[
+        list[MessageArgument],
+        BeforeValidator(_from_client),
+        Field(max_length=MAX_MESSAGES),
+        AfterValidator(_records),
+    ]
     Messages = Annotated[
         list[MessageArgument],
         BeforeValidator(_from_client),
@@ -171,7 +156,8 @@ else:
         AfterValidator(_records),
     ]
 """The messages of a call: checked as arguments, given to the tool as records."""
-CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
+CurrentMessages = Annotated[_AnyMessages, "The last few messages of the chat"]
+"""The messages of a search; none where a chat opens."""
 
 
 def _participants(value: dict[str, Any] | None) -> dict[str, Any] | None:

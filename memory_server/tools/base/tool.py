@@ -10,13 +10,13 @@ import difflib
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cached_property, partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from languages import N_, Sentence
+from languages import N_, Sentence, _
 from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
@@ -26,6 +26,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging, truncated
 from memory_server.tools.base.result import Result
+from memory_server.tools.base.shapes import MessageContext
 from memory_server.tools.base.tolerance import as_meant
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ MAX_BYTES = 40_000
 MOST_SAID_CHARS = 2_000
 """Characters of an error message: it may include a line of a trigger with its caret."""
 _SHOWN_CHARS = 60
+_MOST_NAMES = 10
+"""Fields of messages that an answer names as not read."""
 MOST_CHARS = 64_000
 """Characters of all arguments of a tool that takes no long texts."""
 _LONG = frozenset(
@@ -206,17 +209,35 @@ async def call(
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
     with caller.memories.services.meter.call(tool.name), one_call():
-        checked = await _checked(tool, caller, arguments)
+        context = MessageContext(caller.memories.services.zone)
+        checked = await _checked(tool, caller, arguments, context)
         result = await _result(tool, caller, checked)
-        return _answer(tool, checked, result, max_bytes)
+        answer = _answer(tool, checked, result, max_bytes)
+        return _with_unknown_fields(tool, answer, context.unknown_fields)
 
 
-async def _checked(tool: Tool, caller: Call, arguments: Mapping[str, Any]) -> Arguments:
+def _with_unknown_fields(tool: Tool, answer: Answer, names: Collection[str]) -> Answer:
+    """The answer, which says once which fields of messages were not read."""
+    if not names:
+        return answer
+    said = _(
+        "Fields of messages that were not read: {names}.", ", ".join(sorted(names)[:_MOST_NAMES])
+    )
+    structured = answer.structured
+    if "note" in tool.result.model_fields:
+        note = " ".join(filter(None, (structured.get("note"), said)))
+        structured = {**structured, "note": note}
+    return Answer(structured, "\n".join((answer.text, said)))
+
+
+async def _checked(
+    tool: Tool, caller: Call, arguments: Mapping[str, Any], context: MessageContext
+) -> Arguments:
     """The arguments as the tool takes them. A refusal is noted where calls of this tool have a history. Raises
     ArgumentsRefused."""
     try:
         _refuse_excess(tool, arguments)
-        return tool.arguments.model_validate(_as_meant(tool, arguments))
+        return tool.arguments.model_validate(_as_meant(tool, arguments), context=context)
     except InvalidInput as error:
         await _note_refusal(
             tool, caller, arguments, sentence=Sentence("The arguments are too long.")

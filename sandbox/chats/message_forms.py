@@ -1,0 +1,273 @@
+"""One message as chat clients, programs and APIs write it: who said it, its text, when, and what of it nobody said. Pure.
+
+Tools, REST, the Python API, commands and imports read messages with `read_message`; the table of
+tests/kernel/test_message_forms.py holds what all of them take. Forms: OpenAI (chat completions, Responses, Assistants),
+Anthropic, the AI SDK of Vercel, Gemini, LangChain, ShareGPT, and programs whose messages have a role and a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from sandbox.chats import left_out
+from sandbox.chats.dates import DateError, milliseconds
+
+ROLES = ("user", "assistant", "system")
+ROLE_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("user", "human", "me", "you", "you said"), "user"),
+    **dict.fromkeys(("用户", "用戶", "使用者", "我", "你"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "model", "chatgpt", "chatgpt said"), "assistant"),
+    **dict.fromkeys(("claude", "助手", "助理", "ai助手", "智能助手"), "assistant"),
+    **dict.fromkeys(("机器人", "機器人", "模型"), "assistant"),
+    **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
+}
+"""Words that people and programs write for a role, in lower case."""
+_ROLES_OF_PROGRAMS: Mapping[str, str] = {
+    "developer": "system",
+    **dict.fromkeys(("gpt", "chatbot", "llm", "agent", "character", "char"), "assistant"),
+}
+"""Words that only programs write for a role: in a text, they begin other lines too."""
+_ROLES_OF_TOOLS = frozenset(("tool", "function", "tool_result", "toolresult", "ipython"))
+"""Roles, in lower case, of what a tool gave: nobody said it."""
+_ROLE_FIELDS = ("role", "sender", "author", "from", "type")
+"""Where a message says who wrote it; only `role` may have an unknown word."""
+_TYPES_OF_LANGCHAIN = ("human", "ai")
+TEXT_FIELDS = ("content", "parts", "contentParts", "text", "value")
+"""Where a message has its text, or its parts; the first that is not empty counts."""
+TIME_FIELDS = (
+    "timestamp",
+    "time",
+    "date",
+    "created_at",
+    "createdAt",
+    "create_time",
+    "createTime",
+    "created",
+    "inserted_at",
+    "sent_at",
+    "send_date",
+    "ts",
+)
+"""Where a message says when it was written; the first that has a time counts."""
+_TEXTS = frozenset((None, "text", "input_text", "output_text", "main_text", "REQUEST", "RESPONSE"))
+"""Kinds of parts that were said; a part of Gemini has none. Not `reasoning_text` or `thinking`: nobody has heard it."""
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("thinking", "redacted_thinking", "think", "THINK"), left_out.THOUGHTS),
+    **dict.fromkeys(("reasoning", "reasoning_text"), left_out.THOUGHTS),
+    **dict.fromkeys(("image", "image_url", "input_image", "image_file"), left_out.PICTURES),
+    **dict.fromkeys(("file", "input_file", "document", "video"), left_out.PICTURES),
+    **dict.fromkeys(("audio", "input_audio", "inlineData", "fileData"), left_out.PICTURES),
+    **dict.fromkeys(("inline_data", "file_data", "attachments"), left_out.PICTURES),
+    **dict.fromkeys(("experimental_attachments", "images", "files"), left_out.PICTURES),
+    **dict.fromkeys(("step-start", "step-finish", "snapshot", "patch", "refusal", "info"), ""),
+    **dict.fromkeys(("source-url", "source-document", "citation"), left_out.TOOLS),
+    "error": left_out.ERRORS,
+}
+"""What parts are called that nobody said; '' are not counted. Other kinds belong to tools."""
+_CALLS = frozenset(
+    ("tool_calls", "tool_call_id", "function_call", "toolInvocations", "refusal", "annotations")
+) | {"audio"}
+"""Fields of a message that may have no text: calls of tools, and what an answer of OpenAI has beside it."""
+_QUIET = frozenset(
+    ("id", "object", "status", "index", "phase", "logprobs", "usage", "model", "metadata", "name")
+) | frozenset(
+    ("parentId", "parent_id", "updatedAt", "updated_at", "finish_reason", "stop_reason", "attached")
+)
+"""Fields that clients send with each message beside its text; that they are not read is not worth a word."""
+_KNOWN = frozenset((*_ROLE_FIELDS, *TEXT_FIELDS, *TIME_FIELDS, *_CALLS, *_KINDS)) | _QUIET
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReading:
+    """A message as it was read. `fields` has `role`, `content` and, where they are known, `timestamp` (milliseconds
+    since 1970) and `name`; what cannot be used stands there as it was given. None: nobody said anything in it.
+    `left_out`: what the parts are called that nobody said. `unknown`: fields that are not read. `undated`: the field
+    whose time cannot be read, and the reason."""
+
+    fields: dict[str, Any] | None
+    left_out: Sequence[str] = ()
+    unknown: Sequence[str] = ()
+    undated: tuple[str, str] | None = None
+
+
+def role_of(word: object) -> str | None:
+    """The role that a word means: one of ours, or `tool` for what a tool gave. None: it is not known."""
+    if not isinstance(word, str):
+        return None
+    lower = word.strip().casefold()
+    if lower in _ROLES_OF_TOOLS:
+        return "tool"
+    return ROLE_WORDS.get(lower) or _ROLES_OF_PROGRAMS.get(lower)
+
+
+def message_rows(value: Any) -> Any:
+    """The list of messages that `value` holds: itself, the one in `{"messages": [...]}`, or of a single message. What
+    is something else stays as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    rows = value.get("messages")
+    if isinstance(rows, list):
+        return rows
+    if is_message(value):
+        return [value]
+    return value
+
+
+def is_message(value: Any) -> bool:
+    """Whether this JSON value says who wrote it and has a text or parts. Of values that only have a `type`, those of
+    LangChain: lines of transcripts have other types."""
+    if not isinstance(value, Mapping):
+        return False
+    if not any(name in value for name in TEXT_FIELDS):
+        return False
+    if isinstance(value.get("role"), str) or value.get("type") in _TYPES_OF_LANGCHAIN:
+        return True
+    return any(role_of(value.get(name)) is not None for name in _ROLE_FIELDS if name != "type")
+
+
+def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageReading:
+    """Read one message; `zone` is that of times without an offset, None the system's."""
+    role = _role_in(row)
+    if role == "tool" or (role is None and _is_item_of_a_tool(row)):
+        return MessageReading(None, [_kind_of(str(row.get("type")))])
+
+    text_field = _text_field(row)
+    content, kinds = _said_in(row.get(text_field, ""))
+    kinds += [_KINDS[name] for name in row if name in _KINDS and row[name]]
+    if text_field not in row and _CALLS & row.keys():
+        content = None
+    if content is None:
+        content = _transcript_of(row.get("audio"))
+    if content is None:
+        return MessageReading(None, [kind for kind in kinds if kind])
+
+    fields: dict[str, Any] = {}
+    if role is not None or "role" in row:
+        fields["role"] = role or row["role"]
+    if text_field in row:
+        fields["content"] = content
+    if row.get("name") is not None:
+        fields["name"] = row["name"]
+
+    time_field, time_ms, reason = _time_in(row, zone)
+    if time_ms is not None:
+        fields["timestamp"] = time_ms
+    undated = None
+    if reason:
+        undated = time_field, reason
+    unknown = [name for name in row if name not in _KNOWN and row[name] is not None]
+    return MessageReading(fields, [kind for kind in kinds if kind], unknown, undated)
+
+
+def _role_in(row: Mapping[str, Any]) -> str | None:
+    """The role that a message names; None: it names none, or one that is not known."""
+    for name in _ROLE_FIELDS:
+        word = row.get(name)
+        if isinstance(word, Mapping):
+            word = word.get("role")
+        role = role_of(word)
+        if role is not None:
+            return role
+        if name == "role" and word is not None:
+            return None
+    return None
+
+
+def _is_item_of_a_tool(row: Mapping[str, Any]) -> bool:
+    """Whether this is a call, its output or a thought between the messages of OpenAI's Responses."""
+    kind = row.get("type")
+    return (
+        "role" not in row
+        and isinstance(kind, str)
+        and (kind in _KINDS or kind.endswith(("_call", "_call_output")))
+    )
+
+
+def _text_field(row: Mapping[str, Any]) -> str:
+    """The field with the text: the first that is not empty, or else the first that is there."""
+    present = [name for name in TEXT_FIELDS if name in row]
+    for name in present:
+        if row[name] not in (None, "", []):
+            return name
+    return present[0] if present else TEXT_FIELDS[0]
+
+
+def _said_in(value: Any) -> tuple[Any, list[str]]:
+    """The text of a content, which may have parts, and what its other parts are called. None: nobody said anything in
+    it. A content of another kind stays as it is."""
+    if isinstance(value, Mapping):
+        parts = value.get("parts")
+        value = parts if isinstance(parts, list) else [value]
+    if not isinstance(value, list):
+        return value, []
+    if not all(isinstance(part, str | Mapping) for part in value):
+        return value, []
+    texts: list[str] = []
+    kinds: list[str] = []
+    for part in value:
+        text, kind = _said_in_part(part)
+        if text is not None:
+            texts.append(text)
+        elif kind:
+            kinds.append(kind)
+    if not texts:
+        return None, kinds
+    return "\n".join(texts), kinds
+
+
+def _said_in_part(part: str | Mapping[str, Any]) -> tuple[str | None, str]:
+    """The text of a part that was said; else None and what the part is called."""
+    if isinstance(part, str):
+        return part, ""
+    kind = part.get("type")
+    if kind is not None:
+        kind = str(kind)
+    if part.get("thought") is True:
+        return None, left_out.THOUGHTS
+    if part.get("synthetic") is True or part.get("ignored") is True:
+        return None, left_out.FOR_THE_MODEL
+    if kind in _TEXTS:
+        text = part.get("text", part.get("content"))
+        if isinstance(text, Mapping):  # of OpenAI's Assistants
+            text = text.get("value")
+        if isinstance(text, str):
+            return text, ""
+    transcript = _transcript_of(part)
+    if transcript is not None:
+        return transcript, ""
+    if kind is None:
+        kind = str(next(iter(part), ""))
+    return None, _kind_of(kind)
+
+
+def _transcript_of(part: Any) -> str | None:
+    """What was spoken in a recording, if that is written beside it."""
+    transcript = part.get("transcript") if isinstance(part, Mapping) else None
+    if not isinstance(transcript, str):
+        return None
+    return transcript
+
+
+def _kind_of(kind: str) -> str:
+    return _KINDS.get(kind, left_out.TOOLS)
+
+
+def _time_in(row: Mapping[str, Any], zone: tzinfo | None) -> tuple[str, Any, str]:
+    """The field with the time, the milliseconds since 1970, and '' or why the field cannot be read: then `timestamp`
+    keeps what was given. The first field that can be read counts."""
+    unread: tuple[str, Any, str] = ("timestamp", None, "")
+    for name in TIME_FIELDS:
+        value = row.get(name)
+        if isinstance(value, Mapping):  # opencode
+            value = value.get("created")
+        if value is None or value == "":
+            continue
+        try:
+            return name, milliseconds(value, zone), ""
+        except DateError as error:
+            if not unread[2]:
+                unread = (name, value if name == "timestamp" else None, str(error))
+    return unread
