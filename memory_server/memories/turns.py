@@ -217,7 +217,9 @@ async def turn_prompt(
     )
     short_term = recollection.found
     activation = recollection.activation
-    block = recalled_block(call.memories, short_term, activation, room, Reader(folder=call.folder))
+    block = await asyncio.to_thread(
+        recalled_block, call.memories, short_term, activation, room, Reader(folder=call.folder)
+    )
     recollection = await keep_firings(conversation, recollection, block)
     notes, items = await noted_block(call.memories, messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))
