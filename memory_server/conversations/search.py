@@ -18,7 +18,7 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.found import NOTHING_SEARCHED, Asking, Found
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
 from memory_server.conversations.recall.selection import Recall, held_in, reinforcements
-from memory_server.conversations.recall.words import RecallQuery, speakers_of
+from memory_server.conversations.recall.words import RecallQuery, speakers_of, users_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import (
@@ -367,7 +367,9 @@ class ShortTermSearch:
             for state in states
         ]
         query = self._wording.naming(
-            query, chain.from_iterable(part.index.speakers for part in searched)
+            query,
+            chain.from_iterable(part.index.speakers for part in searched),
+            chain.from_iterable(part.index.users for part in searched),
         )
         if any(part.index.keeps_words for part in searched):
             query = self._wording.reaching_kept(query)
@@ -381,7 +383,7 @@ class ShortTermSearch:
         from memory_server.conversations.recall.selection import select
 
         memories = state.short_term.values()
-        query = self._wording.naming(query, speakers_of(memories))
+        query = self._wording.naming(query, speakers_of(memories), users_of(memories))
         if any(memory.other_words for memory in memories):
             query = self._wording.reaching_kept(query)
         recall = select(

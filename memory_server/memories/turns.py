@@ -28,6 +28,7 @@ from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import Reader, RecalledBlock, prompt_room, recalled_block
 from memory_server.memories.recalls import Given
+from sandbox.firing.participants import user_name
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 7_200
@@ -112,7 +113,7 @@ async def recall_for_turn(
             for _step in range(_STEPS_TO_START):
                 await asyncio.sleep(0)
         short_term = await conversation.short_term.search(
-            messages,
+            _with_asker(messages, participants or {}),
             other_words=other_words,
             also=also,
             session=session,
@@ -131,6 +132,13 @@ async def recall_for_turn(
     if not keeps_state:
         by = ""
     return TurnRecall(short_term, activation, trouble, by)
+
+
+def _with_asker(messages: Sequence[Message], participants: Mapping[str, Any]) -> Sequence[Message]:
+    """The messages, of which the last has the name of the user, if it is the user's and has no name."""
+    if not messages or messages[-1].role != "user" or messages[-1].name:
+        return messages
+    return [*messages[:-1], replace(messages[-1], name=user_name(participants) or None)]
 
 
 def _names_of(participants: Mapping[str, Any] | None) -> list[str]:
