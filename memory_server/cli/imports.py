@@ -29,6 +29,7 @@ from memory_server.cli.lore_import import (
     store_book,
     too_many_triggers,
 )
+from memory_server.cli.profile_books import follow
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -110,6 +111,8 @@ class _Import:
             await self._take_conversation(contents, form)
         for book in incoming.books:
             await self._take_book(book, incoming, source, form)
+        if incoming.profile is not None:
+            incoming.notes += await follow(self.app, incoming.profile, dry_run=self.flags.dry_run)
         refused_entries = 0
         for place, entries in incoming.entries.items():
             refused = await self._take_entries(place, entries)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
-from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.messages import NOTHING, Message, Session
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
@@ -67,6 +67,7 @@ async def recall_for_turn(
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
+    also_turns: Mapping[str, Collection[str]] = NOTHING,
     session: Session | None = None,
     folder: str | None = None,
     flashbacks: int = 0,
@@ -78,7 +79,7 @@ async def recall_for_turn(
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
+    those searched `also`, of which `also_turns` limits some to such turns; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
     It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
     recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
     that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
@@ -116,6 +117,7 @@ async def recall_for_turn(
             _with_asker(messages, participants or {}),
             other_words=other_words,
             also=also,
+            also_turns=also_turns,
             session=session,
             folder=folder,
             names=_names_of(participants),
@@ -199,6 +201,7 @@ async def turn_prompt(
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
+    also_turns: Mapping[str, Collection[str]] = NOTHING,
     flashbacks: int = 0,
     reinforce: bool = True,
     message_count: int | None = None,
@@ -213,6 +216,7 @@ async def turn_prompt(
         other_words=other_words,
         participants=participants,
         also=also,
+        also_turns=also_turns,
         session=call.session,
         folder=call.folder,
         flashbacks=flashbacks,
