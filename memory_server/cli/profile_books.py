@@ -72,12 +72,12 @@ def _followed(
     if is_there:
         is_off = (state.conversation_id, book.book_id) not in profile.on
         if not profile.says_what_is_on and is_off:
-            if not book.is_on:
+            if not book.is_on and not profile.is_on(book.book_id):
                 outcome.off[book.name] = None
             return []
         if any(memory.rules.is_off != is_off and is_switched_here(memory) for memory in memories):
             outcome.switched_here[book.name] = None
-        elif is_off:
+        elif is_off and not profile.is_on(book.book_id):
             outcome.off[book.name] = None
         return as_its_client(memories, is_off=is_off)
     if not book.is_on:

@@ -96,6 +96,10 @@ class ProfileBooks:
     files: set[str] = field(default_factory=set)
     says_what_is_on: bool = True
 
+    def is_on(self, book_id: str) -> bool:
+        """Whether a book is on in any conversation."""
+        return any(on_id == book_id for _conversation_id, on_id in self.on)
+
 
 @dataclass(slots=True)
 class Incoming:

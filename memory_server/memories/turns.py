@@ -79,11 +79,11 @@ async def recall_for_turn(
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`, of which `also_turns` limits some to such turns; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
-    It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
-    recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
-    that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
-    is no message, or there are too many other words."""
+    those searched `also`, of which `also_turns` limits some to such turns; `other_words` as for
+    `ShortTermSearch.search`; `flashbacks` of each kind may come by chance. It is reinforced, unless the caller does
+    not want it. `message_count`: how many messages the chat has; None: its recalls are counted. `keeps_state`: what is
+    given counts for cooldowns (`keep_firings`). `lore_room`: the characters that memories with triggers may have;
+    None: no bound is known. Raises InvalidInput: there is no message, or there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
         """What the triggers activate, and why they could not run."""
