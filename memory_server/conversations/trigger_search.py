@@ -41,7 +41,7 @@ from sandbox import Verdict
 from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
 from sandbox.firing.participants import character_name, characters_of, user_name
 from sandbox.firing.recursion import ROUND_SECONDS, Recursion, with_text_of_book
-from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed
+from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed, short_seed
 from sandbox.firing.rule_index import Counted, key_of
 
 log = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ class TriggerSearch:
             now=local(moment.now_ms, self._services.zone),
             names={name: meaning for name, meaning in names.items() if meaning},
             message_seed=moment.seed,
-            chat_seed=f"{self.conversation_id}\0{occasion.session}",
+            chat_seed=short_seed(f"{self.conversation_id}\0{occasion.session}"),
         )
 
     async def evaluate(

@@ -25,6 +25,7 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.conversations.shelf import most_triggers, shelf_of
 from memory_server.kernel.messages import Message
+from sandbox.firing.rounds import message_seed
 from sandbox.firing.rules import FiringRules, RecursionRules
 from sandbox.host.candidates import speaker_names
 from sandbox.limits import MOST_NAME_CHARS
@@ -110,6 +111,13 @@ def test_a_long_name_stands_in_each_message_with_its_beginning() -> None:
     participants = {"user": {"name": "N" * 90_000}, "char": "C" * 90_000}
     names = speaker_names({"participants": participants})
     assert {len(name) for name in names.values()} == {MOST_NAME_CHARS}
+
+
+def test_each_draw_hashes_a_short_seed_of_a_long_message() -> None:
+    seeds = {message_seed("s", 3, NOW, letter * 100_000) for letter in "abc"}
+    assert len(seeds) == 3
+    assert max(map(len, seeds)) < 1_000
+    assert message_seed("s", 3, NOW, "hello").endswith("hello")
 
 
 def test_ones_own_triggers_run_where_a_book_has_more_than_a_search_runs() -> None:
