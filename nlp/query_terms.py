@@ -5,6 +5,7 @@ The last message counts most. enrichment.py finds the words; this module decides
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -142,6 +143,29 @@ def sought_names(text: str, names: Sequence[str], options: Enrichment) -> dict[s
     find_names = name_finder(replace(options, words=tuple(names)))
     spans = find_names(normal_form(text, options))
     return {speaker_word(span.word, options): QueryTerm(weight) for span in spans}
+
+
+_OF_ONESELF: Final = re.compile(
+    r"我(?!们|國|国)|\b(?:i|i['’](?:m|ve|d|ll)|me|my|mine|myself)\b", re.IGNORECASE
+)
+"""How the speaker is named in a message. Not 我们 and `we`: those are others too."""
+
+
+def speaks_of_oneself(text: str) -> bool:
+    """Whether the speaker of a message is named in it: 我最喜欢吃什么, "what do I like best?"."""
+    return _OF_ONESELF.search(text) is not None
+
+
+def own_words_term(name: str, options: Enrichment) -> dict[str, QueryTerm]:
+    """The speaker of this name as a term that puts what they said first, and is never enough to bring it."""
+    if not (name and options.speakers):
+        return {}
+    weight = UNKNOWN_WORD_IDF * SCALE / weight_divisor(USUAL_LENGTH) * ROLE_WEIGHTS["user"]
+    return {
+        speaker_word(name, options): QueryTerm(
+            weight, telling=False, last=False, asks=True, beside=True
+        )
+    }
 
 
 def sought_grams(

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from languages import _
 
+MOST_NAME_CHARS = 200
+"""Characters of the name of a participant that count: a name stands in each message of its speaker and for each macro of a
+text, so a longer one would be multiplied. As many as the name of a memory may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:

@@ -9,9 +9,9 @@ const [KEY, BOX, COMMAND] = ['memory_server', 'memory_server.outbox', 'on | off 
 // An answer waits for a recall, nobody for a delivery; after a failure nobody asks for a while; quick changes are one.
 // Words: at 20 tokens a second, as a model at home writes, 20 words (60 tokens) take 3 s, and 1 s to read the messages.
 const MS = { recall: 2000, words: 4000, delivery: 10000, pause: 15000, settle: 1500 };
-// Messages sent with a recall; further conversations that the server takes; characters of a memory under an answer, and
-// memories there that were left out.
-const MOST = { messages: 100, also: 20, chars: 400, leftOut: 50 };
+// Messages sent with a recall; further conversations that the server takes, and turns of these; characters of a memory
+// under an answer, and memories there that were left out.
+const MOST = { messages: 100, also: 20, turns: 5000, chars: 400, leftOut: 50 };
 // Messages that the chat's model sees to name words, and characters of each; tokens of its answer; words that the
 // server takes, characters of one, and blanks in one: what has more is a sentence.
 const WORDS = { messages: 4, seen: 1000, tokens: 200, most: 40, chars: 60, blanks: 3 };
@@ -67,17 +67,28 @@ export const hashOf = ({ said }) => hashed(JSON.stringify(said.map(({ role, name
 
 // What the memory should do so that it knows these turns: keep one (again), or forget one. `list` says what it was
 // told, and by which chat: a branch has a copy of both, and nobody takes back what another chat stored. A turn of which
-// a message is hidden stays as it was stored: people hide what the memory is to carry.
-export function reconciled(turns, list, chat, deleted) {
+// a message is hidden stays as it was stored: people hide what the memory is to carry. `own`: the conversation of a chat
+// with a memory of its own. It keeps the newest turn that it was copied with too, because the trunk may swipe that.
+export function reconciled(turns, list, chat, deleted, own = '') {
   const [keep, forget, there] = [[], [], turns.map(turn => turn.id)];
   for (const turn of turns.filter(one => one.id)) {
     const entry = list[turn.id];
     if (turn.skip && entry) forget.push(turn.id);
-    if (turn.skip || (entry ? entry.hash === hashOf(turn) || turn.hidden : !turn.answered)) continue;
+    const isKept = entry?.hash === hashOf(turn) && !(own && entry.chat !== chat && turn === turns.at(-1));
+    if (turn.skip || (entry ? isKept || turn.hidden : !turn.answered)) continue;
     keep.push({ turn, held: turn === turns.at(-1), renamed: Boolean(entry) && entry.chat !== chat });
   }
   if (deleted) forget.push(...Object.keys(list).filter(id => list[id].chat === chat && !there.includes(id)));
   return { keep, forget, settled: there.slice(0, -1) };
+}
+
+// What a chat with a memory of its own recalls beside it: the turns that it has from its trunk, where the trunk stored
+// them. So what is forgotten there is gone here, and what came there after the branch is not in it.
+export function trunkOf(turns, list, own) {
+  const [alsoTurns, from] = [{}, ({ id }) => list[id]?.conversation_id ?? own];
+  const isOfTrunk = turn => !turn.skip && from(turn) !== own && haveOneOwner(from(turn), own);
+  for (const turn of turns.slice(-MOST.turns).filter(isOfTrunk)) (alsoTurns[from(turn)] ??= []).push(turn.id);
+  return { conversation_id: own, also: Object.keys(alsoTurns).slice(-MOST.also), alsoTurns };
 }
 
 // The conversation of a character or a group, under a name that nobody else has.
@@ -90,17 +101,17 @@ export function conversationOf(names, key, label) {
 const ofCharacter = avatar => conversationOf(settings().names, avatar, avatar.replace(/\.[^.]*$/, ''));
 const ofGroup = ({ id, name }) => conversationOf(settings().names, `group ${id}`, `${name} ${id}`);
 
-// The character or group of a conversation, also where each chat has one of its own.
-const ownerOf = conversation => String(conversation).replace(/ · .{1,8}$/, '');
+// Whether two conversations are of one character or group, also where each chat has one of its own.
+const haveOneOwner = (...two) => new Set(two.map(one => String(one).replace(/ · .{1,8}$/, ''))).size === 1;
 
 // Where the open chat is remembered and what it may recall beside; null: no chat is open.
 function place() {
-  const { groupId, groups, characters, characterId, chatMetadata } = st();
-  const [session, group] = [chatMetadata?.integrity, groupId && groups.find(one => one.id === groupId)];
+  const { groupId, groups, characters, characterId, chat, chatMetadata: { integrity: session, [KEY]: list = {} } = {} } = st();
+  const group = groupId && groups.find(one => one.id === groupId);
   const avatar = characters[characterId]?.avatar;
   if (!session || !(group || avatar)) return null;
   const own = group ? ofGroup(group) : ofCharacter(avatar);
-  if (settings().per === 'chat') return { conversation_id: `${own} · ${session.slice(0, 8)}`, session, also: [] };
+  if (settings().per === 'chat') return { session, ...trunkOf(turnsOf(chat, settings().hidden), list, `${own} · ${session.slice(0, 8)}`) };
   return { conversation_id: own, session, also: (group?.members ?? []).slice(0, MOST.also).map(ofCharacter) };
 }
 
@@ -181,10 +192,10 @@ function look(wait = MS.settle, deleted = false) {
 
 function lookNow() {
   if (!due) return;
-  const { chat, list, at: { conversation_id, session }, deleted, timer } = due;
+  const { chat, list, at: { conversation_id, session, alsoTurns: alone }, deleted, timer } = due;
   clearTimeout(timer);
   due = null;
-  const { keep, forget, settled } = reconciled(turnsOf(chat, settings().hidden), list, session, deleted);
+  const { keep, forget, settled } = reconciled(turnsOf(chat, settings().hidden), list, session, deleted, alone && conversation_id);
   for (const { turn, held, renamed } of keep) {
     const id = renamed ? st().uuidv4() : turn.id;
     chat[turn.start].extra[KEY] = { turn: id };
@@ -192,8 +203,8 @@ function lookNow() {
     list[id] = { chat: session, hash: hashOf(turn), conversation_id };
   }
   // The list is in the chat, which somebody else may have made: it names no memories of others.
-  const own = forget.filter(id => ownerOf(list[id].conversation_id) === ownerOf(conversation_id));
-  for (const id of own) put({ turn: id, conversation_id: list[id].conversation_id });
+  const ours = forget.filter(id => haveOneOwner(list[id].conversation_id, conversation_id));
+  for (const id of ours) put({ turn: id, conversation_id: list[id].conversation_id });
   for (const id of forget) delete list[id];
   if (keep.length || forget.length) st().saveMetadataDebounced();
   release(job => settled.includes(job.turn));
@@ -364,10 +375,9 @@ const COMMANDS = {
   off: () => switched(false),
   status: async () => `${await switched(settings().on)} ${await connection()} ${t`Turns waiting: ${waiting().length}.`}`,
   async search(words) {
-    const { conversation_id, also } = place();
-    const about = { conversation_id, also, reinforce: false, flashbacks: 0 };
-    const messages = [{ role: 'user', content: words }];
-    return listed(itemsOf(await ask('/v1/recall_turn', { ...about, messages }))) || t`Nothing comes to mind.`;
+    const { session: _session, ...at } = place();
+    const about = { ...at, reinforce: false, flashbacks: 0, messages: [{ role: 'user', content: words }] };
+    return listed(itemsOf(await ask('/v1/recall_turn', about))) || t`Nothing comes to mind.`;
   },
   async forget(words) {
     const about = { conversation_id: place().conversation_id };

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field, replace
 from itertools import chain
@@ -21,7 +22,14 @@ from memory_server.cli.exchanged_files import read_file
 from memory_server.cli.export import write_memories
 from memory_server.cli.incoming_files import TRUSTED, named, read
 from memory_server.cli.inspection import ask, taken_text
-from memory_server.cli.lore_import import book_text, kind_lines, remarks_on, store_book
+from memory_server.cli.lore_import import (
+    book_text,
+    kind_lines,
+    remarks_on,
+    store_book,
+    too_many_triggers,
+)
+from memory_server.cli.profile_books import follow
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -76,7 +84,8 @@ APART_MS = 600_000
 @dataclass(slots=True)
 class _Import:
     """What an import did so far. `conversation_id`: where the last memories went, in which questions are asked.
-    `count`: memories and entries that can be used. `reports`: what each source gave and left out."""
+    `count`: memories and entries that can be used. `reports`: what each source gave and left out. `new_triggers`: how many
+    entries of lorebooks came, by the conversations that got triggers."""
 
     app: CallerView
     flags: Namespace
@@ -84,6 +93,7 @@ class _Import:
     conversation_id: str
     count: int = 0
     reports: list[Incoming] = field(default_factory=list)
+    new_triggers: Counter[str] = field(default_factory=Counter)
 
     async def take(self, source: str, usual: str) -> None:
         """Read and store one source; memories without a conversation are for `usual`."""
@@ -101,6 +111,8 @@ class _Import:
             await self._take_conversation(contents, form)
         for book in incoming.books:
             await self._take_book(book, incoming, source, form)
+        if incoming.profile is not None:
+            incoming.notes += await follow(self.app, incoming.profile, dry_run=self.flags.dry_run)
         refused_entries = 0
         for place, entries in incoming.entries.items():
             refused = await self._take_entries(place, entries)
@@ -129,6 +141,8 @@ class _Import:
             _print_memories(self.app, stored)
         if stored.short_term:
             self.conversation_id = stored.conversation_id
+        if stored.long_term:
+            self.new_triggers[stored.conversation_id] += 0
 
     async def _take_book(
         self, book: IncomingBook, incoming: Incoming, source: str, form: Format
@@ -142,6 +156,8 @@ class _Import:
             complain(stored.erased)
         incoming.remarks += remarks_on(book, stored, dry_run=self.flags.dry_run)
         self.conversation_id = book.conversation_id
+        if book.is_on:
+            self.new_triggers[book.conversation_id] += len(stored.update.new)
 
     async def _take_entries(self, place: str, entries: Sequence[Entry]) -> Sequence[str]:
         """Store entries in this place of knowledge; why each of those is refused that are more than may be stored."""
@@ -170,6 +186,10 @@ async def import_(app: CallerView, flags: Namespace) -> int:
     left_out = sum(len(report.skipped) for report in imported.reports)
     for report in _joined(imported.reports):
         _report(out, report, all_of_it=flags.all)
+    for conversation_id, new in imported.new_triggers.items():
+        more = new if flags.dry_run else 0
+        for warning in await too_many_triggers(app, conversation_id, more=more):
+            complain(warning)
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
     out.print(
         _(

@@ -18,11 +18,13 @@ from memory_server.app import CallerView
 from memory_server.cli.exchanged_files import Tree
 from memory_server.cli.exchanged_zips import ZippedCard
 from memory_server.cli.lore_import import beginning_of
+from memory_server.cli.profile_books import held_books
 from memory_server.cli.terminal import hint
+from memory_server.conversations.books import HeldBook
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import chats, lore_keys, lore_memories, lorebooks, sillytavern_folder
-from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.incoming import Incoming, NotThisFormat, ProfileBooks
 from memory_server.interchange.lore_keys import Defaults
 from memory_server.interchange.lore_memories import BookSource
 from memory_server.interchange.lorebooks import Book
@@ -163,8 +165,12 @@ async def sillytavern(
         hint(_("{named} is a folder of SillyTavern: {what}.", folder.name, profile.summary()))
         await asyncio.to_thread(_take_chats, app, incoming, profile, flags=flags, usual=usual)
     incoming.conversations = chats.merged(incoming.conversations)
+    held = await held_books(app)
+    incoming.profile = ProfileBooks()
     for profile in folder.profiles:
-        await _take_books(app, incoming, profile, flags=flags, usual=usual)
+        incoming.profile.files.update(profile.files)
+        incoming.profile.says_what_is_on &= profile.says_what_is_on
+        await _take_books(app, incoming, profile, flags=flags, usual=usual, held=held)
     if not incoming.count and not incoming.skipped:
         raise NotThisFormat("is a folder of SillyTavern without chats and lorebooks.")
     return incoming
@@ -181,31 +187,35 @@ def _take_chats(
 
 
 async def _take_books(
-    app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str
+    app: CallerView,
+    incoming: Incoming,
+    profile: Profile,
+    *,
+    flags: Namespace,
+    usual: str,
+    held: Sequence[HeldBook],
 ) -> None:
-    """The books of a user; those that are on nowhere come switched off."""
+    """The books of a user; those that are on nowhere come switched off, unless a conversation has them: `held`."""
     incoming.skipped += profile.faults
-    off: list[str] = []
+    books = incoming.profile or ProfileBooks()
     for placed in profile.books:
-        if not placed.book.is_on:
-            off.append(placed.book.name)
         conversation_id = placed.conversation_id if by_character(flags) else usual
         defaults = _defaults_of(profile, placed.character, flags)
         source = BookSource(Path(placed.source).name, conversation_id, defaults)
         with incoming.record(placed.source):
             of_book = await _memories_of(app, placed.book, source)
-            incoming.books += of_book.books
+            for book in of_book.books:
+                books.names[book.book_id] = book.name
+                if book.is_on:
+                    books.on[book.conversation_id, book.book_id] = book.memories
+                places = {one.conversation_id for one in held if one.book_id == book.book_id}
+                if book.is_on or not places or book.conversation_id in places:
+                    incoming.books.append(book)
             incoming.losses += of_book.losses
             incoming.skipped += of_book.skipped
             incoming.notes += of_book.notes
             incoming.lost.update(of_book.lost)
     for sentence, names in (
-        (
-            _(
-                "lorebooks that are off in SillyTavern are off here too; `memory-server books on NAME` switches one on"
-            ),
-            off,
-        ),
         (_("lorebooks in cards; the one that the card names was imported"), profile.replaced),
         (_("lorebooks that are named there and are not in the folder"), profile.missing),
     ):

@@ -20,6 +20,7 @@ from memory_server.conversations.books import (
 )
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, LongTermMemory, marks_of
+from memory_server.conversations.shelf import most_triggers
 from memory_server.interchange.incoming import IncomingBook, Loss
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.recalled_block import FRAME_CHARS
@@ -74,6 +75,25 @@ async def store_book(app: CallerView, book: IncomingBook, *, dry_run: bool) -> S
         return stored
     stored, change_id = await app.store.update(book.conversation_id, decide, by="import")
     return replace(stored, change_id=change_id)
+
+
+async def too_many_triggers(app: CallerView, conversation_id: str, *, more: int) -> list[str]:
+    """The warning that a search in this conversation does not run all of its triggers, with those of the shared
+    conversation and so many more."""
+    shelf, _unread = await app.conversation(conversation_id).long_term.with_shared()
+    count = len(shelf.memories) + more
+    most = most_triggers()
+    if count <= most:
+        return []
+    return [
+        _(
+            "A search in {conversation} has {count:,} triggers with the shared ones and runs {most:,}: your own first, "
+            "then those of lorebooks. Switch lorebooks off with `memory-server books off NAME`.",
+            conversation_id,
+            count,
+            most,
+        )
+    ]
 
 
 def book_text(book: IncomingBook, update: BookUpdate) -> str:

@@ -18,13 +18,15 @@ _COMMENT_LINE = re.compile(r"^[ \t]*//[^\n]*$", re.MULTILINE)
 class BookEntry:
     """The book that a memory is from. `source`: the file that the book came from. `uid`: the name of the memory in the
     book. `imported`: the fingerprint of the memory as the book had it. `placement`: where the client of the book would
-    put its text."""
+    put its text. `imported_off`: whether the last import brought it switched off; if it is otherwise now, its owner
+    switched it here."""
 
     book_id: str
     book_name: str
     source: str = ""
     uid: str = ""
     imported: str = ""
+    imported_off: bool = False
     placement: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 

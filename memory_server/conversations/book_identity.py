@@ -14,17 +14,16 @@ from memory_server.kernel.messages import MAX_NAME_CHARS
 
 SEPARATOR = " · "
 """What stands between the name of an entry and that of its book."""
-_FEWEST_ENTRIES = 4
-"""Entries from which on a book can be another one: all of a smaller one may be rewritten in one update."""
 _SAME_SHARE = 4
-"""One entry in so many of the smaller of two books of one name and file must be in both, or they are two books."""
+"""One entry in so many of the smaller of two books of one name and file must be in both, but at least one, or they are
+two books."""
 
 
 def is_another(stored: Sequence[LongTermMemory], memories: Sequence[LongTermMemory]) -> bool:
     """Whether these memories are of another book than those that are stored: too few have the same title, text or
     keys."""
     fewer = min(len(stored), len(memories))
-    if fewer < _FEWEST_ENTRIES:
+    if not fewer:
         return False
     titles = {memory.name[:MAX_NAME_CHARS] for memory in memories}
     prompts = {memory.prompt for memory in memories}
@@ -33,7 +32,8 @@ def is_another(stored: Sequence[LongTermMemory], memories: Sequence[LongTermMemo
     def is_in_both(memory: LongTermMemory) -> bool:
         return _title(memory) in titles or memory.prompt in prompts or _keys(memory) in keys
 
-    return sum(map(is_in_both, stored)) * _SAME_SHARE < fewer
+    in_both = sum(map(is_in_both, stored))
+    return in_both == 0 or in_both * _SAME_SHARE < fewer
 
 
 def _title(memory: LongTermMemory) -> str:

@@ -282,7 +282,14 @@ class _Update:
             return
         stored = self._named(replace(memory, created_ms=memory.created_ms or self._now_ms))
         if self._is_off:
-            stored = replace(stored, rules=replace(stored.rules, is_off=True))
+            was_imported_off = all(
+                entry_of(entry).imported_off for entry in self._stored.values() if entry.book
+            )
+            stored = replace(
+                stored,
+                rules=replace(stored.rules, is_off=True),
+                book=replace(entry_of(stored), imported_off=was_imported_off),
+            )
         self._changes.append(TriggerSet(stored, None))
         self._new.append(stored.name)
 
@@ -312,8 +319,12 @@ class _Update:
     def _following(self, memory: LongTermMemory, version: LongTermMemory) -> LongTermMemory:
         """The memory as it follows its former version: as old, and switched off if that was."""
         rules = replace(memory.rules, is_off=version.rules.is_off)
+        entry = entry_of(memory)
+        if version.book is not None:
+            entry = replace(entry, imported_off=version.book.imported_off)
         return replace(
             memory,
+            book=entry,
             created_ms=version.created_ms or self._now_ms,
             updated_ms=self._now_ms,
             rules=rules,
@@ -358,6 +369,28 @@ def switching(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[Chang
         TriggerSet(replace(memory, rules=replace(memory.rules, is_off=is_off)), memory)
         for memory in memories
         if memory.rules.is_off != is_off
+    ]
+
+
+def is_switched_here(memory: LongTermMemory) -> bool:
+    """Whether the owner switched the memory of a book on or off after its import."""
+    return memory.rules.is_off != entry_of(memory).imported_off
+
+
+def as_its_client(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[Change]:
+    """The changes that switch the memories of a book as the client that has it does now, but for those that the owner
+    switched here."""
+    return [
+        TriggerSet(
+            replace(
+                memory,
+                rules=replace(memory.rules, is_off=is_off),
+                book=replace(entry_of(memory), imported_off=is_off),
+            ),
+            memory,
+        )
+        for memory in memories
+        if memory.rules.is_off != is_off and not is_switched_here(memory)
     ]
 
 

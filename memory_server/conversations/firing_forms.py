@@ -26,6 +26,7 @@ def book_json(entry: BookEntry | None) -> Json:
         "book": book,
         "uid": entry.uid,
         "imported": entry.imported,
+        "importedOff": entry.imported_off,
         "placement": dict(entry.placement),
     }
     return {name: value for name, value in fields.items() if value}
@@ -48,12 +49,20 @@ def taken_book(record: Json) -> BookEntry | None:
         return None
     texts = {name: record.get(name, "") for name in ("uid", "imported")}
     placement = record.get("placement", {})
+    imported_off = record.get("importedOff", False)
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(placement, dict):
         return None
-    for name in ("book", "uid", "imported", "placement"):
+    if not isinstance(imported_off, bool):
+        return None
+    for name in ("book", "uid", "imported", "importedOff", "placement"):
         record.pop(name, None)
     return BookEntry(
-        book["id"], book["name"], book.get("source", ""), **texts, placement=placement or NOTHING
+        book["id"],
+        book["name"],
+        book.get("source", ""),
+        **texts,
+        imported_off=imported_off,
+        placement=placement or NOTHING,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -19,6 +19,7 @@ from memory_server.conversations.changes import (
     removing,
     version_in,
 )
+from memory_server.conversations.codec import long_term_json
 from memory_server.conversations.contents import (
     Contents,
     contents_of,
@@ -37,7 +38,7 @@ from memory_server.conversations.model import (
 )
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
-from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.erasure import Erasure, said_in, strings_in
 from memory_server.kernel.errors import (
     InvalidInput,
     MemoryServerError,
@@ -432,6 +433,7 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
             at_ms=memory.time_ms,
             text=memory.text,
             archived=archived,
+            also=tuple(_beside(memory)),
             said=tuple(map(_named_content, memory.messages)),
             mark=mark_of(memory, place),
             aliases=() if memory.turn is None else (memory.turn,),
@@ -447,9 +449,16 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
         text=memory.prompt,
         title=memory.name,
         archived=archived,
-        also=(memory.trigger, memory.created_context, memory.updated_context or ""),
+        also=(said_in(long_term_json(memory)),),
         mark=mark_of(memory, place),
     )
+
+
+def _beside(memory: ShortTermMemory) -> Iterator[str]:
+    """The strings in unknown fields of a memory and of its messages, which another program has written."""
+    for fields in (memory.extra, *(message.extra for message in memory.messages)):
+        if fields:
+            yield from strings_in(fields)
 
 
 def _named_content(message: Message) -> str:

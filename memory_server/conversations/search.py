@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -18,7 +18,7 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.found import NOTHING_SEARCHED, Asking, Found
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
 from memory_server.conversations.recall.selection import Recall, held_in, reinforcements
-from memory_server.conversations.recall.words import RecallQuery, speakers_of
+from memory_server.conversations.recall.words import RecallQuery, speakers_of, users_of
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import (
@@ -92,6 +92,7 @@ class ShortTermSearch:
         asked: bool = False,
         flashbacks: int | None = None,
         said_again: bool = True,
+        also_turns: Mapping[str, Collection[str]] = NOTHING,
         by: str = "api",
     ) -> Found:
         """The memories that the recent messages bring to mind. Top and next are reinforced, unless `reinforce` is
@@ -101,13 +102,15 @@ class ShortTermSearch:
         the scope of the settings. `also` are further ones. `session` is the one that asks, in `folder`. `names`, such
         as those of the participants, are never cut; those of the speakers are not cut either. `other_words`: further
         texts to search for. `asked`: a user asked for memories, so weak and muted ones come too, and vectors have more
-        time. `said_again`: whether text that the messages hold may come. Raises InvalidInput: all that the messages
+        time. `said_again`: whether text that the messages hold may come. `also_turns`: of these
+        conversations `also`, only such turns: those of a trunk before its branch. Raises InvalidInput: all that the messages
         say was recalled, or there is no such scope.
         """
         query = await self.query_of(
             recent, role_weights=role_weights, names=names, other_words=other_words
         )
         asking = Asking(scope, tuple(also), session, folder, asked, flashbacks)
+        asking = await self._with_turns(asking, also_turns)
         result = await self._searched(query, asking)
         if not said_again:
             texts = {message.content.strip() for message in as_said(recent)}
@@ -121,6 +124,25 @@ class ShortTermSearch:
             return result
         changes, unreinforced = await self._reinforce(result.recall, by)
         return replace(result, changes=changes, unreinforced=unreinforced)
+
+    async def _with_turns(
+        self, asking: Asking, also_turns: Mapping[str, Collection[str]]
+    ) -> Asking:
+        """The search that finds only these turns of conversations that it looks at too. What was forgotten there is not
+        found here either."""
+        for conversation_id, turns in also_turns.items():
+            if conversation_id == self.conversation_id or conversation_id not in asking.also:
+                continue
+            try:
+                state = await self._services.store.read(conversation_id)
+            except StorageError:
+                continue  # the search says that it cannot be read
+            belonging = frozenset(turns)
+            others = {
+                memory.id for memory in state.short_term.values() if memory.turn not in belonging
+            }
+            asking = replace(asking, without=asking.without | others)
+        return asking
 
     async def credit(
         self,
@@ -370,7 +392,9 @@ class ShortTermSearch:
             for state in states
         ]
         query = self._wording.naming(
-            query, chain.from_iterable(part.index.speakers for part in searched)
+            query,
+            chain.from_iterable(part.index.speakers for part in searched),
+            chain.from_iterable(part.index.users for part in searched),
         )
         if any(part.index.keeps_words for part in searched):
             query = self._wording.reaching_kept(query)
@@ -384,7 +408,7 @@ class ShortTermSearch:
         from memory_server.conversations.recall.selection import select
 
         memories = state.short_term.values()
-        query = self._wording.naming(query, speakers_of(memories))
+        query = self._wording.naming(query, speakers_of(memories), users_of(memories))
         if any(memory.other_words for memory in memories):
             query = self._wording.reaching_kept(query)
         recall = select(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import reduce
 
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.conversations.recall.activation import Shelved
 from memory_server.kernel.values import dataclass
+from sandbox import SandboxLimits
 from sandbox.firing.rule_index import RuleIndex, index_of_rules
 from sandbox.firing.rules import LAST_FIRED, PLAIN
 
@@ -39,24 +39,6 @@ class Shelf:
             return self.memories
         return [*self.memories, *self.switched_off]
 
-    def __add__(self, other: Shelf) -> Shelf:
-        offset = len(self.memories)
-        memories = [*self.memories, *other.memories]
-        with_rules = [*self.with_rules, *(offset + index for index in other.with_rules)]
-        with_last_fired = [
-            *self.with_last_fired,
-            *(offset + index for index in other.with_last_fired),
-        ]
-        return Shelf(
-            memories=memories,
-            triggers=[*self.triggers, *other.triggers],
-            with_rules=with_rules,
-            with_last_fired=with_last_fired,
-            switched_off=[*self.switched_off, *other.switched_off],
-            rules=index_of_rules(memories, with_rules, with_last_fired),
-            documents=self.documents,
-        )
-
 
 def shelf_of(state: ConversationState) -> Shelf:
     """The shelf of a conversation. It is made once for each version, because a prompt may search thousands."""
@@ -70,33 +52,58 @@ def _shelf(conversation_id: str, memories: Mapping[str, LongTermMemory]) -> Shel
     shelved = [Shelved(conversation_id, memory) for memory in memories.values()]
     switched_on = [item for item in shelved if not item.memory.rules.is_off]
     switched_off = [item for item in shelved if item.memory.rules.is_off]
-    triggers = [item.memory.trigger for item in switched_on]
-    with_rules = [index for index, item in enumerate(switched_on) if item.memory.rules is not PLAIN]
+    return _of(switched_on, switched_off)
+
+
+def _of(switched_on: Sequence[Shelved], switched_off: Sequence[Shelved]) -> Shelf:
+    """The shelf of these memories. Where a search does not run the triggers of all, one's own come before those of
+    books."""
+    memories = switched_on
+    if len(memories) > most_triggers():
+        memories = sorted(switched_on, key=lambda item: item.memory.book is not None)
+    triggers = [item.memory.trigger for item in memories]
+    with_rules = [index for index, item in enumerate(memories) if item.memory.rules is not PLAIN]
     with_last_fired = [index for index, trigger in enumerate(triggers) if LAST_FIRED in trigger]
     return Shelf(
-        memories=switched_on,
+        memories=memories,
         triggers=triggers,
         with_rules=with_rules,
         with_last_fired=with_last_fired,
         switched_off=switched_off,
-        rules=index_of_rules(switched_on, with_rules, with_last_fired),
+        rules=index_of_rules(memories, with_rules, with_last_fired),
     )
+
+
+def most_triggers() -> int:
+    """How many triggers a search runs."""
+    return SandboxLimits().max_triggers
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """Shelves, and what they are as one."""
+
+    parts: Sequence[Shelf]
+    shelf: Shelf
 
 
 class JoinedShelves:
     """The shelves that were searched together last, as one. It is made again only when one of them has changed."""
 
     def __init__(self) -> None:
-        self._parts: Sequence[Shelf] = ()
-        self._joined = Shelf()
+        self._last = _Join((), Shelf())
 
     def of(self, parts: Sequence[Shelf]) -> Shelf:
-        """These shelves as one, in their order."""
+        """These shelves as one, in their order. Many large ones are work for a thread, which may be one of several."""
         filled = [shelf for shelf in parts if shelf.memories or shelf.switched_off]
         if len(filled) == 1:
             return filled[0]
-        is_same = len(filled) == len(self._parts) and all(map(operator.is_, filled, self._parts))
-        if not is_same:
-            self._parts = filled
-            self._joined = reduce(operator.add, filled, Shelf())
-        return self._joined
+        last = self._last
+        is_same = len(filled) == len(last.parts) and all(map(operator.is_, filled, last.parts))
+        if is_same:
+            return last.shelf
+        switched_on = [shelved for shelf in filled for shelved in shelf.memories]
+        switched_off = [shelved for shelf in filled for shelved in shelf.switched_off]
+        joined = _of(switched_on, switched_off)
+        self._last = _Join(filled, joined)
+        return joined

@@ -41,10 +41,14 @@ from sandbox import Verdict
 from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
 from sandbox.firing.participants import character_name, characters_of, user_name
 from sandbox.firing.recursion import ROUND_SECONDS, Recursion, with_text_of_book
-from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed
+from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed, short_seed
 from sandbox.firing.rule_index import Counted, key_of
 
 log = logging.getLogger(__name__)
+_WORTH_A_THREAD = 2_000
+"""Memories of several conversations that take some 10 ms to be put together."""
+_MOST_FILLED_CHARS = 1_000_000
+"""Characters of texts in which a search fills macros: fifteen times the largest prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,9 @@ class TriggerSearch:
             except StorageError as error:
                 log.warning("the triggers of a conversation were not evaluated: %s", error)
                 unread[name] = error.path
-        return self._joined.of(shelves), unread
+        if sum(len(shelf.memories) for shelf in shelves) < _WORTH_A_THREAD:
+            return self._joined.of(shelves), unread
+        return await asyncio.to_thread(self._joined.of, shelves), unread
 
     async def search(
         self,
@@ -130,18 +136,18 @@ class TriggerSearch:
         )
         shelf, unread = await self.with_shared(also)
         moment = await self._moment(occasion)
-        context = self._macros(occasion, moment)
-        scan = _Scan(self, shelf, occasion, moment, context)
+        filled_memories = _FilledMemories(self._macros(occasion, moment))
+        scan = _Scan(self, shelf, occasion, moment, filled_memories)
         verdicts = await scan.run()
         rng = Random(self._services.rng.getrandbits(64))
         by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
         excluded = scan.excluded_from_chance(verdicts)
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
+        fired = [shelf.memories[index] for index in scan.rounds.activated]
+        activated = await asyncio.to_thread(filled_memories.each, fired)
         return Activation(
-            activated=tuple(
-                _filled(shelf.memories[index], context) for index in scan.rounds.activated
-            ),
-            random=tuple(_filled(shelved, context) for shelved in drawn),
+            activated=activated,
+            random=await asyncio.to_thread(filled_memories.each, drawn),
             failed=failed_in(verdicts, shelf.memories),
             searched=len(shelf.memories),
             unread=unread,
@@ -212,7 +218,7 @@ class TriggerSearch:
             now=local(moment.now_ms, self._services.zone),
             names={name: meaning for name, meaning in names.items() if meaning},
             message_seed=moment.seed,
-            chat_seed=f"{self.conversation_id}\0{occasion.session}",
+            chat_seed=short_seed(f"{self.conversation_id}\0{occasion.session}"),
         )
 
     async def evaluate(
@@ -272,7 +278,7 @@ class _Scan:
         shelf: Shelf,
         occasion: Occasion,
         moment: ChatMoment,
-        macros: MacroContext,
+        filled_memories: _FilledMemories,
     ) -> None:
         self._search = search
         self._shelf = shelf
@@ -282,7 +288,7 @@ class _Scan:
             shelf.memories,
             shelf.rules,
             moment,
-            lambda index: _filled(shelf.memories[index], macros).memory.prompt,
+            lambda index: filled_memories.of(shelf.memories[index]).text,
         )
 
     async def run(self) -> Mapping[int, Verdict]:
@@ -337,6 +343,32 @@ class _Scan:
             if answer is not None:
                 answers[index] = answer
         return answers
+
+
+class _FilledMemories:
+    """The memories of one search with their macros filled, each once, until the texts have _MOST_FILLED_CHARS together:
+    the others stay as they are stored, because no prompt has room for them. Filling is work for a thread."""
+
+    def __init__(self, context: MacroContext) -> None:
+        self._context = context
+        self._filled: dict[tuple[str, str], Shelved] = {}
+        self._chars_left = _MOST_FILLED_CHARS
+
+    def of(self, shelved: Shelved) -> Shelved:
+        """The memory with its macros filled."""
+        key = (shelved.conversation_id, shelved.name)
+        if key in self._filled:
+            return self._filled[key]
+        if self._chars_left <= 0:
+            return shelved
+        filled_memory = _filled(shelved, self._context)
+        self._filled[key] = filled_memory
+        self._chars_left -= max(len(shelved.text), len(filled_memory.text))
+        return filled_memory
+
+    def each(self, memories: Iterable[Shelved]) -> tuple[Shelved, ...]:
+        """The memories with their macros filled, in their order."""
+        return tuple(map(self.of, memories))
 
 
 def _filled(shelved: Shelved, context: MacroContext) -> Shelved:

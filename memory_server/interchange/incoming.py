@@ -87,6 +87,22 @@ class IncomingBook:
 
 
 @dataclass(slots=True)
+class ProfileBooks:
+    """The books of profiles of SillyTavern. `on`: the memories of each that is on, by conversation and id. `names`: of
+    all, by their id; `files`: the names of the files of books and cards. `says_what_is_on`: whether the settings of each
+    profile are there, so that what is not `on` is off."""
+
+    on: dict[tuple[str, str], tuple[LongTermMemory, ...]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
+    says_what_is_on: bool = True
+
+    def is_on(self, book_id: str) -> bool:
+        """Whether a book is on in any conversation."""
+        return any(on_id == book_id for _conversation_id, on_id in self.on)
+
+
+@dataclass(slots=True)
 class Incoming:
     """`entries`: of knowledge, by place; one without a time has the time 0. `skipped`: place and reason of each record
     that was left out. `doubts`: triggers that may not work as meant. `notes`: what the others lost. `lost`: how often,
@@ -104,6 +120,8 @@ class Incoming:
     """What records have and memories do not; the report counts them by what is lost."""
     remarks: list[Loss] = field(default_factory=list)
     """What else a reader of the report should know of records, counted in the same way."""
+    profile: ProfileBooks | None = None
+    """Which books are on in the profiles of SillyTavern that were read; None: none was."""
     _keys: set[tuple[str, str, str]] = field(default_factory=set)
 
     @contextmanager

@@ -173,6 +173,7 @@ class _Reader:
             source=self._source.file,
             uid=uid,
             imported=imported_fingerprint(prompt, trigger, rules),
+            imported_off=not self._book.is_on,
             placement=placement_of(entry) or NOTHING,
         )
         extra: Mapping[str, Any] = NOTHING

@@ -78,6 +78,10 @@ class Profile:
     faults: tuple[tuple[str, str], ...] = ()
     replaced: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """The names of the files that have a book, or could have one: worlds and cards."""
+    says_what_is_on: bool = False
+    """Whether the settings are there, which name the books that are on everywhere."""
 
     @property
     def is_empty(self) -> bool:
@@ -195,6 +199,14 @@ def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
         faults=tuple(parsed.faults),
         replaced=tuple(replaced),
         missing=tuple(sorted(world for world in worlds_on if world not in parsed.worlds)),
+        files=tuple(
+            PurePosixPath(path).name
+            for path in (
+                *(world.source for world in parsed.worlds.values()),
+                *parsed.card_paths.values(),
+            )
+        ),
+        says_what_is_on=parsed.settings is not None,
     )
 
 

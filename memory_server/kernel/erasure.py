@@ -48,6 +48,35 @@ _TEXTS = frozenset(
 """Fields of JSON and columns of tables with what people said; others hold names, places and times."""
 _TEXTS_OF_ENTRIES = frozenset(("tags", "examples", "metadata"))
 """Fields that are texts too in a record with a `body`."""
+_NAMES_OF_TRIGGERS = frozenset(("createdAt", "updatedAt", "imported"))
+"""Fields of a record of a trigger that are not texts; all others may have words of people: its name, keys, groups, the
+characters for whom it is, its book, and fields of other programs."""
+_NAMES_OF_MEMORIES = frozenset(
+    (
+        *(
+            "id",
+            "timestamp",
+            "text",
+            "keywords",
+            "otherKeywords",
+            "score",
+            "conversation_id",
+            "messages",
+        ),
+        *(
+            "pinned",
+            "indexedWith",
+            "roleWeights",
+            "session",
+            "folder",
+            "turn",
+            "muted",
+            "wordTries",
+        ),
+    )
+)
+"""Fields of a record of a memory that are not texts, or that its messages say; unknown ones are of other programs."""
+_NAMES_OF_MESSAGES = frozenset(("role", "timestamp"))
 _OURS = frozenset(
     ("role", "by", "type", "reason", "op", "kind", "space", "tier", "lacked", "origin", "keywords")
 )
@@ -214,28 +243,40 @@ def said_in(record: Mapping[str, Any]) -> str:
     is_recall_line = "conversation" in record and ("said" in record or "came" in record)
     if is_recall_line:
         return "\n".join((*_strings_of(record, _TEXTS), *_named_by_recall(record)))
+    if "trigger" in record:
+        return "\n".join(_texts_of_trigger(record))
     messages = record.get("messages")
     keys = set(_TEXTS)
     if "body" in record:
         keys |= _TEXTS_OF_ENTRIES
-    if "trigger" in record:
-        keys.add("name")
+    if "keywords" in record:
+        keys |= record.keys() - _NAMES_OF_MEMORIES
     if messages:
         keys.discard("text")
     texts: list[str] = []
     for key, value in record.items():
         if key in keys:
-            texts += _strings(value)
+            texts += strings_in(value)
     if isinstance(messages, list):
         for message in messages:
-            texts += _message_strings(message)
+            if isinstance(message, Mapping):
+                texts += _strings_beside(message, _NAMES_OF_MESSAGES)
     return "\n".join(texts)
 
 
-def _message_strings(message: Any) -> Iterator[str]:
-    if isinstance(message, Mapping):
-        yield from _strings(message.get("content"))
-        yield from _strings(message.get("name"))
+def _texts_of_trigger(record: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a record of a trigger. The id of its book is a name of ours."""
+    yield from _strings_beside(record, _NAMES_OF_TRIGGERS | {"book"})
+    book = record.get("book")
+    if isinstance(book, Mapping):
+        yield from _strings_beside(book, frozenset(("id",)))
+
+
+def _strings_beside(record: Mapping[str, Any], names: frozenset[str]) -> Iterator[str]:
+    """The strings of all fields of a record but these."""
+    for key, value in record.items():
+        if key not in names:
+            yield from strings_in(value)
 
 
 def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
@@ -251,20 +292,20 @@ def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
             yield item.id
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
     """All strings in a value of JSON, also in JSON that is kept as a string."""
     match value:
         case str():
             yield value
             if value.startswith(("{", "[")):
                 with suppress(ValueError, RecursionError):
-                    yield from _strings(json.loads(value))
+                    yield from strings_in(json.loads(value))
         case Mapping():
             for field in value.values():
-                yield from _strings(field)
+                yield from strings_in(field)
         case list() | tuple():
             for element in value:
-                yield from _strings(element)
+                yield from strings_in(element)
 
 
 def _strings_of(value: Any, keys: frozenset[str]) -> Iterator[str]:
@@ -273,7 +314,7 @@ def _strings_of(value: Any, keys: frozenset[str]) -> Iterator[str]:
         case Mapping():
             for key, field in value.items():
                 if key in keys:
-                    yield from _strings(field)
+                    yield from strings_in(field)
                 else:
                     yield from _strings_of(field, keys)
         case list() | tuple():

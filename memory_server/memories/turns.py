@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
-from memory_server.kernel.messages import GivenMessage, Session, messages_of
+from memory_server.kernel.messages import NOTHING, GivenMessage, Session, messages_of
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
@@ -29,6 +29,7 @@ from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import Reader, RecalledBlock, prompt_room, recalled_block
 from memory_server.memories.recalls import Given
+from sandbox.firing.participants import user_name
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 7_200
@@ -67,6 +68,7 @@ async def recall_for_turn(
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
+    also_turns: Mapping[str, Collection[str]] = NOTHING,
     session: Session | None = None,
     folder: str | None = None,
     flashbacks: int = 0,
@@ -78,11 +80,11 @@ async def recall_for_turn(
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
-    It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
-    recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
-    that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
-    is no message, or there are too many other words."""
+    those searched `also`, of which `also_turns` limits some to such turns; `other_words` as for
+    `ShortTermSearch.search`; `flashbacks` of each kind may come by chance. It is reinforced, unless the caller does
+    not want it. `message_count`: how many messages the chat has; None: its recalls are counted. `keeps_state`: what is
+    given counts for cooldowns (`keep_firings`). `lore_room`: the characters that memories with triggers may have;
+    None: no bound is known. Raises InvalidInput: there is no message, or there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
         """What the triggers activate, and why they could not run."""
@@ -113,9 +115,10 @@ async def recall_for_turn(
             for _step in range(_STEPS_TO_START):
                 await asyncio.sleep(0)
         short_term = await conversation.short_term.search(
-            messages,
+            _with_asker(messages, participants or {}),
             other_words=other_words,
             also=also,
+            also_turns=also_turns,
             session=session,
             folder=folder,
             names=_names_of(participants),
@@ -132,6 +135,13 @@ async def recall_for_turn(
     if not keeps_state:
         by = ""
     return TurnRecall(short_term, activation, trouble, by)
+
+
+def _with_asker(messages: Sequence[Message], participants: Mapping[str, Any]) -> Sequence[Message]:
+    """The messages, of which the last has the name of the user, if it is the user's and has no name."""
+    if not messages or messages[-1].role != "user" or messages[-1].name:
+        return messages
+    return [*messages[:-1], replace(messages[-1], name=user_name(participants) or None)]
 
 
 def _names_of(participants: Mapping[str, Any] | None) -> list[str]:
@@ -192,6 +202,7 @@ async def turn_prompt(
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
+    also_turns: Mapping[str, Collection[str]] = NOTHING,
     flashbacks: int = 0,
     reinforce: bool = True,
     message_count: int | None = None,
@@ -206,6 +217,7 @@ async def turn_prompt(
         other_words=other_words,
         participants=participants,
         also=also,
+        also_turns=also_turns,
         session=call.session,
         folder=call.folder,
         flashbacks=flashbacks,
@@ -218,7 +230,9 @@ async def turn_prompt(
     )
     short_term = recollection.found
     activation = recollection.activation
-    block = recalled_block(call.memories, short_term, activation, room, Reader(folder=call.folder))
+    block = await asyncio.to_thread(
+        recalled_block, call.memories, short_term, activation, room, Reader(folder=call.folder)
+    )
     recollection = await keep_firings(conversation, recollection, block)
     notes, items = await noted_block(call.memories, messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from languages import N_, _, joined
 from memory_server.conversations.firing_texts import ROOM, no_room_text
@@ -43,6 +43,23 @@ from sandbox import message_rows
 
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
+_MOST_TURNS = 10_000
+"""Turns of other conversations that belong to a chat: those before its branch."""
+
+
+def _also_turns(value: dict[str, list[str]]) -> dict[str, list[str]]:
+    turns = sum(map(len, value.values()))
+    if len(value) > _MOST_ALSO or turns > _MOST_TURNS:
+        raise ValueError(
+            _(
+                "it names {conversations:,} conversations and {turns:,} turns; give at most {most:,} and {most_turns:,}",
+                len(value),
+                turns,
+                _MOST_ALSO,
+                _MOST_TURNS,
+            )
+        )
+    return value
 
 
 class RecallResult(Result):
@@ -92,6 +109,12 @@ async def recall_turn(
     also: Annotated[
         list[Text], Field(max_length=_MOST_ALSO), FOR_PROGRAMS, "Conversations searched too"
     ] = [],
+    alsoTurns: Annotated[
+        dict[Text, list[Text]],
+        AfterValidator(_also_turns),
+        FOR_PROGRAMS,
+        "Of a conversation in `also` only these turns: those before a branch",
+    ] = {},
     flashbacks: Annotated[
         int, Field(ge=0, le=100), FOR_PROGRAMS, "Memories of each kind by chance"
     ] = 0,
@@ -109,6 +132,7 @@ async def recall_turn(
         other_words=otherWords,
         participants=participants,
         also=[call.conversations.get(name).id for name in also],
+        also_turns={call.conversations.get(name).id: turns for name, turns in alsoTurns.items()},
         flashbacks=flashbacks,
         reinforce=reinforce,
         message_count=messageCount,

@@ -229,7 +229,9 @@ async def _would_come(
     """What the messages would bring, without what comes by chance; None: there is nothing to show of it."""
     search = await conversation.short_term.search(messages, reinforce=False)
     activation = await conversation.long_term.search(messages)
-    block = recalled_block(view.call.memories, search, activation, prompt_room(MAX_CHARS))
+    block = await asyncio.to_thread(
+        recalled_block, view.call.memories, search, activation, prompt_room(MAX_CHARS)
+    )
     given = Given(
         conversation.id,
         messages,

@@ -3,6 +3,7 @@ why. Nothing is counted as used."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 from memory_server.conversations.recall.activation import Activation, Shelved
@@ -64,7 +65,9 @@ async def would_fire(
     activation = await view.conversation.long_term.search(
         messages, message_count=message_count, flashbacks=0
     )
-    block = recalled_block(view.call.memories, short_term, activation, prompt_room(room))
+    block = await asyncio.to_thread(
+        recalled_block, view.call.memories, short_term, activation, prompt_room(room)
+    )
     rows = [*_fitted(activation, block.fitting), *_held_back(activation)]
     shown = max(_MOST_ROWS, len(block.fitting.texts))
     return WouldFire(

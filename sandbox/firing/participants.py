@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sandbox.limits import MOST_NAME_CHARS
+
 _CHARACTERS = ("char", "character", "assistant")
 """The names of the field that says who the character is."""
 
 
 def name_of(participant: Any) -> str:
-    """The name of a participant; "": it has none."""
+    """The name of a participant, of a long one the beginning; "": it has none."""
     name = participant.get("name") if isinstance(participant, Mapping) else participant
-    return name.strip() if isinstance(name, str) else ""
+    return name.strip()[:MOST_NAME_CHARS] if isinstance(name, str) else ""
 
 
 def user_name(participants: Mapping[str, Any]) -> str:

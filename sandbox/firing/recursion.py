@@ -3,6 +3,7 @@ caller evaluates triggers; rounds.py decides."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
@@ -66,7 +67,8 @@ class Recursion:
         this round."""
         keys_by_index = self._rounds.keys_to_score(candidates)
         scores = await self._scores(keys_by_index, texts)
-        self._rounds.settle(candidates, scores)
+        # A book may have thousands of constants and groups, and the texts that come are filled here.
+        await asyncio.to_thread(self._rounds.settle, candidates, scores)
 
     async def _scores(
         self, keys_by_index: Mapping[int, ScoredKeys], texts: Mapping[str, str]

@@ -24,6 +24,8 @@ came lately; the chat is too short; it came once; it is for other characters; it
 
 MOST_ROUNDS = 5
 """Rounds of recursion after the first one, at most: each costs as much as a search of one book."""
+_MOST_SEED_CHARS = 1_000
+"""Characters of a seed: some of a message, the names of its chat and of the memory."""
 _NOT_DELAYED = Timing()
 
 
@@ -49,7 +51,14 @@ class ChatMoment:
 def message_seed(session: str, messages: int | None, time_ms: int | None, content: str) -> str:
     """A text that is the same whenever this last message of a chat is searched for. `messages`: how many the chat has;
     None: nobody counts them, and how many a client sends says nothing."""
-    return "\0".join((session, str(messages or ""), str(time_ms or ""), content))
+    return short_seed("\0".join((session, str(messages or ""), str(time_ms or ""), content)))
+
+
+def short_seed(text: str) -> str:
+    """A seed for this text: the text, or of a long one a hash, because each draw of a search hashes its seed."""
+    if len(text) <= _MOST_SEED_CHARS:
+        return text
+    return hashlib.blake2b(text.encode(errors="replace")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from sandbox.javascript.spelling import HALF, forms_of, normal
+from sandbox.limits import MOST_NAME_CHARS
 from sandbox.prospects import NAMED, ROLES, Atom, Prospect, Window
 
 MOST_READ = 50_000
@@ -22,7 +23,7 @@ MOST_READ = 50_000
 MOST_LISTED = 50_000
 """Triggers of all lists that are kept; beyond that the list that was searched longest ago is forgotten. About 10 MB."""
 MOST_CONTENT = 50_000
-"""Characters of all messages of a search that are looked at."""
+"""Characters of all messages of a search that are looked at, with the names in them."""
 MOST_WORK = 20_000_000
 """Characters that are looked through for whole words: some 20 ms. The beginnings of words alone decide the rest."""
 PIECE = 3
@@ -219,7 +220,8 @@ class _Chat:
 
 
 def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
-    """The names of those who speak without one in their messages, by role: as the participants of the context say."""
+    """The names of those who speak without one in their messages, by role: as the participants of the context say; of a
+    long name the beginning."""
     participants = context.get("participants")
     if not isinstance(participants, Mapping):
         return {}
@@ -228,7 +230,7 @@ def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
         participant = participants.get(participant_key)
         name = participant.get("name") if isinstance(participant, Mapping) else participant
         if isinstance(name, str) and name:
-            names[role] = name
+            names[role] = name[:MOST_NAME_CHARS]
     return names
 
 
@@ -268,7 +270,12 @@ def _is_usual(context: Mapping[str, Any]) -> bool:
         return False
     if not all(map(_is_usual_message, messages)):
         return False
-    return sum(len(message["content"]) for message in messages) <= MOST_CONTENT
+    return sum(map(_chars_with_name, messages)) <= MOST_CONTENT
+
+
+def _chars_with_name(message: Mapping[str, Any]) -> int:
+    """Characters of what a message says and of the name that stands in it."""
+    return len(message["content"]) + len(str(message.get("name") or ""))
 
 
 def _is_usual_message(message: object) -> bool:

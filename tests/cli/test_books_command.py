@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from memory_server.cli import lore_import
 from memory_server.cli.parser import main
 from memory_server.conversations.firing_texts import rule_texts
 from sandbox.firing.rules import FiringRules
@@ -252,6 +253,22 @@ def test_an_import_of_a_book_says_how_it_is_taken_back(run: Run, tmp_path: Path)
     assert change, out
     run("undo", change[1], "--yes")
     assert rows(run) == []
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_an_import_says_that_a_search_leaves_triggers_out(
+    venn: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dry_run: tuple[str, ...]
+) -> None:
+    more = book("More", {"comment": "Tide", "key": ["tide"], "content": "The tide is low."})
+    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
+    # Venn has four entries, the shared conversation has one of Law, and this book has one.
+    for most, is_said in ((5, True), (6, False)):
+        monkeypatch.setattr(lore_import, "most_triggers", lambda most=most: most)
+        said = venn("-c", "tale", "import", "more.json", "--dry-run")[1]
+        assert ("has 6 triggers with the shared ones and runs 5" in said) is is_said
+    monkeypatch.setattr(lore_import, "most_triggers", lambda: 5)
+    said = venn("-c", "tale", "import", "more.json", *dry_run)[1]
+    assert "A search in tale has 6 triggers" in said
 
 
 def test_a_dry_run_of_an_update_removes_nothing_in_words_either(venn: Run, tmp_path: Path) -> None:

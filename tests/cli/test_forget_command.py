@@ -426,3 +426,80 @@ def test_a_token_is_removed_with_everything_of_its_tenant(run: Run, tmp_path: Pa
     listed = run("tokens", "list")
     assert "own" in listed
     assert "phone" not in listed
+
+
+FIELDS_WITH_WORDS = {
+    "name of the book": "Zorgbook",
+    "name of the file": "Filemoss",
+    "title": "Titlefern",
+    "text": "Textholm",
+    "key": "Keyglade",
+    "second key": "Secondmire",
+    "group": "Fernholm",
+    "character filter": "Ostrix",
+    "unknown field of a memory": "Moodheath",
+    "unknown field of a message": "Voicetarn",
+    "name of a speaker": "Speakmoor",
+    "other words": "Otherfen",
+}
+"""A word of a person in each field that an import may bring."""
+
+
+@pytest.fixture
+def with_words_everywhere(run: Run, tmp_path: Path) -> None:
+    entry = {
+        "uid": 0,
+        "comment": FIELDS_WITH_WORDS["title"],
+        "key": [FIELDS_WITH_WORDS["key"]],
+        "keysecondary": [FIELDS_WITH_WORDS["second key"]],
+        "selective": True,
+        "content": FIELDS_WITH_WORDS["text"],
+        "group": FIELDS_WITH_WORDS["group"],
+        "useGroupScoring": True,
+        "characterFilter": {"names": [FIELDS_WITH_WORDS["character filter"]], "isExclude": True},
+    }
+    lore = {"name": FIELDS_WITH_WORDS["name of the book"], "entries": {"0": entry}}
+    file = tmp_path / f"{FIELDS_WITH_WORDS['name of the file']}.json"
+    file.write_text(json.dumps(lore), "utf-8")
+    run("import", str(file))
+    file.unlink()
+    message = {
+        "role": "user",
+        "name": FIELDS_WITH_WORDS["name of a speaker"],
+        "content": "It rains today.",
+        "voice": {"called": [FIELDS_WITH_WORDS["unknown field of a message"]]},
+    }
+    memory = {
+        "id": "m1",
+        "timestamp": "2026-05-01T08:00:00.000Z",
+        "text": "It rains today.",
+        "messages": [message],
+        "otherWords": [FIELDS_WITH_WORDS["other words"]],
+        "mood": FIELDS_WITH_WORDS["unknown field of a memory"],
+    }
+    folder = tmp_path / "data" / "default"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "short-term-memory.json").write_text(json.dumps([memory]), "utf-8")
+    run("list")
+
+
+@pytest.mark.parametrize("field", FIELDS_WITH_WORDS)
+def test_a_word_in_any_field_is_erased_or_named_with_the_way_to_take_it_out(
+    run: Run, with_words_everywhere: None, tmp_path: Path, field: str
+) -> None:
+    word = FIELDS_WITH_WORDS[field]
+    assert held(tmp_path / "data", word)
+    if field == "other words":
+        told = run("forget", word, "--for-good", "--yes", status=2, both_streams=True)
+        assert "memory-server edit ID --other-words" in told
+        return
+    told = run("forget", word, "--for-good", "--yes", both_streams=True)
+    assert "found in 0 places" in told
+    assert "as the name of" not in told
+    assert not held(tmp_path / "data", word)
+
+
+def held(folder: Path, word: str) -> list[str]:
+    """The names of the files that hold a word."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if word.encode() in path.read_bytes()]

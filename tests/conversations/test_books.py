@@ -390,9 +390,24 @@ def test_another_book_of_the_same_name_and_file_comes_beside_it() -> None:
     assert first_again.stored_as == ""
 
 
-def test_all_of_a_small_book_may_be_rewritten_in_one_update() -> None:
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_book_that_shares_nothing_with_one_of_its_name_and_file_is_another_at_any_size(
+    size: int,
+) -> None:
+    first = [entry(str(number), f"Old {number}") for number in range(size)]
+    others = [entry(str(number), f"New {number}") for number in range(size)]
+    state = with_book(*first)
+    update = imported(state, *others)
+    assert update.stored_as == "Tale (2)"
+    assert set(state.long_term) == {memory.name for memory in (*first, *others)}
+    assert list(imported(state, *first).unchanged) == [memory.name for memory in first]
+
+
+def test_all_of_a_book_may_be_rewritten_where_its_owner_says_that_it_is_the_same() -> None:
     state = with_book(*FIRST)
-    update = imported(state, entry("1", "Bow"), entry("2", "Arrow"))
+    rewritten = [entry("1", "Bow"), entry("2", "Arrow")]
+    changes, update = book_changes(state, replace(tale(*rewritten), is_update=True), LATER)
+    apply(state, changes)
     assert update.stored_as == ""
     assert set(state.long_term) == {"Bow", "Arrow"}
 

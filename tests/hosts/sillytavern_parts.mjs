@@ -51,7 +51,7 @@ Object.assign(globalThis, {
 });
 
 // As the program serves it: the folder of the extension is in its address.
-const { activate, conversationOf, hashOf, inert, itemsOf, reconciled, turnsOf, wordsOf } = await import(process.argv[2]);
+const { activate, conversationOf, hashOf, inert, itemsOf, reconciled, trunkOf, turnsOf, wordsOf } = await import(process.argv[2]);
 const user = (mes, turn, more = {}) => ({ is_user: true, name: '小明', mes, extra: turn ? { [KEY]: { turn } } : {}, ...more });
 const lin = (mes, more = {}) => ({ is_user: false, name: '林', mes, extra: {}, ...more });
 const entry = (turn, chat = 'one') => ({ chat, hash: hashOf(turn), conversation_id: 'Lin' });
@@ -110,6 +110,22 @@ assert.deepEqual(plan([one], { a: entry(one), b: entry(two) }, 'one', true)[1], 
 assert.deepEqual(plan([one], { a: entry(one, 'main'), b: entry(two, 'main') }, 'branch', true), [[], [], []]);
 assert.deepEqual(plan([one], { a: entry(two, 'main') }, 'branch')[0], [['a', true, true]]);
 assert.deepEqual(plan([{ ...one, skip: true }], { a: entry(one) }, 'one'), [[], ['a'], []]);
+
+// A branch with a memory of its own: it recalls what it has from its trunk, and keeps the newest turn itself
+const copied = { a: { ...entry(one, 'main'), conversation_id: 'Lin · main' }, b: { ...entry(two, 'main'), conversation_id: 'Lin · main' } };
+assert.deepEqual(plan([one, two], copied, 'branch', false, 'Lin · branch')[0], [['b', true, true]], 'the trunk may swipe it');
+assert.deepEqual(plan([one], copied, 'branch', false, 'Lin · branch')[0], [['a', true, true]]);
+assert.deepEqual(plan([one, two], copied, 'main', false, 'Lin · main')[0], [], 'the trunk itself');
+const there = { conversation_id: 'Lin · branch', also: ['Lin · main'], alsoTurns: { 'Lin · main': ['a', 'b'] } };
+assert.deepEqual(trunkOf([one, two], copied, 'Lin · branch'), there);
+assert.deepEqual(trunkOf([one], copied, 'Lin · branch').alsoTurns, { 'Lin · main': ['a'] }, 'nothing that came after the branch');
+const twice = { ...copied, b: { ...entry(two, 'mid'), conversation_id: 'Lin · mid' } };
+assert.deepEqual(trunkOf([one, two], twice, 'Lin · branch').alsoTurns, { 'Lin · main': ['a'], 'Lin · mid': ['b'] }, 'a branch of a branch');
+assert.deepEqual(trunkOf([one, two], copied, 'Lin · main').also, [], 'the trunk itself');
+assert.deepEqual(trunkOf([{ ...one, skip: true }, two], copied, 'Lin · branch').alsoTurns, { 'Lin · main': ['b'] });
+assert.deepEqual(trunkOf([one], { a: { ...entry(one), conversation_id: 'Mia · main' } }, 'Lin · branch').also, [], 'nothing of others');
+const inGroup = { a: { ...entry(one), conversation_id: 'Crew 17 · main' } };
+assert.deepEqual(trunkOf([one], inGroup, 'Crew 17 · branch').also, ['Crew 17 · main'], 'a branch in a group');
 assert.deepEqual(plan([{ ...one, hidden: true }], { a: entry(two) }, 'one'), [[], [], []]);
 assert.deepEqual(plan([{ ...one, id: undefined }], {}, 'one'), [[], [], []], 'said while the memory was off');
 

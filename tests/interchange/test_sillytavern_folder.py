@@ -440,3 +440,126 @@ def test_forms_whose_keys_become_expressions_fire_by_them(run: Run) -> None:
     }
     for message, names in cases.items():
         assert fired(run, "default", message) == names, message
+
+
+def profile_files(
+    worlds: Mapping[str, str],
+    *,
+    everywhere: tuple[str, ...] = (),
+    linked: str = "",
+    extra: tuple[str, ...] = (),
+) -> dict[str, bytes]:
+    """A profile with one character. `worlds`: the key of the one entry of each."""
+    settings = {
+        "username": "Ann",
+        "world_info_settings": {
+            "world_info": {
+                "globalSelect": list(everywhere),
+                "charLore": [{"name": "robin", "extraBooks": list(extra)}],
+            }
+        },
+    }
+    return {
+        "settings.json": json.dumps(settings).encode(),
+        "characters/robin.png": picture(card("Robin", linked=linked)),
+        **{
+            f"worlds/{name}.json": json.dumps(
+                {
+                    "entries": {
+                        "0": {"uid": 0, "key": [key], "comment": name, "content": f"{name}: {key}."}
+                    }
+                }
+            ).encode()
+            for name, key in worlds.items()
+        },
+    }
+
+
+def replaced_folder(files: Mapping[str, bytes]) -> str:
+    """The folder with these files alone."""
+    for file in Path("st").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    return write_folder(files)
+
+
+WORLDS = {"Main": "bridge", "More": "tower", "Fairs": "fair"}
+ALL_ON: dict[str, Any] = {"everywhere": ("Fairs",), "linked": "Main", "extra": ("More",)}
+
+
+def came(run: Run) -> set[str]:
+    return fired(run, "Robin", "bridge tower fair")
+
+
+def notes_on(out: str, what: str) -> str:
+    """The line of a report that says this; "": none does."""
+    return next((line for line in out.splitlines() if what in line), "")
+
+
+def test_books_that_were_switched_off_there_are_off_here_after_the_next_import(run: Run) -> None:
+    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    assert came(run) == {"Main", "More", "Fairs"}
+    out = run("import", replaced_folder(profile_files(WORLDS)))[1]
+    assert came(run) == set()
+    assert "off here too" in notes_on(out, ": 3 (")
+    rows = [json.loads(line) for line in run("books", "--json")[1].splitlines()]
+    assert len(rows) == 3, "no copy that is off is added"
+    out = run("import", replaced_folder(profile_files(WORLDS, **ALL_ON)))[1]
+    assert came(run) == {"Main", "More", "Fairs"}
+    assert "off here too" not in out
+
+
+def test_a_dry_run_says_what_would_be_off_and_switches_nothing(run: Run) -> None:
+    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    out = run("import", replaced_folder(profile_files(WORLDS)), "--dry-run")[1]
+    assert "would be off here too: 3" in out
+    assert came(run) == {"Main", "More", "Fairs"}
+
+
+def test_a_book_that_is_on_elsewhere_now_is_off_where_it_was(run: Run) -> None:
+    run("import", write_folder(profile_files(WORLDS, linked="Main")))
+    run("import", replaced_folder(profile_files(WORLDS, everywhere=("Main",))))
+    rows = [json.loads(line) for line in run("books", "--json")[1].splitlines()]
+    states = {(row["name"], row["conversation_id"]): row["on"] for row in rows}
+    assert states["Main", "default"] is True
+    assert states["Main", "Robin"] is False
+
+
+def test_what_somebody_switched_here_stays_and_is_named(run: Run) -> None:
+    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    run("books", "off", "Main", "-c", "Robin")
+    out = run("import", "st")[1]
+    assert came(run) == {"More", "Fairs"}
+    assert notes_on(out, "stay as you switched them here").endswith(": 1 (Main)")
+    run("import", replaced_folder(profile_files(WORLDS)))
+    run("books", "on", "Fairs")
+    out = run("import", "st")[1]
+    assert came(run) == {"Fairs"}
+    assert notes_on(out, "stay as you switched them here").endswith(": 1 (Fairs)")
+    assert "Fairs" not in notes_on(out, "off here too")
+
+
+def test_a_renamed_book_retires_the_one_with_the_old_name(run: Run) -> None:
+    run("import", write_folder(profile_files({"Old": "bridge"}, linked="Old")))
+    renamed = profile_files({"New": "bridge"}, linked="New")
+    dry = run("import", replaced_folder(renamed), "--dry-run")[1]
+    assert notes_on(dry, "would be removed").endswith(": 1 (Old)")
+    out = run("import", "st")[1]
+    assert fired(run, "Robin", "bridge") == {"New"}
+    assert notes_on(out, "another lorebook has now").endswith(": 1 (Old)")
+
+
+def test_a_book_that_the_folder_does_not_have_stays_on_and_is_named(run: Run) -> None:
+    run("import", write_folder(profile_files({"Old": "bridge", "More": "tower"}, linked="Old")))
+    out = run("import", replaced_folder(profile_files({"More": "tower"}, linked="More")))[1]
+    assert fired(run, "Robin", "bridge tower") == {"Old", "More"}
+    assert notes_on(out, "stay on here").endswith(": 1 (Old)")
+
+
+def test_without_settings_no_book_is_switched(run: Run) -> None:
+    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    files = profile_files(WORLDS)
+    del files["settings.json"]
+    out = run("import", replaced_folder(files))[1]
+    assert came(run) == {"Main", "More", "Fairs"}
+    assert "off here too" not in out

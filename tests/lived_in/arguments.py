@@ -216,6 +216,7 @@ NAMED: Mapping[tuple[str, str], Callable[[House, Random], Any]] = {
     ("", "session"): _choice("s1", "s2"),
     ("memory_delete_all", "confirm"): _choice(True, False),
     ("", "turn_id"): _choice("t1", "t2", "t3"),
+    ("", "alsoTurns"): _choice({"default": ["t1", "t3"]}, {}),
     ("", "roleWeights"): _choice({"user": 2, "assistant": 0.5}, {}),
     ("", "participants"): _choice({"阿澈": {"age": 3}}, {}),
 }

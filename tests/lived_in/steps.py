@@ -86,6 +86,32 @@ def rest(house: House, rng: Random) -> None:
     assert response.status_code < 500 or response.status_code in (503, 507), response.text
 
 
+@step(3)
+def branch(house: House, rng: Random) -> None:
+    """A chat program opens a branch of a chat: it asks what its trunk said before it, and gets nothing of its siblings."""
+    trunk = rng.choice(house.conversations() or ["default"])
+    with_turns = [memory for memory in house.memories(trunk) if memory.turn]
+    shared = [memory for memory in with_turns if rng.random() < 0.5]
+    name = f"{trunk[:100]} branch {rng.randrange(3)}"
+    about = {
+        "conversation_id": name,
+        "messages": texts.exchange(rng)[:1],
+        "also": [trunk],
+        "alsoTurns": {trunk: [memory.turn for memory in shared]},
+    }
+    answer = house.ask("recall_turn", about)
+    if answer.status_code == 200:
+        tiers = answer.json()["shortTerm"]
+        came = [*tiers["topRelevant"], *tiers["nextRelevant"], *tiers["randomFlashback"]]
+        of_trunk = {item["id"] for item in came if item.get("keptIn") == trunk}
+        turns = {memory.turn for memory in shared}
+        siblings = {memory.id for memory in house.memories(trunk) if memory.turn not in turns}
+        assert not of_trunk & siblings, (trunk, of_trunk & siblings)
+    if rng.random() < 0.5:
+        turn = {"messages": texts.exchange(rng), "turn_id": f"t{rng.randrange(6)}"}
+        house.ask("remember_turn", {"conversation_id": name, **turn})
+
+
 # --- the page ------------------------------------------------------------------------------------------------
 
 

@@ -190,6 +190,12 @@ def test_limits_by_number_and_by_length_hold_as_before() -> None:
     asyncio.run(searches())
 
 
+def test_names_of_speakers_count_as_text_that_is_looked_at() -> None:
+    context = chat_of("a", "b")
+    context["messages"][0]["name"] = "N" * MOST_CONTENT
+    assert among(context) == list(range(len(SOURCES)))
+
+
 def test_a_date_is_left_out_only_far_from_it() -> None:
     day = datetime(2026, 3, 1, 12, tzinfo=UTC)
     source = ["new Date().getDate() === 1"]

@@ -110,6 +110,50 @@ async def test_turns_and_sessions_are_forgotten_and_what_is_gone_is_no_error(app
         await call(forget, app.call, {"ids": ["x"], "said_in": "two"})
 
 
+async def test_a_branch_recalls_what_its_trunk_said_before_it_and_nothing_else(app: App) -> None:
+    said = {
+        "before": "The boat is called Halcyon.",
+        "forgotten": "The boat has a red sail.",
+        "after": "The boat was sold to Ben.",
+    }
+    ids = {
+        turn: (await remember(app, text, conversation_id="trunk", turn_id=turn))["id"]
+        for turn, text in said.items()
+    }
+    own = (await remember(app, "The boat needs paint.", conversation_id="branch", turn_id="own"))[
+        "id"
+    ]
+    question = "What do you know about the boat?"
+    branch = {
+        "conversation_id": "branch",
+        "also": ["trunk"],
+        "alsoTurns": {"trunk": ["before", "forgotten", "own"]},
+    }
+
+    async def came(**more: Any) -> set[str]:
+        return set(recalled_ids(await recall(app, question, **{**branch, **more})))
+
+    assert await came() == {ids["before"], ids["forgotten"], own}
+    await call(
+        forget, app.call, {"ids": ["forgotten"], "conversation_id": "trunk", "confirm": True}
+    )
+    assert await came() == {ids["before"], own}
+    assert await came(alsoTurns={"trunk": []}) == {own}
+    assert await came(also=[]) == {own}
+    assert await came(alsoTurns={}) == {ids["before"], ids["after"], own}
+    assert await came(alsoTurns={"branch": []}, also=["branch"]) == {own}
+
+
+@pytest.mark.parametrize(
+    "also_turns", [{"trunk": ["t"] * 10_001}, {str(number): [] for number in range(21)}]
+)
+async def test_the_turns_of_a_trunk_have_a_bound(
+    app: App, also_turns: dict[str, list[str]]
+) -> None:
+    with pytest.raises(ToolFailed, match="give at most 20 and 10,000"):
+        await recall(app, "the boat?", also=["trunk"], alsoTurns=also_turns)
+
+
 async def test_several_conversations_are_recalled_with_one_budget(app: App) -> None:
     group = (await remember(app, "周末去爬香山", conversation_id="group"))["id"]
     private = (await remember(app, "香山那天我要带药", conversation_id="private"))["id"]

@@ -230,7 +230,9 @@ async def _recalled(
         search = recollection.found
         activation = recollection.activation
         reader = Reader(given_lines, context.folder)
-        block = recalled_block(app.memories, search, activation, _room(max_chars), reader)
+        block = await asyncio.to_thread(
+            recalled_block, app.memories, search, activation, _room(max_chars), reader
+        )
         recollection = await keep_firings(here, recollection, block)
         noted, items = await noted_block(app.memories, messages, _project_of(app, context))
     if recollection.trouble:

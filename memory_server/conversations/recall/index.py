@@ -123,6 +123,8 @@ class Index:
         self.keeps_words = False
         """Whether words that are not in its text are kept with a memory, or were."""
         self.speakers: dict[str, None] = {}
+        self.users: dict[str, None] = {}
+        """Those of the speakers who speak as users."""
         """The names of those who speak in the memories, or did."""
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
@@ -321,6 +323,8 @@ class Index:
         for message in memory.messages:
             if message.name:
                 self.speakers[message.name] = None
+                if message.role == "user":
+                    self.users[message.name] = None
         self._timeline = None
         if memory.time_ms <= self._newest_ms:
             self._order = None

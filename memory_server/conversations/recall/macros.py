@@ -33,6 +33,9 @@ _MOST_DICE = 100
 _MOST_NEWLINES = 20
 _DEEPEST = 3
 """Levels of macros within macros that are filled."""
+MOST_FILLED_CHARS = 20_000
+"""Characters that the values of one text may have together: as many as a memory may have. A macro beyond them stays as
+it is, because a short macro may stand for a long name."""
 CLIENT_MACROS = frozenset(
     (
         *("getvar", "setvar", "addvar", "incvar", "decvar", "hasvar", "deletevar"),
@@ -125,11 +128,16 @@ def filled(text: str, context: MacroContext) -> str:
     if "{{" not in text:
         return text
     is_chinese = IDEOGRAPH.search(MACRO.sub("", text)) is not None
+    chars_left = MOST_FILLED_CHARS
 
     def value_or_macro(macro: re.Match[str]) -> str:
+        nonlocal chars_left
+        if chars_left <= 0:
+            return macro[0]
         value = _value_of(macro[0], context, start=macro.start(), is_chinese=is_chinese)
         if value is None:
             return macro[0]
+        chars_left -= len(value)
         return value
 
     # A macro may stand within another one: `{{random:{{user}},{{char}}}}`. Each round fills the innermost ones.
@@ -189,7 +197,7 @@ def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool
         seed = context.message_seed if name == "random" else context.chat_seed
         return choices[int(_share(seed, macro, start) * len(choices))]
     if name == "roll":
-        return _rolled(argument, lambda number: _share(context.message_seed, macro, start, number))
+        return _rolled(argument, _shares(context.message_seed, macro, start))
     if name == "datetimeformat":
         return formatted(context.now, argument.strip(), is_chinese=is_chinese)
     plain = _PLAIN.get(name)
@@ -273,8 +281,17 @@ def _rolled(argument: str, share: Callable[[int], float]) -> str | None:
 
 def _share(seed: str, *names: object) -> float:
     """A number from 0 to below 1 that depends on these alone."""
-    text = "\0".join((seed, *map(str, names))).encode(errors="replace")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=6).digest()) / 2**48
+    return int.from_bytes(hashlib.blake2b(_seeded(seed, names), digest_size=6).digest()) / 2**48
+
+
+def _shares(seed: str, *names: object) -> Callable[[int], float]:
+    """As many such numbers as there may be dice, of one hash: a text may have a thousand rolls of a hundred dice."""
+    digest = hashlib.shake_128(_seeded(seed, names)).digest(6 * _MOST_DICE)
+    return lambda number: int.from_bytes(digest[6 * number : 6 * number + 6]) / 2**48
+
+
+def _seeded(seed: str, names: Iterable[object]) -> bytes:
+    return "\0".join((seed, *map(str, names))).encode(errors="replace")
 
 
 def formatted(moment: datetime, pattern: str, *, is_chinese: bool) -> str:

@@ -61,7 +61,10 @@ def spread(
     candidates: list[M] = []
     apart: list[M] = []
     times_apart: list[int] = []
-    for candidate in islice(best_first, LOOKED_AT):
+    ordered = list(islice(best_first, LOOKED_AT))
+    if query.own_word:  # what the asker said comes before what others said
+        ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
+    for candidate in ordered:
         if len(apart) == places:
             break
         memory = memory_of(candidate)

@@ -40,6 +40,7 @@ from nlp import (
 from nlp.date_words import day_word
 from nlp.keywords import role_weight_of
 from nlp.overview_questions import Overview, overview_of
+from nlp.query_terms import own_words_term, speaks_of_oneself
 from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
 from nlp.stretches import TimeSpan
@@ -84,6 +85,10 @@ class RecallQuery:
     """What the caller gave beside the messages."""
     private_words: int = 0
     """How many of these were left out because a private part of the messages has them."""
+    asker: str = ""
+    """The name of the user who says the last message, if it is about them: "what do I like best?"."""
+    own_word: str = ""
+    """The word of the memories in which the asker speaks, where several people do."""
 
     def __bool__(self) -> bool:
         return bool(self.words or self.grams or self.spans or self.overview)
@@ -206,6 +211,7 @@ class KeywordOptions:
             overview = overview_of(normal_form(last, self.enrichment), spans, today)
             if overview is not None:
                 return RecallQuery(
+                    asker=_asker_of(messages, last),
                     question=True,
                     spans=self._stretches(spans),
                     overview=overview,
@@ -242,10 +248,18 @@ class KeywordOptions:
             cue=cue_of(last) if question else None,
             names_time=names_time,
             other_words=tuple(other_words),
+            asker=_asker_of(messages, last),
         )
 
-    def naming(self, query: RecallQuery, speakers: Iterable[str]) -> RecallQuery:
-        """`query`, which also looks for those of the `speakers` of memories whom its last message names."""
+    def naming(
+        self, query: RecallQuery, speakers: Iterable[str], users: Iterable[str] = ()
+    ) -> RecallQuery:
+        """`query`, which also looks for those of the `speakers` of memories whom its last message names, and puts first
+        what the asker said where several `users` speak."""
+        own_terms: dict[str, QueryTerm] = {}
+        if query.asker and _are_several(users):
+            own_terms = own_words_term(query.asker, self.enrichment)
+            query = replace(query, own_word=next(iter(own_terms), ""))
         if query.overview is not None:
             return query
         names = _usable(speakers)
@@ -255,9 +269,9 @@ class KeywordOptions:
             for number, text in enumerate(query.other_words, 1):
                 for name, term in sought_names(text, names, self.enrichment).items():
                     name_terms.setdefault(name, term._replace(factor=factor, given=number))
-        if not name_terms:
+        if not name_terms and not own_terms:
             return query
-        return replace(query, words={**name_terms, **query.words})
+        return replace(query, words={**own_terms, **name_terms, **query.words})
 
     def reaching_kept(self, query: RecallQuery) -> RecallQuery:
         """`query`, which also looks for its words among those that are kept with memories."""
@@ -398,6 +412,28 @@ def speakers_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
         for message in memory.messages:
             if message.name:
                 yield message.name
+
+
+def users_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
+    """The names of those who speak as users in these memories."""
+    for memory in memories:
+        for message in memory.messages:
+            if message.name and message.role == "user":
+                yield message.name
+
+
+def _are_several(names: Iterable[str]) -> bool:
+    """Whether these are the names of at least two people."""
+    remaining_names = iter(names)
+    first_name = next(remaining_names, None)
+    return any(name != first_name for name in remaining_names)
+
+
+def _asker_of(messages: Sequence[Message], last: str) -> str:
+    """The name of the user who says the last message, if it is about them; "": nobody does."""
+    if not messages or messages[-1].role != "user" or not speaks_of_oneself(last):
+        return ""
+    return (messages[-1].name or "").strip()[:MAX_NAME_CHARS]
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
