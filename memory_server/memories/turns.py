@@ -18,7 +18,7 @@ from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
-from memory_server.kernel.messages import NOTHING, GivenMessage, Session, messages_of
+from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session, messages_of
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
@@ -115,7 +115,7 @@ async def recall_for_turn(
             for _step in range(_STEPS_TO_START):
                 await asyncio.sleep(0)
         short_term = await conversation.short_term.search(
-            _with_asker(messages, participants or {}),
+            _with_asker(messages_of(messages), participants or {}),
             other_words=other_words,
             also=also,
             also_turns=also_turns,
