@@ -63,6 +63,7 @@ async def recall_for_turn(
     conversation: Conversation,
     messages: Sequence[Message],
     *,
+    earlier: Sequence[Message] = (),
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
@@ -77,7 +78,8 @@ async def recall_for_turn(
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
+    those searched `also`; `earlier`: messages before them, which only triggers get; `other_words` as for
+    `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
     It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
     recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
     that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
@@ -90,7 +92,7 @@ async def recall_for_turn(
             session_id = session.id
         try:
             activation = await conversation.long_term.search(
-                messages,
+                (*earlier, *messages),
                 participants=participants,
                 also=also,
                 flashbacks=flashbacks,
