@@ -271,7 +271,8 @@ def _joined(answers: list[Message]) -> list[Message]:
 @dataclass(frozen=True, slots=True)
 class HookContext:
     """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
-    the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not that of the app's folder."""
+    the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
+    that of the app's folder."""
 
     event: HookEvent
     session: Session | None
