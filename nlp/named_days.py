@@ -99,6 +99,11 @@ _WEEK_AHEAD: Final = Once(
         re.IGNORECASE,
     )
 )
+_ASKS_IN_SHORT: Final = re.compile(
+    r"(?:[干幹](?:[嘛啥吗嗎]|什么|什麼)|有(?:空|事|约|約|课|課|安排)[没沒]有?)[去呢呀啊了]*[\W_]*$"
+)
+"""The end of a question about plans without a question mark, such as 周四要干嘛."""
+_AFTER_TOMORROW: Final = re.compile(r"\b(?:the )?day after tomorrow\b", re.IGNORECASE)
 _CLAUSE_CHARS: Final = 200
 """Characters of a clause in which is looked for its tense."""
 _CLAUSE_END: Final = re.compile(r"[,，。;；!！?？\n]|\.(?!\d)")
@@ -126,6 +131,11 @@ def asked_days(question: str, today: date) -> NamedDays:
     return named._replace(days=frozenset(days))
 
 
+def asks_in_short(text: str) -> bool:
+    """Whether a text ends as short questions about plans do, which other rules do not take for questions."""
+    return _ASKS_IN_SHORT.search(text) is not None
+
+
 def words_of_days(days: NamedDays) -> frozenset[str]:
     """The index words of which a memory holds one if it tells of one of these days."""
     words: set[str] = set()
@@ -138,6 +148,8 @@ def words_of_days(days: NamedDays) -> frozenset[str]:
         if weekday >= _SATURDAY:
             words.update(("weekend", "weekends", "周末"))
     words.update(map(day_word, days.days))
+    for day in days.days:  # the word of `the day after tomorrow` is that of tomorrow
+        words.update(map(day_word, _shifted(day, timedelta(days=-1))))
     return frozenset(words | set(map(stem, words)))
 
 
@@ -157,13 +169,19 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
     weekly: set[int] = set()
     gone: set[date] = set()
     taken = [(holiday.start, holiday.end) for holiday in holidays_in(text)]  # Black Friday
+    for match in _AFTER_TOMORROW.finditer(text):  # date_words.py takes it for tomorrow
+        taken.append(match.span())
+        if adverbs:
+            days.update(_shifted(today, timedelta(days=2)))
     for span in date_spans(text, today):
+        if _is_within(taken, span.start, span.end):
+            continue
         taken.append((span.start, span.end))
         if adverbs or not span.adverb:
             days.update(_days_of(span.word, today))
             days.update(_week_further(text[span.start : span.end], span.word, today))
     for match in _WEEKDAYS().finditer(text):
-        if any(start < match.end() and match.start() < end for start, end in taken):
+        if _is_within(taken, *match.span()):
             continue
         if match["weekly"]:
             weekly.update(_weekly(match))
@@ -176,6 +194,11 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
         if is_past and not is_future:
             gone.update(day for day in named if day <= today)
     return NamedDays(frozenset(days), frozenset(weekly), frozenset(gone))
+
+
+def _is_within(taken: Iterable[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether a stretch of a text overlaps one that was read already."""
+    return any(first < end and start < last for first, last in taken)
 
 
 def _days_of(word: str, today: date) -> Iterator[date]:

@@ -76,6 +76,7 @@ def test_what_is_so_each_week_is_of_every_such_day(text: str, weekdays: set[int]
         ("what's on this weekend?", days(28, 29)),
         ("what do I have tomorrow?", days(26)),
         ("明天天气怎么样", set()),
+        ("what is planned for the day after tomorrow?", days(27)),
         ("下周有什么安排", days(*range(30, 37))),
         ("what is planned for this week?", days(*range(25, 30))),
         ("What happened on Black Friday?", set()),

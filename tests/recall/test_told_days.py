@@ -80,6 +80,7 @@ LAZY, VACCINE, DENTIST, HABIT, HILL, ROME, REPORT, FENCE, RAIN = TOLD.values()
         ("what did I want to do on Thursday?", {LAZY, VACCINE}, {REPORT, FENCE}),
         ("我周四有什么安排？", {LAZY, VACCINE, DENTIST, HABIT}, {REPORT, FENCE, RAIN}),
         ("周四要干嘛？", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
+        ("周四要干嘛", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
         ("礼拜四有什么事？", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
         ("明天有什么安排？", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
         ("what do I have tomorrow?", {LAZY, VACCINE}, {REPORT, FENCE, RAIN}),

@@ -41,7 +41,7 @@ from nlp import (
 from nlp.date_words import day_word
 from nlp.keywords import role_weight_of
 from nlp.moments import Moment, moments_in, without_moments
-from nlp.named_days import weekday_words
+from nlp.named_days import asks_in_short, weekday_words
 from nlp.overview_questions import Overview, overview_of
 from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
@@ -242,7 +242,8 @@ class KeywordOptions:
             )
             words = {**_words_cut_otherwise(grams), **words}
         asked: AskedDays | None = None
-        if self.enrichment.dates and is_question(last):
+        is_asking = is_question(last)
+        if self.enrichment.dates and (is_asking or asks_in_short(last)):
             asked = self._days_asked(last, now_ms)
         if asked is not None:
             spans = [span for span in spans if not span.near]
@@ -257,7 +258,7 @@ class KeywordOptions:
         says_something = names_time or any(
             term.telling for term in chain(words.values(), grams.values())
         )
-        question = says_something and is_question(last)
+        question = says_something and (is_asking or asked is not None)
         given_factor = self._given_factor(question=question)
         given_words, given_grams = given_terms(
             other_words, self.enrichment, self.emphasis, given_factor
