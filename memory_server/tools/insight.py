@@ -113,7 +113,9 @@ def _sentences_of_hook(explained: ExplainedMemory, by_hook: ExplainedMemory) -> 
             "So it is for `recall` and recall_turn. A hook asks for more, and would not bring it: {verdict}",
             strict.verdict.sentence,
         )
-    elif (usual.verdict.kind, strict.verdict.kind) == ("below_threshold", "below_threshold"):
+    elif usual.verdict.kind == strict.verdict.kind == "below_threshold" and (
+        explained.receipt.words_shared
+    ):
         yield _(
             "So it is for `recall` and recall_turn. For a hook: {verdict}", strict.verdict.sentence
         )
