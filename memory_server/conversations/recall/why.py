@@ -221,9 +221,9 @@ class WholePoints:
 
     @classmethod
     def of(cls, counted: float, needed: float) -> WholePoints:
-        if counted < needed:
+        if counted < needed and round(counted) >= round(needed):
             return cls(floor(counted), ceil(needed))
-        return cls(max(round(counted), ceil(needed)), ceil(needed))
+        return cls(round(counted), round(needed))
 
 
 def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
