@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
     from sandbox.javascript import literals
+    from sandbox.javascript.depths import HOOK_CHARS, given_by_a_hook
     from sandbox.javascript.spelling import spelled_in_two_ways
     from sandbox.limits import SandboxLimits
     from sandbox.verdicts import (
@@ -77,6 +78,8 @@ __all__ += ["WRONG_VALUES", "EncodingError", "decode", "instant", "joined_values
 _MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
 _MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
 _MODULES |= {"WRONG_VALUES": "chats.fields"}
+__all__ += ["HOOK_CHARS", "given_by_a_hook"]
+_MODULES |= dict.fromkeys(("HOOK_CHARS", "given_by_a_hook"), "javascript.depths")
 __all__ += ["literals", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
 

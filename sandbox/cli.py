@@ -169,6 +169,11 @@ def command_parser() -> argparse.ArgumentParser:
         "-k", metavar="TEXT", help=_("only cases whose file and name contain this text")
     )
     test.add_argument("-x", action="store_true", help=_("stop at the first failure"))
+    test.add_argument(
+        "--host",
+        choices=["hook"],
+        help=_("give each search only the messages that this caller of triggers gives"),
+    )
     _add_encoding(test, _("fixtures and the files they name"))
     _add_pack_commands(commands)
     new = _command(commands, "new", "testing:new", _NEW)

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +22,7 @@ from sandbox.firing.chat_state import ChatState
 from sandbox.firing.reasons import reason_text
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import literals
+from sandbox.javascript.depths import given_by_a_hook
 from sandbox.javascript.positions import caret
 from sandbox.verdicts import Failed, Verdict
 from sandbox.workbench.chat_replay import time_of
@@ -126,7 +127,16 @@ async def _judged_along(case: Case, sandbox: TriggerSandbox) -> list[Judged]:
 def test(options: argparse.Namespace) -> int:
     """Returns 0 when all cases pass, 1 when one fails, 2 when one cannot be run. Raises UsageError."""
     cases = collect(fixture_files(options.paths), options.encoding)
+    if options.host == "hook":
+        cases = [_of_a_hook(case) for case in cases]
     return run(cases, Terminal(sys.stdout), options.k or "", first_only=options.x)
+
+
+def _of_a_hook(case: Case | Unusable) -> Case | Unusable:
+    """A case whose searches get the messages that a hook gives."""
+    if isinstance(case, Unusable):
+        return case
+    return replace(case, window=min(case.window, given_by_a_hook([case.source])))
 
 
 def test_pack(options: argparse.Namespace) -> int:

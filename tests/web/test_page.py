@@ -421,7 +421,7 @@ async def test_an_erasure_and_a_saved_trigger_leave_the_reader_in_the_conversati
 
 async def test_a_speaker_without_a_name_is_named_in_the_language_of_the_reader(page: Page) -> None:
     [memory, *_rest] = await remember(page.app, *TEXTS)
-    for lang, who in (("zh", "对方"), ("en", "the companion")):
+    for lang, who in (("zh", "对方"), ("en", "the assistant")):
         text = (await page.get("memory", id=memory, edit="1", lang=lang)).text
         assert text.count(who) >= 2
 
