@@ -13,10 +13,12 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import marked
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
 from memory_server.serving.documents import Documents, Page, Request, Resolve
+from memory_server.serving.roots import Move, Roots
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, keeps_conversations
 from memory_server.tools.base.tool import MAX_BYTES, Tool, ToolFailed, call
@@ -140,13 +142,15 @@ def build_server(
     hooks: bool = False,
     subscribe: bool = True,
     subscriptions: Subscriptions | None = None,
+    move: Move | None = None,
 ) -> Server[Any]:
     """An MCP server that answers with `tools` and with the resources and prompts of the call
     that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
     results; these cost more than the rest, and models do not need them. `read_only`: the store changes nothing.
     `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:
     clients of the handshake era can subscribe to resources, which needs a session that lasts. `subscriptions`: who
-    watches what, for a caller that ends the streams itself."""
+    watches what, for a caller that ends the streams itself. `move`: is given the roots of the client, before its first
+    request that needs them is answered."""
 
     offered: Mapping[str, Tool] = DEFAULT_TOOLS
     answered: Mapping[str, Tool] = ANSWERED_TOOLS
@@ -171,6 +175,7 @@ def build_server(
         client = client_params.client_info.name if client_params else None
         return replace(resolved, asker={**resolved.asker, "by": "tool", "client": client})
 
+    roots = Roots(move)
     documents = Documents(call_of, offered)
     watched = subscriptions or Subscriptions(resolve)
 
@@ -189,6 +194,10 @@ def build_server(
     ) -> types.CallToolResult:
         tool = answered.get(params.name)
         try:
+            try:
+                await roots.ask(request)
+            except InvalidInput as error:
+                raise ToolFailed(str(error)) from error
             if tool is None:
                 raise ToolFailed(
                     f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}."
@@ -215,9 +224,9 @@ def build_server(
         lifespan=lifespan,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=documents.list_resources,
+        on_list_resources=roots.before(documents.list_resources),
         on_list_resource_templates=documents.list_templates,
-        on_read_resource=documents.read,
+        on_read_resource=roots.before(documents.read),
         on_subscribe_resource=watched.subscribe
         if subscribe and documents.of_conversations
         else None,
@@ -226,7 +235,7 @@ def build_server(
         else None,
         on_subscriptions_listen=watched.listen if documents.of_conversations else None,
         on_list_prompts=documents.list_prompts,
-        on_get_prompt=documents.get_prompt,
+        on_get_prompt=roots.before(documents.get_prompt),
         on_completion=documents.complete,
         # No argument is also a header (`x-mcp-header`). Without this the SDK lists the tools before each call of HTTP.
         get_tool_input_schema=lambda _: None,

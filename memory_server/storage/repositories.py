@@ -138,7 +138,8 @@ def folder_of_work(folder: Path) -> str | None:
     """The main checkout of the repository that `folder` is in, else `folder` itself; None for the top of the file
     system, where programs start that have no folder."""
     checkout = checkout_at(folder)
-    work = folder.absolute() if checkout is None else checkout.repository
+    # A path by a link is the same place.
+    work = Path(os.path.realpath(folder)) if checkout is None else checkout.repository
     if work == work.parent:
         return None
     return str(work)
