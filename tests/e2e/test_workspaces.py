@@ -81,13 +81,13 @@ def test_two_windows_of_one_process_each_have_the_project_that_is_open(
 def test_the_project_file_of_the_folder_that_is_open_is_obeyed(
     home: Path, tmp_path: Path, says: Says
 ) -> None:
-    (home / "shop/.memory-server.toml").write_text('conversation = "the shop"\n')
+    (home / "shop/.memory-server.toml").write_text('conversation = "shop-talk"\n')
     data = tmp_path / "data"
     message = {"role": "user", "content": "The counter is green"}
     with window(data, home / "shop", says) as shop:
         _text, failed = shop.call("remember_turn", messages=[message])
         assert not failed
-    folders = [path for path in data.rglob("*") if "the shop" in path.name]
+    folders = [path for path in data.rglob("*") if "shop-talk" in path.name]
     assert folders
 
 
@@ -139,7 +139,7 @@ def test_where_says_which_folder_is_meant_and_who_said_so(
 ) -> None:
     from memory_server.cli.parser import main
 
-    (home / "shop/.memory-server.toml").write_text('conversation = "the shop"\n')
+    (home / "shop/.memory-server.toml").write_text('conversation = "shop-talk"\n')
     flags = ["--data-dir", str(tmp_path / "data"), "where"]
     main(flags)
     assert "project   not known here" in capsys.readouterr().out
@@ -147,9 +147,9 @@ def test_where_says_which_folder_is_meant_and_who_said_so(
     main(flags)
     printed = " ".join(capsys.readouterr().out.split())
     assert f"project {home / 'shop'}, by the variable CLAUDE_PROJECT_DIR" in printed
-    assert "here the shop" in printed
+    assert "here shop-talk" in printed
     main([*flags, "--json"])
     facts = json.loads(capsys.readouterr().out)
     assert facts["folder"] == facts["project"] == str(home / "shop")
     assert facts["folderFrom"] == "CLAUDE_PROJECT_DIR"
-    assert facts["conversation"] == "the shop"
+    assert facts["conversation"] == "shop-talk"
