@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 from mcp.server import ServerRequestContext
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 log = logging.getLogger(__name__)
 Move = Callable[[Sequence[str]], Awaitable[None]]
@@ -21,11 +22,16 @@ Answer = TypeVar("Answer")
 
 
 class Roots:
-    """What one client says is open; it is asked once. `move`: None, if nobody wants to know."""
+    """What one client says is open. It is asked once, and again if it says that this changed. `move`: None, if nobody
+    wants to know."""
 
     def __init__(self, move: Move | None) -> None:
         self._move = move
+        self._is_asked = False
         self._asking = anyio.Lock()
+        if move is not None:
+            # The SDK says that the newest era has no roots; they are asked for in the others.
+            warnings.filterwarnings("ignore", "The roots capability", MCPDeprecationWarning)
 
     def before(
         self, handler: Callable[[Request, Params], Awaitable[Answer]]
@@ -44,16 +50,19 @@ class Roots:
         """Ask the client, if it can be asked and was not; if it does not answer, nothing changes. Raises InvalidInput:
         the file of the project that is open cannot be used."""
         async with self._asking:
-            if self._move is not None and _can_say(request):
+            if self._move is not None and not self._is_asked and _can_say(request):
                 await self._move(await _listed(request))
-            self._move = None
+            self._is_asked = True
+
+    async def changed(self, _request: Request, _params: object) -> None:
+        """Take note that another folder is open: the client is asked again."""
+        self._is_asked = False
 
 
 async def _listed(request: Request) -> Sequence[str]:
     """The URIs that the client lists; none if it does not answer."""
     try:
-        with anyio.fail_after(_ROOTS_SECONDS), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the SDK says that the newest era has no roots
+        with anyio.fail_after(_ROOTS_SECONDS):
             listed = await request.session.list_roots()
     except Exception as error:
         log.warning("the client did not say which folder is open: %s", error)

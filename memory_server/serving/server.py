@@ -235,6 +235,7 @@ def build_server(
         else None,
         on_subscriptions_listen=watched.listen if documents.of_conversations else None,
         on_list_prompts=documents.list_prompts,
+        on_roots_list_changed=roots.changed if move is not None else None,
         on_get_prompt=roots.before(documents.get_prompt),
         on_completion=documents.complete,
         # No argument is also a header (`x-mcp-header`). Without this the SDK lists the tools before each call of HTTP.

@@ -232,3 +232,11 @@ def test_the_command_on_windows() -> None:
 def test_an_environment_that_will_be_gone_is_refused(executable: PurePath) -> None:
     with pytest.raises(InvalidInput, match="install the program permanently"):
         command_here(executable, executable, "linux", lambda path: True)
+
+
+def test_a_path_of_another_system_is_not_in_the_repository_of_this_process() -> None:
+    from memory_server.storage.repositories import folder_of_work, project_at
+
+    assert folder_of_work(Path("C:\\shop")) == "C:\\shop"
+    assert project_at(Path("C:\\shop")) is None
+    assert folder_of_work(Path()) != "C:\\shop"

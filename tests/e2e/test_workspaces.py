@@ -103,6 +103,18 @@ def test_a_project_file_that_cannot_be_used_is_told_and_nothing_is_stored_elsewh
             assert ".memory-server.toml" in text
 
 
+def test_another_folder_that_is_opened_in_a_window_is_where_the_work_is(
+    home: Path, tmp_path: Path
+) -> None:
+    with window(tmp_path / "data", home / "shop", "roots") as either:
+        either.call("remember", **NOTE, content="make ship on Mondays")
+        either.opened = home / "bank"
+        changed = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+        either.client.send(changed)
+        assert "make ship" not in either.call("recall", query="deployment")[0]
+        assert either.asked == 2
+
+
 @pytest.mark.parametrize("says", ["roots", "SOMETHING_ELSE"])
 def test_where_no_folder_is_open_a_note_of_a_project_is_refused(
     home: Path, tmp_path: Path, says: Says

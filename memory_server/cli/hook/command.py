@@ -59,7 +59,7 @@ from memory_server.memories.turns import (
 )
 from memory_server.runtime import ONE_QUESTION, ONE_TURN, Lifetime
 from memory_server.shared_process import entrance
-from memory_server.storage.repositories import folder_of_work, project_at
+from memory_server.storage.repositories import folder_of_work, is_foreign, project_at
 from sandbox.firing.room import Room
 
 CHARS = 800
@@ -417,7 +417,10 @@ def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
     """The event with absolute paths: the working directory of the shared process is not that of the hook."""
     path = event.transcript_path
     transcript = None if path is None else str(folder / Path(path).expanduser())
-    return replace(event, cwd=str(folder / (event.cwd or "")), transcript_path=transcript)
+    cwd = Path(event.cwd or "")
+    if not is_foreign(cwd):
+        cwd = folder / cwd
+    return replace(event, cwd=str(cwd), transcript_path=transcript)
 
 
 def _end_of(path: str | None, size: int) -> bytes | None:
