@@ -55,6 +55,10 @@ NO_OPENCC = N_(
 )
 
 
+Placed = Callable[[Sequence[str]], tuple[Path, Settings] | None]
+"""The folder that the roots of a client name, by their URIs, and the settings there; None: they name none here."""
+
+
 class CallerView:
     """The memories as one caller sees them: with the settings of its window or command. It has the calls of `App`.
 
@@ -82,6 +86,7 @@ class CallerView:
         self.meter = runtime.meter
         self.recalls = runtime.recalls
         self._folder = folder
+        self._session = session
         self._services = self._services_of(session, vectors or self.vectors)
         self.conversations = Conversations(
             self._services,
@@ -102,6 +107,8 @@ class CallerView:
         )
         self.call = self._call_of(asker)
         self._life: Literal["new", "open", "closed"] = "new"
+        self._there: CallerView | None = None
+        """The view of the folder that the client says is open."""
 
     def _services_of(self, session: Session | None, vectors: Callable[[], TextVectors]) -> Services:
         settings = self.settings
@@ -249,15 +256,24 @@ class CallerView:
         return prompt.text
 
     def server(
-        self, resolve: Resolve | None = None, subscriptions: Subscriptions | None = None
+        self,
+        resolve: Resolve | None = None,
+        subscriptions: Subscriptions | None = None,
+        placed: Placed | None = None,
     ) -> Server[Any]:
         """An MCP server of these memories. With `subscriptions` its caller ends the streams, and the sessions of the
-        handshake era do not last; `resolve` gives the context of a request."""
+        handshake era do not last; `resolve` gives the context of a request. `placed`: the client is asked which folder is
+        open, and from then on works in the folder and with the settings that this gives for its roots."""
         # Half a second of imports that the other commands do not need.
         from memory_server.serving.server import build_server
 
+        async def move(uris: Sequence[str]) -> None:
+            place = None if placed is None else placed(uris)
+            if place is not None:
+                await self._move(*place)
+
         return build_server(
-            resolve or (lambda _: self.call),
+            resolve or (lambda _: (self._there or self).call),
             None if usual_offer(self.settings) else lambda: offered_tools(self.settings),
             read_only=self.settings.read_only,
             max_bytes=self.settings.results.max_bytes,
@@ -265,7 +281,18 @@ class CallerView:
             subscribe=subscriptions is None,
             subscriptions=subscriptions,
             node_original=self.settings.compat == "node",
+            move=None if placed is None else move,
         )
+
+    async def _move(self, folder: Path, settings: Settings) -> None:
+        """Serve from now on in another folder, with the settings there."""
+        there = CallerView(
+            self.runtime, settings, session=self._session, folder=folder, vectors=self.vectors
+        )
+        former = self._there
+        self._there = await there.__aenter__()
+        if former is not None:
+            await former.__aexit__()
 
     async def warm(self) -> None:
         """Load the dictionary, the trigger worker and numpy before the first use."""
@@ -318,6 +345,8 @@ class CallerView:
 
     async def __aexit__(self, *_: object) -> None:
         self._life = "closed"
+        if self._there is not None:
+            await self._there.__aexit__()
         if "_knowledge" in self.__dict__:
             await self._knowledge.aclose()
 
@@ -325,7 +354,7 @@ class CallerView:
 class App(CallerView):
     """A running memory, as an async context manager; nothing is opened or started before it is used.
 
-    `runtime`: by default one that lasts. `session` and `asker` as in `CallerView`.
+    `runtime`: by default one that lasts. `session`, `asker` and `folder` as in `CallerView`.
     """
 
     def __init__(
@@ -335,8 +364,11 @@ class App(CallerView):
         runtime: Runtime | None = None,
         session: Session | None = None,
         asker: str = PROGRAM,
+        folder: Path | None = None,
     ) -> None:
-        super().__init__(runtime or Runtime(settings), settings, session=session, asker=asker)
+        super().__init__(
+            runtime or Runtime(settings), settings, session=session, asker=asker, folder=folder
+        )
 
     @classmethod
     def for_one_question(cls, settings: Settings) -> Self:
@@ -368,12 +400,12 @@ class App(CallerView):
 
         return maintenance_of(self.settings, self.home, self.memories, self.recalls)
 
-    async def serve_stdio(self) -> None:
-        """Serve the tools over MCP on standard input and output; opens and closes this app."""
+    async def serve_stdio(self, placed: Placed | None = None) -> None:
+        """Serve the tools over MCP on standard input and output; opens and closes this app. `placed` as in `server`."""
         from memory_server.serving.stdio.runner import serve
 
         async with self:
-            await serve(self.server(), self.settle)
+            await serve(self.server(placed=placed), self.settle)
 
     async def settle(self) -> None:
         """What a server does besides answering, until it is cancelled: it loads what the first calls need, and then

@@ -131,7 +131,7 @@ _ROWS = (
     Command("web", "web.web", opens="settings", changes="some"),
     Command("view", "web.view"),
     Command("history", "history.history", shared="look", linked="sent"),
-    Command("where", "where.where", opens="host", shared="look", linked="here"),
+    Command("where", "where.where", opens="host", linked="here"),
     Command("knowledge", "knowledge.knowledge", changes="some"),
     Command("undo", "undo.undo", changes="memories", linked="sent"),
     Command("forget", "forget.forget", changes="memories", linked="sent"),

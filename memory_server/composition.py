@@ -62,6 +62,7 @@ def knowledge_of(
         Options,
         user_options,
         here=project,
+        needs_project=folder is not None and user_options.project is None,
         is_elsewhere=_KnownFolders(home).has_other,
         keep_ms=settings.storage.keep_ms,
         refuse=refuse,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
@@ -44,6 +44,7 @@ from memory_server.conversations.archive import archived_ids
 from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.earlier_turns import retirements
 from memory_server.conversations.given_rules import GivenRules
 from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.conversations.trigger_runner import sandbox_errors
@@ -315,7 +316,8 @@ async def store(
         if form not in TRUSTED:
             contents = _dated(indexed, state, form, app.clock())
         changes, counts = restore_changes(state, contents, "merge", archived)
-        return changes, (contents, counts)
+        retired = retirements(state, contents.taken_back)
+        return [*changes, *retired], (contents, replace(counts, removed=len(retired)))
 
     if dry_run:
         _changes, result = decide(await app.store.read(name))
@@ -331,6 +333,7 @@ def _dated(
     is the same, and otherwise gets the time of this import; a chat keeps its order. What is known keeps score and pin.
     """
     stored_memories = {} if state is None else state.short_term
+    twins = _twins(contents, stored_memories)
     undated = sum(not memory.time_ms for memory in contents.short_term)
     short_term: list[ShortTermMemory] = []
     for memory in contents.short_term:
@@ -340,12 +343,36 @@ def _dated(
             time_ms = now_ms
             if form in CHATS:
                 time_ms -= AFTER_CHAT_MS + undated * APART_MS
-        short_term.append(_dated_memory(memory, stored_memories.get(memory.id), time_ms))
+        stored = stored_memories.get(memory.id) or twins.get(memory.id)
+        short_term.append(_dated_memory(memory, stored, time_ms))
     long_term = [
         memory if memory.created_ms else _long_dated(memory, state, now_ms)
         for memory in contents.long_term
     ]
     return replace(contents, short_term=tuple(short_term), long_term=tuple(long_term))
+
+
+def _twins(
+    contents: Contents, stored_memories: Mapping[str, ShortTermMemory]
+) -> Mapping[str, ShortTermMemory]:
+    """What is stored of turns that are new by their id only, by that id: what was said at the same millisecond is the
+    same turn, such as one of a session of which another file is a copy."""
+    new_ids = {memory.id for memory in contents.short_term if memory.time_ms}
+    new_ids -= stored_memories.keys()
+    if not new_ids:
+        return {}
+    brought_ids = {memory.id for memory in contents.short_term}
+    stored_by_words = {
+        (memory.time_ms, memory.text): memory
+        for memory in stored_memories.values()
+        if memory.id not in brought_ids
+    }
+    twins: dict[str, ShortTermMemory] = {}
+    for memory in contents.short_term:
+        twin = stored_by_words.get((memory.time_ms, memory.text))
+        if twin is not None and memory.id in new_ids:
+            twins[memory.id] = twin
+    return twins
 
 
 def _dated_memory(

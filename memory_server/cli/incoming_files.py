@@ -48,6 +48,7 @@ from memory_server.interchange.forms import (
 )
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import foreign_tables
 from memory_server.storage.repositories import folder_of_work, project_at
@@ -275,6 +276,7 @@ class _Reader:
 
     def _tree(self, tree: Tree, form: Format) -> Incoming:
         """The memories of the files of a folder."""
+        programs = words_between_commas(self.app.settings.programs or "")
         match form:
             case "node":
                 incoming = folder_forms.read_node(tree.files, self.usual)
@@ -283,9 +285,9 @@ class _Reader:
             case "pages":
                 incoming = pages.read(tree.files, tree.times, self.app.settings.zone)
             case "codex":
-                incoming = codex.read(tree.files, self.usual, _folder_of)
+                incoming = codex.read(tree.files, self.usual, _folder_of, programs)
             case "gemini-cli":
-                incoming = gemini_cli.read(tree.files, self.usual, _folder_of)
+                incoming = gemini_cli.read(tree.files, self.usual, _folder_of, programs)
             case "chat":
                 incoming = chats.read_all(
                     tree.files, incoming_lore.chat_options(self.app, self.flags, self.usual)
@@ -299,9 +301,7 @@ class _Reader:
                 incoming = _timed(incoming, max(tree.times.values(), default=0))
             case "claude-code":
                 folders = claude_code.WorkingFolders(_folder_of, self._project_of)
-                incoming = claude_code.read(
-                    tree.files, usual=self.usual, times=tree.times, folders=folders
-                )
+                incoming = claude_code.read(tree.files, self.usual, tree.times, folders, programs)
             case _:
                 raise AssertionError(f"no reader for a folder in the format {form}")
         incoming.skipped += tree.left_out

@@ -208,11 +208,11 @@ def warn_of_clock(remote: Remote) -> None:
         )
 
 
-async def window(link: Link, settings: Settings, session: Session) -> None:
-    """Serve a window over standard input and output: its messages go to the server."""
+async def window(link: Link, settings: Settings, session: Session, folder: Path) -> None:
+    """Serve a window of `folder` over standard input and output: its messages go to the server."""
     from memory_server.serving.stdio import runner
 
-    server = LinkedServer(link, settings, lasts=False)
+    server = LinkedServer(link, settings, lasts=False, folder=folder)
     async with relay(server, session) as relaying:
         await runner.serve(relaying, settle)
 

@@ -27,10 +27,11 @@ from memory_server.cli.parser import parsed, refuse_where_read_only
 from memory_server.cli.terminal import complain
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
+from memory_server.conversations.earlier_turns import Corrections, TakenBackTurn
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
 from memory_server.kernel.link import MOST_FOLDER_CHARS
-from memory_server.kernel.messages import Session
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, Session
 from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import shown
@@ -60,8 +61,18 @@ class CommandBody(_Body):
     terminal: Annotated[dict[Name, Name], Field(max_length=20)] = {}
 
 
+class TakenBackBody(BaseModel):
+    """A turn that the user took back in the client: what the user said last in it, and the answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    asked: Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)]
+    answer: Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)] = ""
+
+
 class HookBody(_Body):
-    """What a hook was given, without the files of its machine. `asked`: what a turn was recalled by."""
+    """What a hook was given, without the files of its machine. `asked`: what a turn was recalled by. `said_by` and
+    `taken_back`: as in `Corrections`."""
 
     event: Literal["SessionStart", "UserPromptSubmit", "Stop"]
     session: Name | None = None
@@ -73,6 +84,9 @@ class HookBody(_Body):
     asked: Messages | None = None
     turn: Name | None = None
     forgot: bool = False
+    program: Name | None = None
+    said_by: Name | None = None
+    taken_back: Annotated[list[TakenBackBody], Field(max_length=1_000)] = []
     chars: Annotated[int, Field(ge=1, le=50_000)] | None = None
     flashbacks: Annotated[int, Field(ge=0, le=100)] = 0
 
@@ -170,7 +184,17 @@ def _context_of(body: HookBody) -> HookContext:
         raise InvalidInput("A prompt needs its messages.")
     turn = None
     if body.event == "Stop" and body.turn and (messages or body.forgot):
-        turn = Turn(body.turn, messages, body.asked or (), body.forgot)
+        taken_back = frozenset(
+            TakenBackTurn(body.session or "", said.asked, said.answer) for said in body.taken_back
+        )
+        turn = Turn(
+            body.turn,
+            messages,
+            body.asked or (),
+            body.forgot,
+            corrections=Corrections(taken_back, body.session or "", body.said_by or ""),
+            program=body.program or "",
+        )
     return HookContext(event, session, body.folder, messages, turn)
 
 

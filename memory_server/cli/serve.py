@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from argparse import Namespace
@@ -12,6 +13,7 @@ from memory_server.cli import linked
 from memory_server.cli.process_limits import use_one_arena
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain
+from memory_server.cli.workspace import settings_of_roots, workspace_of
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
@@ -44,9 +46,12 @@ async def serve(settings: Settings, flags: Namespace) -> None:
                 "Ctrl-D ends it; --help says more."
             )
         )
+    workspace = workspace_of(os.environ)
+    folder = workspace.folder
     if link is not None:
         with speaking(ENGLISH):
-            await linked.window(link, in_folder(settings), Session(secrets.token_hex(8)))
+            window_settings = in_folder(settings, folder)
+            await linked.window(link, window_settings, Session(secrets.token_hex(8)), folder)
         return
     if not usual_offer(settings):
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
@@ -54,6 +59,10 @@ async def serve(settings: Settings, flags: Namespace) -> None:
         offered_tools(settings)
     use_one_arena()
     # Each window of a client starts its own server. What is in a model's context is not known here.
-    app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
+    app = App(
+        in_folder(settings, folder),
+        session=Session(secrets.token_hex(8)),
+        folder=folder if workspace.variable else None,
+    )
     with speaking(ENGLISH):
-        await app.serve_stdio()
+        await app.serve_stdio(None if workspace.is_certain else settings_of_roots(settings))

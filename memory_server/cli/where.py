@@ -16,6 +16,7 @@ from memory_server.cli.command_runner import Host
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.project_file import ProjectFile, project_at
 from memory_server.cli.terminal import console, escape, print_columns, write
+from memory_server.cli.workspace import Workspace, workspace_of
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
 from memory_server.kernel.values import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from memory_server.kernel.link import Link
     from memory_server.kernel.private import Pause
     from memory_server.knowledge.entry import Figures
+    from memory_server.knowledge.projects import Project
     from memory_server.storage.data_dir import Home
     from memory_server.storage.link_files import RefusedTurn
 
@@ -35,7 +37,8 @@ _MOST_REFUSED = 5
 @dataclass(frozen=True, slots=True)
 class _Places:
     """All that the command shows of a data folder. `figures`: by the names of families; `layers`: the folder of each.
-    `shared`: the sockets of shared processes, with their facts (empty: no answer)."""
+    `notes_of`: the project whose notes come here; None: it is not known. `shared`: the sockets of shared processes, with
+    their facts (empty: no answer)."""
 
     home: Home
     settings_file: Path
@@ -45,6 +48,8 @@ class _Places:
     layers: Mapping[str, Path]
     pause: Pause | None
     project: ProjectFile | None
+    workspace: Workspace
+    notes_of: Project | None
     shared: Sequence[tuple[Path, dict[str, Any]]]
     link: Link | None
     waiting: int
@@ -54,16 +59,18 @@ class _Places:
 
 async def where(settings: Settings, flags: Namespace, host: Host) -> None:
     """Print which folder and process holds what, or with --json write it."""
-    places = await _places(settings, _settings_file(flags), host.folder)
+    workspace = workspace_of(os.environ, host.folder)
+    places = await _places(settings, _settings_file(flags), workspace)
     if flags.json:
         write(_json_of(places, settings))
     else:
         _print(places, settings)
 
 
-async def _places(settings: Settings, settings_file: Path, folder: Path | None) -> _Places:
+async def _places(settings: Settings, settings_file: Path, workspace: Workspace) -> _Places:
+    folder = workspace.folder
     home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
-    knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder or Path())
+    knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder)
     try:
         figures = await knowledge.overview(layers=True)
         conversation_ids = await home.conversations.conversations()
@@ -82,6 +89,8 @@ async def _places(settings: Settings, settings_file: Path, folder: Path | None) 
         layers={f"layers/{layer.name}": layer.folder.place for layer in knowledge.layers.known},
         pause=pause,
         project=project,
+        workspace=workspace,
+        notes_of=knowledge.notes.project_of(),
         # In a thread, because the process that answers may be this one.
         shared=await asyncio.to_thread(running_for, home.shown),
         link=home.link.read(),
@@ -104,6 +113,9 @@ def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
         "conflictCopies": [str(path) for path in places.copies],
         "settings": str(places.settings_file),
         "conversation": places.project and places.project.conversation,
+        "folder": str(places.workspace.folder.absolute()),
+        "folderFrom": places.workspace.variable or None,
+        "project": places.notes_of and places.notes_of.key,
         "paused": places.pause is not None,
         "sentForWords": sent_for_words,
         "shared": [facts for _socket, facts in places.shared if facts],
@@ -147,6 +159,7 @@ def _print(places: _Places, settings: Settings) -> None:
                 escape(str(places.project.path)),
             )
         )
+    _print_project(places, settings)
     if places.pause is not None:
         out.print(escape(places.pause.text(settings.zone)))
     for socket_path, facts in places.shared:
@@ -170,6 +183,20 @@ def _print(places: _Places, settings: Settings) -> None:
             (name, places.home.place_of(name)) for name in places.conversation_ids
         ]
         print_columns(conversation_table, cut=False)
+
+
+def _print_project(places: _Places, settings: Settings) -> None:
+    """Print whose notes come here, and how that was found."""
+    project = places.notes_of
+    if project is None:
+        key = _("not known here; what belongs to a project is refused")
+    elif settings.knowledge.project:
+        key = _("{project}, by the setting {name}", project.key, "knowledge.project")
+    elif places.workspace.variable:
+        key = _("{project}, by the variable {name}", project.key, places.workspace.variable)
+    else:
+        key = _("{project}, by the working folder", project.key)
+    console().print(_("project   {project}", escape(key)))
 
 
 def _print_link_and_outbox(places: _Places) -> None:

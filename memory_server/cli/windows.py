@@ -25,6 +25,7 @@ from memory_server.cli.parser import leave, parsed, understood
 from memory_server.cli.process_limits import use_more_files, use_one_arena
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, refuse
+from memory_server.cli.workspace import Workspace, settings_of_roots, workspace_of
 from memory_server.command_table import COMMANDS
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO
@@ -82,14 +83,15 @@ class Windows:
         if command is None or command is not typed.flags.command or command.shared == "no":
             raise NotForThisProcess
         if command.shared == "window":
-            return partial(self._session, typed, request.folder, connection)
+            workspace = workspace_of(_variables_in(request.window), request.folder)
+            return partial(self._session, typed, workspace, connection)
         host = SharedProcess(self._app, request.folder)
         return partial(_status_of, typed, host, connection, language=self._language)
 
     def _command_line(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> _CommandLine:
         """The command line of a client, with the variables of its `window`. Raises NotForThisProcess: the client must
         say itself what is wrong with it, or it asks for another process."""
-        variables = dict(variable.split("=", 1) for variable in window)
+        variables = _variables_in(window)
         try:
             with redirect_stderr(StringIO()) as complaints:
                 flags = parsed(arguments)
@@ -102,14 +104,16 @@ class Windows:
             raise NotForThisProcess
         return _CommandLine(settings, flags)
 
-    async def _session(self, typed: _CommandLine, folder: Path, connection: socket.socket) -> int:
+    async def _session(
+        self, typed: _CommandLine, workspace: Workspace, connection: socket.socket
+    ) -> int:
         """Serve a window until it ends; its exit status, which the window has been told."""
         stopped = asyncio.Event()
         self._ends.add(stopped)
         try:
             async with WindowStream.over(connection, stopped.set) as stream:
                 try:
-                    await self._serve(in_folder(typed.settings, folder), folder, stream, stopped)
+                    await self._serve(typed.settings, workspace, stream, stopped)
                     status = 0
                 except MemoryServerError as error:
                     status = refuse(error, typed.flags)
@@ -120,8 +124,14 @@ class Windows:
         return status
 
     async def _serve(
-        self, settings: Settings, folder: Path, stream: WindowStream, stopped: asyncio.Event
+        self,
+        typed_settings: Settings,
+        workspace: Workspace,
+        stream: WindowStream,
+        stopped: asyncio.Event,
     ) -> None:
+        folder = workspace.folder
+        settings = in_folder(typed_settings, folder)
         _tell_errors(stream)
         link = self._app.home.link.read()
         if link is None and not usual_offer(settings):
@@ -136,7 +146,8 @@ class Windows:
                 await runner.session(relay, linked.settle, lines, stopped)
             return
         async with self._app.view(settings, folder=folder, session=session) as view:
-            await runner.session(view.server(), view.settle, lines, stopped)
+            placed = None if workspace.is_certain else settings_of_roots(typed_settings)
+            await runner.session(view.server(placed=placed), view.settle, lines, stopped)
 
     async def _keep_up(self) -> None:
         await asyncio.sleep(_UPKEEP_AFTER_SECONDS)
@@ -158,6 +169,10 @@ async def _status_of(
         return refuse(error, typed.flags)
     finally:
         collect_from_now_on()  # perhaps no window ever settles in this process
+
+
+def _variables_in(window: tuple[str, ...]) -> dict[str, str]:
+    return dict(variable.split("=", 1) for variable in window)
 
 
 def _tell_errors(stream: WindowStream) -> None:

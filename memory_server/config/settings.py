@@ -270,6 +270,10 @@ class Settings(Section):
     hooks: bool = False
     """Whether hooks of the client recall and remember, so that the model need not be asked to; set by `install
     --with-hooks`."""
+    programs: Names = None
+    """Clients whose prompts a program writes, with commas between, by the `entrypoint` in transcripts of Claude Code or
+    the `source` or `originator` in sessions of Codex; `claude -p`, `codex exec` and the like are known. What they say is
+    kept under their name, and comes only where it is searched for."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"

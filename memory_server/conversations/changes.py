@@ -23,10 +23,13 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from sandbox.firing.chat_state import MOST_CHATS, ChatState, ChatStep, firing_key, without_memory
 
-ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand", "restored_over", "retired"]
+ForgetReason = Literal[
+    "too_old", "faded", "deleted", "undone", "hand", "restored_over", "retired", "taken_back"
+]
 """Why a memory was removed: by the clean-up (`too_old`, `faded`), on demand (`deleted`), by undoing what stored it
 (`undone`), by a person who took it out of the JSON file (`hand`), because a backup without it was restored with
-overwrite (`restored_over`), or because its book has it no longer (`retired`)."""
+overwrite (`restored_over`), because its book has it no longer (`retired`), or because the user took the turn back in
+the client (`taken_back`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from memory_server.conversations.changes import (
     putting,
     removing,
 )
+from memory_server.conversations.earlier_turns import TakenBackTurn
 from memory_server.conversations.model import (
     ConversationState,
     LongTermMemory,
@@ -39,6 +40,8 @@ class Contents:
     last_cleanup_ms: int | None = None
     left_out: tuple[str, ...] = ()
     """A sentence for each memory that is too large to be stored, and so is not brought back."""
+    taken_back: frozenset[TakenBackTurn] = frozenset()
+    """The turns that their user took back: what an earlier import or a hook stored of them is retired."""
 
     @property
     def count(self) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+from memory_server.conversations.changes import Change
+from memory_server.conversations.earlier_turns import Corrections
 from memory_server.conversations.long_term import LongTermManager
 from memory_server.conversations.model import (
     DEFAULT_CONVERSATION,
@@ -15,9 +17,10 @@ from memory_server.conversations.model import (
     conversation_id_of,
 )
 from memory_server.conversations.search import vectors_of
-from memory_server.conversations.services import Services
+from memory_server.conversations.services import Done, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import StorageError
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.conversations.book_manager import BookManager
@@ -27,6 +30,13 @@ if TYPE_CHECKING:
     from memory_server.kernel.scopes import Scope
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected(Done):
+    """How many memories were corrected."""
+
+    count: int
 
 
 class Conversation:
@@ -41,6 +51,17 @@ class Conversation:
         self.long_term = LongTermManager(name, services, shared_conversation)
         self._services = services
         self._shared_conversation = shared_conversation
+
+    async def correct(self, corrections: Corrections, *, by: str = "api") -> Corrected:
+        """Change what is stored of earlier turns, as their client tells it now. Raises MemoryPaused."""
+        self._services.refuse_while_paused()
+        wording = self._services.parameters.wording.within(self.id)
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Corrected]:
+            changes = corrections.changes(state, wording.of_text)
+            return changes, Corrected(len(changes))
+
+        return await self._services.commit(self.id, decide, by=by)
 
     @cached_property
     def books(self) -> BookManager:

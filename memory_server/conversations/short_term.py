@@ -134,6 +134,7 @@ class ShortTermManager(ShortTermSearch):
         replaces: bool = False,
         session: Session | None = None,
         folder: str | None = None,
+        muted: tuple[str, ...] = (),
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
@@ -142,7 +143,7 @@ class ShortTermManager(ShortTermSearch):
         though it does not have their words. `turn` identifies the turn. The same messages of a turn, or equal messages
         within ten minutes, are stored once. Other messages of the turn are stored beside them, or in their place with
         `replaces`. `session` is where they were said: another session finds the memory at once, the same or an unknown
-        session after 20 minutes. `folder` is where the work was.
+        session after 20 minutes. `folder` is where the work was. It does not come unasked in the places `muted`.
 
         Raises:
             MemoryPaused: the memory is paused.
@@ -164,6 +165,7 @@ class ShortTermManager(ShortTermSearch):
             session=session or self._services.session,
             folder=folder,
         )
+        unindexed = replace(unindexed, muted=muted)
         refuse_excess(unindexed)
 
         def find_words() -> tuple[ShortTermMemory, int]:

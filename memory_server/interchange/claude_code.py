@@ -6,14 +6,15 @@ A turn gets the id that the hook `Stop` gives it, so that what was remembered as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from pathlib import PurePosixPath
-from typing import Any
 
 from memory_server.interchange import pages
+from memory_server.interchange.branches import Row, branches_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.spoken_places import TAKEN_BACK
 from memory_server.interchange.transcript_turns import turns_of
-from memory_server.interchange.transcripts import rows_of
+from memory_server.interchange.transcripts import row_of, rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import name_of, unsettled
@@ -29,17 +30,26 @@ class WorkingFolders:
 
 
 def read(
-    files: Mapping[str, bytes], usual: str, times: Mapping[str, int], folders: WorkingFolders
+    files: Mapping[str, bytes],
+    usual: str,
+    times: Mapping[str, int],
+    folders: WorkingFolders,
+    programs: Collection[str] = (),
 ) -> Incoming:
-    """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, and when
-    each was changed. Raises NotThisFormat: there is neither."""
+    """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, when
+    each was changed, and the `programs` that a user named. Raises NotThisFormat: there is neither."""
     incoming = Incoming()
-    memories = TurnMemories(incoming, usual, folders.folder_of)
+    memories = TurnMemories(incoming, usual, folders.folder_of, programs)
     seen_ids: set[str] = set()
-    for path, data in sorted(files.items()):
-        if path.endswith(".jsonl"):
-            lines = _new_lines(incoming, data, seen_ids)
-            memories.add(path, turns_of(lines, incoming.lost))
+    transcripts = {path: data for path, data in files.items() if path.endswith(".jsonl")}
+    for path in sorted(transcripts, key=lambda path: (_last_ms(transcripts[path]), path)):
+        lines = list(_new_lines(incoming, transcripts[path], seen_ids))
+        branches = branches_of(lines)
+        # What was taken back in one session may hold in another one that was forked before that.
+        seen_ids.update(row["uuid"] for row in branches.live if isinstance(row.get("uuid"), str))
+        memories.add(path, turns_of(_once(branches.live), incoming.lost))
+        for branch in branches.taken_back:
+            memories.take_back(turns_of(branch.rows))
     incoming.conversations = memories.contents()
 
     def project_of_page(path: str) -> str:
@@ -49,7 +59,7 @@ def read(
 
     markdown = {path: data for path, data in files.items() if path.endswith(".md")}
     pages.take(incoming, markdown, times, project_of=project_of_page)
-    if not incoming.count and not incoming.skipped:
+    if not incoming.count and not incoming.skipped and not incoming.lost[TAKEN_BACK]:
         raise NotThisFormat(
             "holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it."
         )
@@ -64,12 +74,31 @@ def _only_one(projects: Collection[str]) -> str:
     return unsettled(name_of(min(projects)))
 
 
-def _new_lines(incoming: Incoming, data: bytes, seen_ids: set[str]) -> Iterator[Mapping[str, Any]]:
+def _last_ms(data: bytes) -> int:
+    """The time of the last line that has one. The transcript of a fork repeats lines of the session that it is from,
+    and usually goes on longer: so that session comes first, and its turns are known by its name."""
+    for line in reversed(data.splitlines()):
+        time_ms = time_of(row_of(line).get("timestamp"))
+        if time_ms is not None:
+            return time_ms
+    return 0
+
+
+def _new_lines(incoming: Incoming, data: bytes, seen_ids: Set[str]) -> Iterator[Row]:
     """The lines of a transcript. One that another transcript has too, as that of a continued session, counts once."""
     for line in data.splitlines():
         for row in rows_of(line, incoming.lost):
-            uuid = row.get("uuid")
-            if isinstance(uuid, str) and uuid in seen_ids:
+            if row.get("uuid") not in seen_ids:
+                yield row
+
+
+def _once(rows: Iterable[Row]) -> Iterator[Row]:
+    """The lines without those that the transcript repeats."""
+    ids: set[str] = set()
+    for row in rows:
+        uuid = row.get("uuid")
+        if isinstance(uuid, str):
+            if uuid in ids:
                 continue
-            seen_ids.add(str(uuid))
-            yield row
+            ids.add(uuid)
+        yield row

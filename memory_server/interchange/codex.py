@@ -8,7 +8,7 @@ files of early 2025 have the items themselves, a line each, and no events. Seen 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -25,6 +25,8 @@ from sandbox import WRONG_VALUES
 _USER_MESSAGE = "user_message"
 _ITEM_COMPLETED = "item_completed"
 _MESSAGE = "message"
+_TURN_STARTED = ("task_started", "turn_started")
+_UUID_CHARS = 32
 _REQUESTS = ("## My request for Codex:\n", "## My request for Codex:")
 """The words of the user stand after it, where an editor wrote its context before them."""
 _CONTEXT = {
@@ -80,47 +82,144 @@ _NOTE = "user_note: "
 
 
 def read(
-    files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]
+    files: Mapping[str, bytes],
+    usual: str,
+    folder_of: Callable[[str], str | None],
+    programs: Collection[str] = (),
 ) -> Incoming:
-    """The turns of all sessions, for `usual`: files by their path, and what a working folder is called. Raises
+    """The turns of all sessions, for `usual`: files by their path, what a working folder is called, and the
+    `programs` that a user named. Raises
     NotThisFormat: there are none."""
     incoming = Incoming()
-    memories = TurnMemories(incoming, usual, folder_of)
+    memories = TurnMemories(incoming, usual, folder_of, programs)
+    seen_ids: set[str] = set()
     for path, data in sorted(files.items()):
         if path.endswith(".jsonl"):
-            memories.add(path, _Session(incoming).turns(data))
+            history = _history_of(data, incoming)
+            turns = _Session(incoming, history.words_in).turns(history.rows)
+            memories.add(path, _new_turns(turns, seen_ids))
+            taken_back = _Session(Incoming(), history.words_in).turns(history.rolled_back)
+            memories.take_back(taken_back)
     incoming.conversations = memories.contents()
-    if not incoming.count and not incoming.skipped:
+    if not incoming.count and not incoming.skipped and not incoming.lost[places.TAKEN_BACK]:
         raise NotThisFormat("holds no turn of a user; import `~/.codex/sessions`, or a file in it.")
     return incoming
 
 
+def _new_turns(turns: Iterable[TranscriptTurn], seen_ids: set[str]) -> Iterator[TranscriptTurn]:
+    """The turns that no earlier file has: the file of a fork repeats those of the session that it is from. Older
+    versions numbered the turns of each session."""
+    own_ids: set[str] = set()
+    for turn in turns:
+        turn_id = turn.prompt_id or ""
+        if turn_id in seen_ids:
+            continue
+        if len(turn_id) >= _UUID_CHARS:
+            own_ids.add(turn_id)
+        yield turn
+    seen_ids |= own_ids
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The lines of a file. `words_in`: the type of those that have the user's words, of which a file may have several
+    kinds with the same words. `rolled_back`: the lines that the user took back, with what says which session it is."""
+
+    rows: Sequence[Mapping[str, Any]]
+    rolled_back: Sequence[Mapping[str, Any]]
+    words_in: str
+
+
+def _history_of(data: bytes, incoming: Incoming) -> _History:
+    """What holds of a file, and what was rolled back: an event `thread_rolled_back` drops the last turns of the user, as
+    core/src/codex/rollout_reconstruction.rs of openai/codex counts them."""
+    rows: list[Mapping[str, Any]] = []
+    for line in data.splitlines():
+        rows += rows_of(line, incoming.lost)
+
+    kinds = {_words_in(row) for row in rows}
+    words_in = _MESSAGE
+    for kind in (_MESSAGE, _ITEM_COMPLETED, _USER_MESSAGE):  # the last one of them is taken
+        if kind in kinds:
+            words_in = kind
+
+    held: list[Mapping[str, Any]] = []
+    rolled_back: list[Mapping[str, Any]] = []
+    turn_starts: list[int] = []
+    """The position in `held` of each turn of the user."""
+    start: int | None = None
+    """That of the turn that the client began last, until the user says something in it."""
+    names_turns = any(_event_in(row) in _TURN_STARTED for row in rows)
+    for row in rows:
+        event = _event_in(row)
+        if event == "thread_rolled_back":
+            kept = max(0, len(turn_starts) - _count_of_turns(row))
+            if kept < len(turn_starts):
+                rolled_back += held[turn_starts[kept] :]
+                del held[turn_starts[kept] :]
+                del turn_starts[kept:]
+            start = None
+            continue
+        if row.get("type") == "session_meta":
+            rolled_back.append(row)
+        elif event in _TURN_STARTED:
+            start = len(held)
+        elif _has_words_of_user(row, words_in):
+            if start is None and not names_turns:
+                start = len(held)
+            if start is not None:
+                turn_starts.append(start)
+            start = None
+        held.append(row)
+    return _History(held, rolled_back, words_in)
+
+
+def _event_in(row: Mapping[str, Any]) -> object:
+    """The type of the event in a line; None: it has none."""
+    if row.get("type") != "event_msg":
+        return None
+    return fields_of(row.get("payload")).get("type")
+
+
+def _count_of_turns(row: Mapping[str, Any]) -> int:
+    count = fields_of(row.get("payload")).get("num_turns")
+    return count if isinstance(count, int) and count > 0 else 0
+
+
+def _has_words_of_user(row: Mapping[str, Any], words_in: str) -> bool:
+    """Whether the user says something in a line of the type that has the user's words."""
+    if words_in != _MESSAGE:
+        return _words_in(row) == words_in
+    payload = fields_of(row.get("payload", row))
+    if payload.get("role") != "user":
+        return False
+    return any(text.strip() and _context_name(text) is None for text in _texts(payload))
+
+
+def _context_name(text: str) -> str | None:
+    """What the report calls a text of the role `user` that no user wrote; None: a user may have written it."""
+    beginning = text[:100].lstrip().lower()
+    for mark, called in _CONTEXT.items():
+        if beginning.startswith(mark):
+            return called
+    return None
+
+
 @dataclass(slots=True)
 class _Session:
-    """The reader of one file. `words_in`: the type of the lines that have the user's words, of which a file may have
-    several kinds with the same words. `questions`: those of dialogs, by the id of the call and their own."""
+    """The reader of one file. `words_in` as in `_History`. `questions`: those of dialogs, by the id of the call and
+    their own."""
 
     incoming: Incoming
+    words_in: str
     session: dict[str, Any] = field(default_factory=dict)
     """What the file says about its session."""
     turn_id: str | None = None
     turn: TranscriptTurn | None = None
-    words_in: str = _MESSAGE
     by_sub_agent: bool = False
     questions: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def turns(self, data: bytes) -> Iterator[TranscriptTurn]:
-        rows: list[Mapping[str, Any]] = []
-        for line in data.splitlines():
-            rows += rows_of(line, self.incoming.lost)
-        kinds = {_words_in(row) for row in rows}
-        for kind in (
-            _MESSAGE,
-            _ITEM_COMPLETED,
-            _USER_MESSAGE,
-        ):  # the last one of them has the user's words
-            if kind in kinds:
-                self.words_in = kind
+    def turns(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[TranscriptTurn]:
         for row in rows:
             ended_turn = None
             try:
@@ -159,6 +258,7 @@ class _Session:
             self.turn_id = payload["turn_id"]
         if "id" in payload and payload["id"] == self.session["sessionId"]:
             source = payload.get("source")
+            self.session |= {"source": source, "originator": payload.get("originator")}
             self.by_sub_agent = isinstance(source, Mapping) and bool(
                 {"subagent", "subAgent"} & source.keys()
             )
@@ -223,12 +323,11 @@ class _Session:
             self.turn.answered = True
 
     def _is_context(self, text: str) -> bool:
-        beginning = text[:100].lstrip().lower()
-        for mark, called in _CONTEXT.items():
-            if beginning.startswith(mark):
-                self._count(called)
-                return True
-        return False
+        called = _context_name(text)
+        if called is None:
+            return False
+        self._count(called)
+        return True
 
     def _said(self, text: str, time_ms: int | None) -> TranscriptTurn | None:
         """Add what the user said; the turn before it, if it begins another one."""

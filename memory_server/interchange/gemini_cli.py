@@ -9,7 +9,7 @@ the history of the model, without times (packages/core/src/core/logger.ts). Seen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_server.interchange import spoken_places as places
@@ -20,6 +20,7 @@ from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
+from memory_server.kernel.values import dataclass
 
 _OF_THE_CLIENT = (
     "<session_context>",
@@ -38,30 +39,49 @@ _CONTEXT_OF_HOOKS = "<hook_context>"
 
 
 def read(
-    files: Mapping[str, bytes], usual: str, folder_of: Callable[[str], str | None]
+    files: Mapping[str, bytes],
+    usual: str,
+    folder_of: Callable[[str], str | None],
+    programs: Collection[str] = (),
 ) -> Incoming:
     """The turns of all sessions and checkpoints, for `usual`. Raises NotThisFormat: there are none."""
     incoming = Incoming()
-    memories = TurnMemories(incoming, usual, folder_of)
+    memories = TurnMemories(incoming, usual, folder_of, programs)
     for path, data in sorted(files.items()):
         if path.endswith((".json", ".jsonl")):
-            memories.add(path, _turns(incoming, data))
+            session = _session_of(incoming, data)
+            memories.add(path, _turns(incoming, session, session.records))
+            memories.take_back(_turns(Incoming(), session, session.rewound))
     incoming.conversations = memories.contents()
-    if not incoming.count and not incoming.skipped:
+    if not incoming.count and not incoming.skipped and not incoming.lost[places.TAKEN_BACK]:
         raise NotThisFormat(
             "holds no turn of a user; import `~/.gemini/tmp`, or a file in a folder `chats` there."
         )
     return incoming
 
 
-def _turns(incoming: Incoming, data: bytes) -> Iterator[TranscriptTurn]:
-    session, records = _session_of(incoming, data)
-    if session.get("kind") == "subagent":
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What a file says of its session, the messages that hold, and those that the user rewound."""
+
+    fields: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+    rewound: Sequence[Mapping[str, Any]]
+
+
+def _turns(
+    incoming: Incoming, session: _Session, records: Sequence[Mapping[str, Any]]
+) -> Iterator[TranscriptTurn]:
+    """The turns of these messages of a session."""
+    if session.fields.get("kind") == "subagent":
         incoming.lost[places.SUB_AGENTS] += sum(
             record.get("type") in ("user", "gemini") for record in records
         )
         return
-    first = {"sessionId": session.get("sessionId"), "cwd": _folder_in(records)}
+    first = {
+        "sessionId": session.fields.get("sessionId"),
+        "cwd": _folder_in([*session.records, *session.rewound]),
+    }
     turn: TranscriptTurn | None = None
     for number, record in enumerate(records):
         time_ms = time_of(record.get("timestamp"))
@@ -98,14 +118,17 @@ def _count_left_out(incoming: Incoming, record: Mapping[str, Any]) -> None:
         incoming.lost[places.unknown_record(str(kind))] += 1
 
 
-def _session_of(
-    incoming: Incoming, data: bytes
-) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+def _session_of(incoming: Incoming, data: bytes) -> _Session:
     """The fields of the session in a file, and its messages. A field or a message that the file has several times, as a
-    session that changed it wrote it again, is as it was written last; a message stays at its first place."""
+    session that changed it wrote it again, is as it was written last; a message stays at its first place. `$rewindTo`
+    takes the message that it names, and all after it (services/chatRecordingService.ts)."""
     session: dict[str, Any] = {}
     messages_by_id: dict[str, Mapping[str, Any]] = {}
+    rewound: list[Mapping[str, Any]] = []
     for value in _values_in(incoming, data):
+        if isinstance(value, Mapping) and "$rewindTo" in value:
+            rewound += _rewound(messages_by_id, str(value["$rewindTo"]))
+            continue
         fields = _changed_fields(value)
         is_message = "type" in fields
         if not is_message:
@@ -116,7 +139,17 @@ def _session_of(
                     message.get("id") or len(messages_by_id)
                 )  # those of a checkpoint have no id
                 messages_by_id[message_id] = message
-    return session, list(messages_by_id.values())
+    return _Session(session, list(messages_by_id.values()), rewound)
+
+
+def _rewound(
+    messages_by_id: dict[str, Mapping[str, Any]], message_id: str
+) -> list[Mapping[str, Any]]:
+    """Take the message of this id and all after it away from the others; none if there is no such message."""
+    ids = list(messages_by_id)
+    if message_id not in messages_by_id:
+        return []
+    return [messages_by_id.pop(taken_id) for taken_id in ids[ids.index(message_id) :]]
 
 
 def _values_in(incoming: Incoming, data: bytes) -> list[Any]:
@@ -154,7 +187,7 @@ def _messages_of(value: Any, fields: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _folder_in(records: list[Mapping[str, Any]]) -> str | None:
+def _folder_in(records: Sequence[Mapping[str, Any]]) -> str | None:
     if not records:
         return None
     match = _FOLDER.search(_content(records[0]))

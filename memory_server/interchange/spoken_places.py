@@ -8,8 +8,8 @@ commands, skills, a dialog, a refusal with its reason, the key Escape and a comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 from languages import N_, _
 from memory_server.kernel.values import dataclass
@@ -36,6 +36,7 @@ SCHEDULED = N_("prompts that a schedule sent")
 CHANNELS = N_("messages from channels, plugins and devices")
 PLANS = N_("plans that the client sent again")
 FORGOTTEN = N_("turns in which something was forgotten")
+TAKEN_BACK = N_("turns that the user took back")
 SHORTENED = N_("middles of messages of more than 100,000 characters")
 BEFORE_THE_LAST = left_out.BEFORE_THE_LAST
 WITHOUT_THE_USER = N_("texts of the model in turns in which the user said nothing")
@@ -184,6 +185,51 @@ PLACES = (
     Place("attachment/mcp_resource", "attachment", "", "user", PICTURES),
     Place("attachment/hook_blocking_error", "attachment", "", "client", HOOKS),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A client whose prompts a program writes: the first line of a turn, or what a file says of its session, has the
+    `value` in this `field`. `if_once`: only in a session with one prompt, because people type in front-ends on an SDK,
+    too. `name`: the speaker of its prompts."""
+
+    field: str
+    value: str
+    name: str
+    if_once: bool = False
+
+
+PROGRAMS = (
+    # Claude Code: the programs of 2.1.100 and 2.1.332.
+    Program("entrypoint", "sdk-cli", "claude -p"),
+    Program("entrypoint", "claude-code-github-action", "claude-code-action"),
+    Program("entrypoint", "sdk-ts", "Claude Agent SDK", if_once=True),
+    Program("entrypoint", "sdk-py", "Claude Agent SDK", if_once=True),
+    Program("promptSource", "sdk", "Claude Agent SDK", if_once=True),
+    # Codex: SessionSource of codex-rs/protocol, and the originator of its SDK, which runs `codex exec`.
+    Program("originator", "codex_sdk_ts", "Codex SDK", if_once=True),
+    Program("source", "exec", "codex exec"),
+    Program("source", "mcp", "codex mcp-server"),
+)
+"""The first that fits counts. Gemini CLI does not note who wrote a prompt."""
+_OBSERVERS = {"/.claude-mem/observer-sessions": "claude-mem"}
+"""Working folders of programs that watch other sessions by sessions of their own."""
+
+
+def program_of(first: Mapping[str, Any], prompts: int, named: Collection[str]) -> str:
+    """The program that wrote the prompts of a session with so many of them; empty: a person did. `first`: the first line
+    of a turn, or what its file says of the session. `named`: values that a user said are of programs."""
+    folder = str(first.get("cwd") or "").replace("\\", "/")
+    for part, name in _OBSERVERS.items():
+        if f"{part}/" in f"{folder}/":
+            return name
+    for field in ("entrypoint", "originator", "source"):
+        if first.get(field) in named:
+            return str(first[field])
+    for program in PROGRAMS:
+        if first.get(program.field) == program.value:
+            return "" if program.if_once and prompts > 1 else program.name
+    return ""
 
 
 def _names(text: str) -> frozenset[str]:

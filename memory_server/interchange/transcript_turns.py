@@ -10,14 +10,22 @@ prompt continues it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
+from memory_server.conversations.earlier_turns import TakenBackTurn, turn_said
 from memory_server.interchange.spoken_places import WITHOUT_THE_USER
+from memory_server.interchange.transcript_words import value_at
 from memory_server.interchange.transcripts import Reading, reading_of
-from memory_server.kernel.messages import Message
-from memory_server.kernel.private import calls_forget, loses_its_middle, shortened, without_private
+from memory_server.kernel.messages import Message, storable
+from memory_server.kernel.private import (
+    calls_forget,
+    loses_its_middle,
+    shortened,
+    to_keep,
+    without_private,
+)
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
 
@@ -54,6 +62,13 @@ class TranscriptTurn:
         self.answered = False
 
     @property
+    def session(self) -> str:
+        """The session in which it was said, which is another one than that of its lines if a fork repeats them; empty:
+        not known."""
+        session = value_at(self.first, ("forkedFrom", "sessionId")) or self.first.get("sessionId")
+        return str(session or "")
+
+    @property
     def has_words(self) -> bool:
         """Whether the user said something in it."""
         return any(message.role == "user" for message in self.asked)
@@ -71,6 +86,16 @@ class TranscriptTurn:
         """The number of messages that `messages` gives without their middle."""
         return sum(map(loses_its_middle, self._unshortened(answer)))
 
+    def taken_back(self, session: str) -> Iterator[TakenBackTurn]:
+        """This turn as it may be stored, if its user took it back: the hook may have had all that the model wrote since
+        the prompt, or the last of it."""
+        answers: list[Message | None] = [None]
+        if self.answers:
+            answers = [self.answers[-1], joined(self.answers)]
+        for answer in answers:
+            stored_messages = tuple(map(storable, to_keep(self.messages(answer))))
+            yield turn_said(session, stored_messages)
+
     def _unshortened(self, answer: Message | None) -> tuple[Message, ...]:
         asked = as_said(self.asked)
         of_user = tuple(message for message in asked if message.role == "user")
@@ -78,6 +103,22 @@ class TranscriptTurn:
             return of_user
         answers = [] if answer is None else [answer]
         return (*asked, *as_said(answers))
+
+
+def by_program(messages: Iterable[Message], program: str) -> tuple[Message, ...]:
+    """The messages with the program as the one who said the words of the user; empty: a person said them."""
+    if not program:
+        return tuple(messages)
+    return tuple(
+        replace(message, name=program) if message.role == "user" else message
+        for message in messages
+    )
+
+
+def joined(answers: Sequence[Message]) -> Message:
+    """An answer comes in blocks, a line each, with tools between them: it is one message."""
+    text = "\n".join(answer.content for answer in answers)
+    return replace(answers[-1], content=text)
 
 
 def turns_of(

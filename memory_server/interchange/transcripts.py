@@ -62,9 +62,15 @@ class Reading:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def rows_of_messages(transcript: bytes) -> Iterator[Mapping[str, Any]]:
-    """The lines that may hold messages."""
-    return map(row_of, filter(_OF_A_MESSAGE.search, transcript.splitlines()))
+def rows_of_transcript(transcript: bytes) -> list[Mapping[str, Any]]:
+    """The lines that may hold messages, or that say which line follows which."""
+    return [row_of(line) for line in transcript.splitlines() if _is_looked_at(line)]
+
+
+def _is_looked_at(line: bytes) -> bool:
+    if b'"parentUuid"' in line or b'"leafUuid"' in line:
+        return True
+    return _OF_A_MESSAGE.search(line) is not None
 
 
 def row_of(line: bytes) -> Mapping[str, Any]:
@@ -96,6 +102,11 @@ def rows_of(line: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
         else:
             left_out[places.unknown_record(type(value).__name__)] += 1
     left_out[places.DAMAGED] += bool(rest.strip())
+
+
+def is_error(row: Mapping[str, Any]) -> bool:
+    """Whether the line says that a request to the model failed."""
+    return row.get("subtype") == "api_error" or bool(row.get("isApiErrorMessage"))
 
 
 def role_of(row: Mapping[str, Any]) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import field, replace
 from pathlib import PurePosixPath
 
 from languages import _
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.earlier_turns import TakenBackTurn, turn_said
+from memory_server.conversations.model import EVERYWHERE, ShortTermMemory
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import Incoming
-from memory_server.interchange.transcript_turns import TranscriptTurn
+from memory_server.interchange.transcript_turns import TranscriptTurn, by_program
 from memory_server.kernel.messages import Message, storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.values import dataclass
@@ -24,21 +25,26 @@ _SHOWN_CHARS = 40
 @dataclass(slots=True)
 class TurnMemories:
     """The memories of turns, for the conversation `conversation_id`, each once. `incoming`: where what is left out is
-    counted. `folder_of`: what a working folder is called. `working_folders`: by the folder of transcripts, where their
-    first turns were said."""
+    counted. `folder_of`: what a working folder is called. `programs`: as `named` of `program_of`. `working_folders`: by
+    the folder of transcripts, where their first turns were said."""
 
     incoming: Incoming
     conversation_id: str
     folder_of: Callable[[str], str | None]
+    programs: Collection[str] = ()
     working_folders: dict[str, set[str]] = field(default_factory=dict)
     _memories: dict[str, ShortTermMemory] = field(default_factory=dict)
     _folders: dict[str, str | None] = field(default_factory=dict)
+    _texts: set[str] = field(default_factory=set)
+    _taken_back: set[TakenBackTurn] = field(default_factory=set)
 
     def add(self, path: str, turns: Iterable[TranscriptTurn]) -> None:
         """Add the turns of the transcript at `path` in which the user said something."""
         is_first = True
         with self.incoming.record(path):
-            for turn in turns:
+            all_turns = list(turns)
+            prompts = sum(turn.has_words for turn in all_turns)
+            for turn in all_turns:
                 if not turn.has_words:
                     self.incoming.lost[places.WITHOUT_THE_USER] += (
                         len(turn.answers) + turn.replaced_answers
@@ -49,20 +55,32 @@ class TurnMemories:
                     self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
                 is_first = False
                 with self.incoming.record(_("a turn of {path}", path)):
-                    self._take(turn, self._folder(cwd))
+                    self._take(turn, self._folder(cwd), prompts)
 
-    def _take(self, turn: TranscriptTurn, folder: str | None) -> None:
-        """Add the memory of a turn in which the user said something."""
+    def _take(self, turn: TranscriptTurn, folder: str | None, prompts: int) -> None:
+        """Add the memory of a turn in which the user said something. `prompts`: those of its session."""
         self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
         self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
-        memory = self._memory(turn, folder)
-        if memory is not None:
-            self._memories[memory.id] = memory
+        memory = self._memory(turn, folder, prompts)
+        if memory is None or (not memory.time_ms and memory.text in self._texts):
+            return  # what has no time and was said before is of a copy, such as a checkpoint
+        self._memories[memory.id] = memory
+        self._texts.add(memory.text)
+
+    def take_back(self, turns: Iterable[TranscriptTurn]) -> None:
+        """Leave out turns that their user took back, and remember them: an earlier import may have brought them."""
+        for turn in turns:
+            if turn.has_words:
+                self.incoming.lost[places.TAKEN_BACK] += 1
+                self._taken_back.update(turn.taken_back(turn.session))
 
     def contents(self) -> list[Contents]:
-        if not self._memories:
+        if not self._memories and not self._taken_back:
             return []
-        return [Contents(self.conversation_id, tuple(self._memories.values()))]
+        memories = tuple(self._memories.values())
+        said = {turn_said(memory.session or "", memory.messages) for memory in memories}
+        taken_back = frozenset(self._taken_back - said)
+        return [Contents(self.conversation_id, memories, taken_back=taken_back)]
 
     def _folder(self, cwd: object) -> str | None:
         if not isinstance(cwd, str) or not cwd:
@@ -71,9 +89,12 @@ class TurnMemories:
             self._folders[cwd] = self.folder_of(cwd)
         return self._folders[cwd]
 
-    def _memory(self, turn: TranscriptTurn, folder: str | None) -> ShortTermMemory | None:
+    def _memory(
+        self, turn: TranscriptTurn, folder: str | None, prompts: int
+    ) -> ShortTermMemory | None:
         """The memory of a turn: what the user said, and what the model wrote last, as the hook keeps a turn. What it
-        leaves out is counted. None if the user had it forgotten, all of it is private, or it is too large."""
+        leaves out is counted. `prompts`: how many its session has. What a program said is muted. None if the user had it
+        forgotten, all of it is private, or it is too large."""
         lost = self.incoming.lost
         if turn.forgot:
             lost[places.FORGOTTEN] += 1
@@ -88,10 +109,15 @@ class TurnMemories:
             return None
         lost[places.SHORTENED] += turn.count_of_shortened(answer)
         messages = tuple(map(storable, public_messages))
-        session = str(turn.first.get("sessionId") or "")
-        identity = _identity(turn.id_in(session), messages)
+        identity = _identity(turn.id_in(turn.session), messages)
+        program = places.program_of(turn.first, prompts, self.programs)
         memory = memory_of(
-            self.conversation_id, messages, identity, session=session or None, folder=folder
+            self.conversation_id,
+            by_program(messages, program),
+            identity,
+            session=turn.session or None,
+            folder=folder,
+            muted=(EVERYWHERE,) if program else (),
         )
         if not memory.time_ms:
             memory = replace(memory, time_ms=turn.prompted_ms or 0)

@@ -44,11 +44,13 @@ async def no_other_folder(_name: str, _project: Project) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(KnowledgeSettings):
     """`keep_ms`: how long archived entries and former texts are kept. `publish` as in `Notes`, `refuse` raises where
-    nothing may be stored now. `here`: the project that is worked in, if that is known; `is_elsewhere` as in
+    nothing may be stored now. `here`: the project that is worked in, if that is known;
+    `needs_project`: what belongs to a project is refused where none is known; `is_elsewhere` as in
     `Settling`."""
 
     keep_ms: int = 90 * DAY_MS
     here: Project | None = None
+    needs_project: bool = False
     is_elsewhere: Callable[[str, Project], Awaitable[bool]] = no_other_folder
     refuse: Callable[[], None] = lambda: None
     publish: Callable[[Mapping[Kind, str]], None] | None = None

@@ -13,10 +13,12 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import marked
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
 from memory_server.serving.documents import Documents, Page, Request, Resolve
+from memory_server.serving.roots import Move, Roots
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, TOOLS, keeps_conversations
 from memory_server.tools.base.tool import (
@@ -155,6 +157,7 @@ def build_server(
     subscribe: bool = True,
     subscriptions: Subscriptions | None = None,
     node_original: bool = False,
+    move: Move | None = None,
 ) -> Server[Any]:
     """An MCP server that answers with `tools` and with the resources and prompts of the call
     that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
@@ -162,7 +165,8 @@ def build_server(
     `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:
     clients of the handshake era can subscribe to resources, which needs a session that lasts. `subscriptions`: who
     watches what, for a caller that ends the streams itself. `node_original`: the tools that the Node original has
-    answer as they do there, to a program that reads the text as JSON."""
+    answer as they do there, to a program that reads the text as JSON. `move`: is given the roots of the client, before
+    its first request that needs them is answered."""
 
     offered: Mapping[str, Tool] = DEFAULT_TOOLS
     answered: Mapping[str, Tool] = ANSWERED_TOOLS
@@ -193,6 +197,7 @@ def build_server(
         client = client_params.client_info.name if client_params else None
         return replace(resolved, asker={**resolved.asker, "by": "tool", "client": client})
 
+    roots = Roots(move)
     documents = Documents(call_of, offered)
     watched = subscriptions or Subscriptions(resolve)
 
@@ -211,6 +216,10 @@ def build_server(
     ) -> types.CallToolResult:
         tool = answered.get(params.name)
         try:
+            try:
+                await roots.ask(request)
+            except InvalidInput as error:
+                raise ToolFailed(str(error)) from error
             if tool is None:
                 raise ToolFailed(
                     f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}."
@@ -235,9 +244,9 @@ def build_server(
         lifespan=lifespan,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=documents.list_resources,
+        on_list_resources=roots.before(documents.list_resources),
         on_list_resource_templates=documents.list_templates,
-        on_read_resource=documents.read,
+        on_read_resource=roots.before(documents.read),
         on_subscribe_resource=watched.subscribe
         if subscribe and documents.of_conversations
         else None,
@@ -246,7 +255,8 @@ def build_server(
         else None,
         on_subscriptions_listen=watched.listen if documents.of_conversations else None,
         on_list_prompts=documents.list_prompts,
-        on_get_prompt=documents.get_prompt,
+        on_roots_list_changed=roots.changed if move is not None else None,
+        on_get_prompt=roots.before(documents.get_prompt),
         on_completion=documents.complete,
         # No argument is also a header (`x-mcp-header`). Without this the SDK lists the tools before each call of HTTP.
         get_tool_input_schema=lambda _: None,

@@ -23,7 +23,17 @@ PER_SESSION_SETTINGS = (
     "hooks",
 )
 """Settings that windows of one process may have different."""
-PER_SESSION_VARIABLES = tuple([f"MEMORY_SERVER_{name.upper()}" for name in PER_SESSION_SETTINGS])
+FOLDER_VARIABLES = (
+    "CLAUDE_PROJECT_DIR",
+    "WORKSPACE_FOLDER_PATHS",
+    "CURSOR_PROJECT_DIR",
+    "GEMINI_PROJECT_DIR",
+)
+"""Variables in which clients name the folder of the work (cli/workspace.py)."""
+PER_SESSION_VARIABLES = (
+    *[f"MEMORY_SERVER_{name.upper()}" for name in PER_SESSION_SETTINGS],
+    *FOLDER_VARIABLES,
+)
 _PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
 _OF_XDG = ("XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_RUNTIME")
 """Others differ from window to window, such as `XDG_ACTIVATION_TOKEN`."""

@@ -12,7 +12,7 @@ import os
 import re
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import urlsplit
 
 from memory_server.kernel.link import machine_name, shared_name
@@ -145,8 +145,11 @@ def _folder_of_submodule(top: Path) -> Path:
 def folder_of_work(folder: Path) -> str | None:
     """The main checkout of the repository that `folder` is in, else `folder` itself; None for the top of the file
     system, where programs start that have no folder."""
+    if is_foreign(folder):
+        return str(folder)
     checkout = checkout_at(folder)
-    work = folder.absolute() if checkout is None else checkout.repository
+    # A path by a link is the same place.
+    work = Path(os.path.realpath(folder)) if checkout is None else checkout.repository
     if work == work.parent:
         return None
     return str(work)
@@ -168,10 +171,20 @@ def identity_of(checkout: Checkout) -> RepositoryIdentity:
     return RepositoryIdentity(origin, named, former_origin)
 
 
+def is_foreign(folder: Path) -> bool:
+    """Whether it is a path of another system, such as `C:\\shop` in a file that came from Windows. Here it would count as
+    a relative one, and so be in the repository of the working directory."""
+    if folder.is_absolute():
+        return False
+    return PureWindowsPath(folder).is_absolute() or PurePosixPath(folder).is_absolute()
+
+
 def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | None:
     """The project of a folder: of its repository, else of the folder itself; None for the home folder and the top of
     the file system, where programs start that have no folder. `on_several_machines`: others use the same store, so
     that a path needs the name of this machine."""
+    if is_foreign(folder):
+        return None
     checkout = checkout_at(folder)
     if checkout is None:
         return _project_without_git(folder, on_several_machines)

@@ -40,13 +40,14 @@ REASONS = {
     "hand": N_("taken out of the JSON file"),
     "restored_over": N_("not in the backup that was restored"),
     "retired": N_("no longer in its book"),
+    "taken_back": N_("taken back in the client"),
 }
 
 
 Reason = Annotated[
     str,
     Field(
-        description="`too_old`, `faded`, `deleted`, `undone`, `hand`, `restored_over` or `retired`"
+        description="`too_old`, `faded`, `deleted`, `undone`, `hand`, `restored_over`, `retired` or `taken_back`"
     ),
 ]
 RemovedAt = Annotated[str, From("at_ms", iso), Field(description="When it was removed")]

@@ -809,3 +809,26 @@ def test_the_rule_that_lets_claude_code_use_the_tools_is_named(run: Run) -> None
         '{"permissions": {"allow": ["mcp__mine"]}}'
         in run("install", "claude-code", "--name", "mine").out
     )
+
+
+PAST_SESSIONS = {
+    "claude-code": (".claude/projects", ("-w/a.jsonl", "-v/b.jsonl"), "-w/agent-1.jsonl"),
+    "codex": (".codex/sessions", ("2026/06/20/rollout-1.jsonl", "rollout-2.jsonl"), "x.jsonl"),
+    "gemini": (".gemini/tmp", ("x/chats/session-1.json", "y/chats/session-2.jsonl"), "x/logs.json"),
+}
+
+
+@pytest.mark.parametrize("client", PAST_SESSIONS)
+def test_the_past_of_a_client_is_one_command_away_and_nothing_is_imported(
+    run: Run, home: Path, client: str
+) -> None:
+    assert "from before" not in run("install", client, "--dry-run").out
+    folder, sessions, other = PAST_SESSIONS[client]
+    for name in (*sessions, other):
+        path = home / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    told = run("install", client, "--data-dir", str(home / "data"), "--conversation", "a b").out
+    words = f"--data-dir {home / 'data'} import {home / folder} -c 'a b'"
+    assert f"2 sessions from before; to remember them too, run `memory-server {words}`" in told
+    assert not (home / "data").exists()

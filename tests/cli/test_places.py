@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from memory_server.cli.install.clients import (
     shell_line,
 )
 from memory_server.kernel.errors import InvalidInput
+from memory_server.storage.repositories import folder_of_work, project_at
 
 LINUX = Machine("linux", PurePosixPath("/home/ming"), {})
 MACOS = Machine("macos", PurePosixPath("/Users/ming"), {})
@@ -232,3 +233,9 @@ def test_the_command_on_windows() -> None:
 def test_an_environment_that_will_be_gone_is_refused(executable: PurePath) -> None:
     with pytest.raises(InvalidInput, match="install the program permanently"):
         command_here(executable, executable, "linux", lambda path: True)
+
+
+def test_a_path_of_another_system_is_not_in_the_repository_of_this_process() -> None:
+    assert folder_of_work(Path("C:\\shop")) == "C:\\shop"
+    assert project_at(Path("C:\\shop")) is None
+    assert folder_of_work(Path()) != "C:\\shop"

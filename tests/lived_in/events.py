@@ -109,11 +109,32 @@ def _transcript(house: House, rng: Random, client: str, turn: str, session: str)
         lines += _turn(client, rng, name, moment)
         if rng.random() < 0.15:
             lines.append(hook_transcripts.compacted(moment))
+    if client == "claude":
+        lines = _chained(rng, lines)
     data = hook_transcripts.transcript(*lines)
     if kind < 0.2:
         data = data[: rng.randrange(len(data))]
     path.write_bytes(data)
     return path
+
+
+def _chained(rng: Random, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines, each of which follows the one before it; but a prompt may follow an earlier one, because the user went
+    back, and a script or a front-end on an SDK may have written the prompts."""
+    origin = rng.choice(
+        ({}, {"entrypoint": "cli"}, {"entrypoint": "sdk-cli"}, {"entrypoint": "sdk-ts"})
+    )
+    chained: list[dict[str, Any]] = []
+    for line in lines:
+        ends = [earlier["uuid"] for earlier in chained if earlier["type"] == "assistant"]
+        parent = chained[-1]["uuid"] if chained else None
+        if ends and isinstance(line.get("message", {}).get("content"), str) and rng.random() < 0.3:
+            parent = rng.choice(ends)
+        chained.append(line | origin | {"uuid": f"x{len(chained)}", "parentUuid": parent})
+    if chained and rng.random() < 0.2:
+        leaf = rng.choice(chained)["uuid"]
+        chained.append({"type": "last-prompt", "leafUuid": leaf, "explicit": rng.random() < 0.5})
+    return chained
 
 
 def _turn(client: str, rng: Random, turn: str, moment: str) -> Sequence[dict[str, Any]]:

@@ -107,9 +107,17 @@ def _node(folder: Path, rng: Random) -> tuple[list[str], str]:
 def _claude_code(folder: Path, rng: Random) -> tuple[list[str], str]:
     import hook_transcripts
 
-    lines = hook_transcripts.transcript(
-        hook_transcripts.user(texts.sentence(rng)), hook_transcripts.assistant("Noted.")
-    )
+    origin = rng.choice(({}, {"entrypoint": "sdk-cli"}))
+    rows = [
+        hook_transcripts.user(texts.sentence(rng), uuid="u0", **origin),
+        hook_transcripts.assistant("Noted.", uuid="a0", parentUuid="u0"),
+    ]
+    for number in range(1, rng.randrange(1, 4)):  # each takes back the one before it
+        words = texts.sentence(rng)
+        rows.append(hook_transcripts.user(words, uuid=f"u{number}", parentUuid="a0", **origin))
+        answer = hook_transcripts.assistant("Well.", uuid=f"a{number}", parentUuid=f"u{number}")
+        rows.append(answer)
+    lines = hook_transcripts.transcript(*rows)
     (folder / "project").mkdir(exist_ok=True)
     (folder / "project" / "s1.jsonl").write_bytes(lines)
     return ["--format", "claude-code"], "project"

@@ -14,15 +14,22 @@ is read elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
 from languages import _
-from memory_server.interchange.transcript_turns import TranscriptTurn, turns_of
+from memory_server.conversations.earlier_turns import Corrections, TakenBackTurn
+from memory_server.interchange.branches import Branches, Row, TakenBackBranch, branches_of
+from memory_server.interchange.spoken_places import program_of
+from memory_server.interchange.transcript_turns import (
+    TranscriptTurn,
+    by_program,
+    joined,
+    turns_of,
+)
 from memory_server.interchange.transcript_words import answer_in, prompt_in
-from memory_server.interchange.transcripts import reading_of, row_of, rows_of_messages, time_of
+from memory_server.interchange.transcripts import reading_of, row_of, rows_of_transcript, time_of
 from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
@@ -61,13 +68,16 @@ class HookEvent:
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
-    our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept."""
+    our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept.
+    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person."""
 
     id: str
     messages: tuple[Message, ...]
     asked: tuple[Message, ...]
     forgot: bool = False
     is_shortened: bool = False
+    corrections: Corrections = Corrections()
+    program: str = ""
 
 
 def event_of(record: Any) -> HookEvent:
@@ -173,7 +183,7 @@ def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
 
 def _said_before(event: HookEvent, transcript: bytes) -> list[Message]:
     """The messages before the prompt of an event. A client that gives no ids of prompts has not written it yet."""
-    lines = _spoken(transcript)
+    lines = _spoken(branches_of(rows_of_transcript(transcript)).live)
     if event.prompt_id is None:
         return [line.message for line in lines]
     return [line.message for line in lines if line.prompt_id != event.prompt_id]
@@ -200,10 +210,11 @@ def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, .
     return tuple(map(shortened, (*last_messages, prompt)))
 
 
-def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
+def turn_ended(event: HookEvent, transcript: bytes, programs: Collection[str] = ()) -> Turn | None:
     """The turn that just ended: all that the user said since the last one, and the answer; None if the user said
-    nothing."""
-    turns = list(turns_of(rows_of_messages(transcript)))
+    nothing. `programs`: as `named` of `program_of`."""
+    branches = branches_of(rows_of_transcript(transcript))
+    turns = list(turns_of(branches.live))
     if not turns:
         return None
     turns_of_prompt = [turn for turn in turns if turn.prompt_id == event.prompt_id]
@@ -217,17 +228,66 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
         answered_ms = ended.answers[-1].time_ms if ended.answers else None
         answers = [Message("assistant", answer, answered_ms)]
     else:
-        answers = _joined(ended.answers)
+        answers = [joined(ended.answers)] if ended.answers else []
     last_answer = answers[-1] if answers else None
     messages = ended.messages(last_answer)
     has_long = ended.count_of_shortened(last_answer) > 0
-    turn_id = ended.id_in(event.session_id or "", event.prompt_id)
-    return Turn(turn_id, messages, _asked(ended, transcript), ended.forgot, is_shortened=has_long)
+    session = event.session_id or ""
+    if (
+        "forkedFrom" in ended.first
+    ):  # the event says nothing new: this turn was said in another session
+        session = ended.session
+    turn_id = ended.id_in(session, event.prompt_id)
+    prompts = sum(turn.has_words for turn in turns)
+    program = program_of(ended.first, prompts, programs)
+    program_before = ""
+    if prompts == 2 and not program:  # a second prompt tells that a person types
+        program_before = program_of(ended.first, 1, programs)
+    return Turn(
+        turn_id,
+        by_program(messages, program),
+        _asked(ended, branches.live),
+        ended.forgot,
+        is_shortened=has_long,
+        corrections=Corrections(
+            _taken_back(event.session_id or "", branches, ended, turns),
+            event.session_id or "",
+            said_by=program_before,
+        ),
+        program=program,
+    )
 
 
-def _asked(ended: TranscriptTurn, transcript: bytes) -> tuple[Message, ...]:
+def _taken_back(
+    session: str, branches: Branches, ended: TranscriptTurn, turns: Iterable[TranscriptTurn]
+) -> frozenset[TakenBackTurn]:
+    """The turns in whose place the user said what began the turn that ended, without what was said again. Those of
+    before were taken back at an earlier event; if somebody brought their memories back, they stay."""
+    taken: set[TakenBackTurn] = set()
+    for branch in branches.taken_back:
+        if _is_replaced_in(branch, ended, branches.live):
+            for turn in turns_of(branch.rows):
+                taken.update(turn.taken_back(session))
+    if not taken:
+        return frozenset()
+    for turn in turns:
+        taken.difference_update(turn.taken_back(session))
+    return frozenset(taken)
+
+
+def _is_replaced_in(branch: TakenBackBranch, ended: TranscriptTurn, live: Iterable[Row]) -> bool:
+    """Whether the prompt in the place of a branch belongs to the turn that ended, which is the last one."""
+    is_of_turn = False
+    for row in live:
+        is_of_turn = is_of_turn or row is ended.first
+        if row is branch.replaced_by:
+            return is_of_turn
+    return False
+
+
+def _asked(ended: TranscriptTurn, rows: Iterable[Row]) -> tuple[Message, ...]:
     """What the last prompt of a turn was searched by: `messages_now` at that prompt."""
-    messages = [line.message for line in _spoken(transcript)]
+    messages = [line.message for line in _spoken(rows)]
     prompts = [message for message in ended.asked if message.role == "user"]
     last_prompt = next(
         (message for message in prompts if message.time_ms == ended.prompted_ms), prompts[-1]
@@ -246,26 +306,19 @@ class _Spoken:
     prompt_id: str | None
 
 
-def _spoken(transcript: bytes) -> list[_Spoken]:
-    """The messages of a transcript, or of its end, each with the id of its prompt: only the words of user and model,
+def _spoken(rows: Iterable[Row]) -> list[_Spoken]:
+    """The messages of these lines of a transcript, each with the id of its prompt: only the words of user and model,
     without tools, thoughts and text of the client."""
     lines: list[_Spoken] = []
-    for row in rows_of_messages(transcript):
+    for row in rows:
         prompt_id = row.get("promptId")
         if not isinstance(prompt_id, str):
             prompt_id = None
         for message in reading_of(row).messages:
             if lines and lines[-1].message.role == message.role == "assistant":
-                message = _joined([lines.pop().message, message])[0]
+                message = joined([lines.pop().message, message])
             lines.append(_Spoken(message, prompt_id))
     return lines
-
-
-def _joined(answers: list[Message]) -> list[Message]:
-    """An answer comes in blocks, a line each, with tools between them: it is one message."""
-    if not answers:
-        return []
-    return [replace(answers[-1], content="\n".join(answer.content for answer in answers))]
 
 
 @dataclass(frozen=True, slots=True)

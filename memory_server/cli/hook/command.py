@@ -38,6 +38,7 @@ from memory_server.cli.hook.claude_code import (
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
+from memory_server.conversations.model import EVERYWHERE
 from memory_server.conversations.recall.prompt_lines import language_of
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
@@ -59,7 +60,7 @@ from memory_server.memories.turns import (
 )
 from memory_server.runtime import ONE_QUESTION, ONE_TURN, Lifetime
 from memory_server.shared_process import entrance
-from memory_server.storage.repositories import folder_of_work, project_at
+from memory_server.storage.repositories import folder_of_work, is_foreign, project_at
 from sandbox import HOOK_CHARS
 from sandbox.firing.room import Room
 
@@ -90,7 +91,8 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         event = event_of(json_text.loads(standard_input()))
         if host.folder is not None:
             event = _seen_from(host.folder, event)
-        context = await _context_of(event)
+        programs = words_between_commas(settings.programs or "")
+        context = await _context_of(event, programs)
     except (
         OSError,
         ValueError,
@@ -138,8 +140,9 @@ def _reason(error: Exception) -> str:
     return expected or failure_text(error)
 
 
-async def _context_of(event: HookEvent) -> HookContext | None:
-    """None: nothing is to be done. Raises ValueError: no hook is needed for this event."""
+async def _context_of(event: HookEvent, programs: Collection[str]) -> HookContext | None:
+    """None: nothing is to be done. `programs`: those that the settings name. Raises ValueError: no hook is needed for
+    this event."""
     folder = None if event.cwd is None else folder_of_work(Path(event.cwd))
     match event.name:
         case "UserPromptSubmit":
@@ -150,7 +153,7 @@ async def _context_of(event: HookEvent) -> HookContext | None:
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
             return HookContext(event, session, folder, messages, transcript=transcript or b"")
         case "Stop":
-            transcript, turn = await _ended(event)
+            transcript, turn = await _ended(event, programs)
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
             if turn is None or not turn.messages:
                 return None
@@ -167,14 +170,14 @@ async def _context_of(event: HookEvent) -> HookContext | None:
     )
 
 
-async def _ended(event: HookEvent) -> tuple[bytes | None, Turn | None]:
+async def _ended(event: HookEvent, programs: Collection[str]) -> tuple[bytes | None, Turn | None]:
     """The transcript, and the turn that ended."""
     tries_left = 0
     if event.last_assistant_message is not None and event.transcript_path is not None:
         tries_left = TRANSCRIPT_TRIES
     while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
-        turn = turn_ended(event, transcript or b"")
+        turn = turn_ended(event, transcript or b"", programs)
         if turn is not None or not tries_left:
             break
         tries_left -= 1
@@ -376,6 +379,8 @@ async def remembered(settings: Settings, context: HookContext, host: Host) -> st
         return _("`read_only` is set, so nothing was stored.")
     async with _opened(settings, context.session, host, ONE_TURN) as app:
         short_term = app.conversation().short_term
+        if turn.corrections:
+            await app.conversation().correct(turn.corrections, by="hook")
         if turn.forgot:  # nor is what was asked for it
             asked = {"session": event.session_id, "turn": event.prompt_id}
             if event.prompt_id is not None:
@@ -385,7 +390,11 @@ async def remembered(settings: Settings, context: HookContext, host: Host) -> st
             return _("In this turn something was forgotten, so nothing of it is kept.")
         try:
             stored = await short_term.add(
-                turn.messages, turn=turn.id, folder=context.folder, by="hook"
+                turn.messages,
+                turn=turn.id,
+                folder=context.folder,
+                muted=(EVERYWHERE,) if turn.program else (),
+                by="hook",
             )
         except NothingToKeep as error:
             return str(error)
@@ -420,7 +429,10 @@ def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
     """The event with absolute paths: the working directory of the shared process is not that of the hook."""
     path = event.transcript_path
     transcript = None if path is None else str(folder / Path(path).expanduser())
-    return replace(event, cwd=str(folder / (event.cwd or "")), transcript_path=transcript)
+    cwd = Path(event.cwd or "")
+    if not is_foreign(cwd):
+        cwd = folder / cwd
+    return replace(event, cwd=str(cwd), transcript_path=transcript)
 
 
 def _end_of(path: str | None, size: int) -> bytes | None:

@@ -97,6 +97,12 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
     if turn is not None:
         body["turn"] = turn.id
         body["forgot"] = turn.forgot
+        body["program"] = turn.program or None
+        body["said_by"] = turn.corrections.said_by or None
+        taken_back = turn.corrections.taken_back
+        body["taken_back"] = [
+            {"asked": said.asked, "answer": said.answer} for said in taken_back
+        ] or None
         if not turn.forgot:
             now_ms = time.time_ns() // 1_000_000
             body["messages"] = [

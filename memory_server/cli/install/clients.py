@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from languages import _
@@ -83,6 +83,23 @@ CLIENTS: Mapping[Client, Form] = {
     "gemini": Form("Gemini CLI", "~/.gemini/settings.json", ".gemini/settings.json"),
     "windsurf": Form("Windsurf", "~/.codeium/windsurf/mcp_config.json"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Where a client keeps its sessions, and the files below, of which each is one."""
+
+    folder: str
+    files: tuple[str, ...]
+
+
+PASTS: Mapping[Client, Past] = {
+    "claude-code": Past("CLAUDE/projects", ("*/*.jsonl",)),
+    "codex": Past("CODEX/sessions", ("**/rollout-*.jsonl",)),
+    "gemini": Past("~/.gemini/tmp", ("*/chats/session-*.json", "*/chats/session-*.jsonl")),
+}
+_OF_SUB_AGENTS = "agent-"
+"""How the names of files of sub-agents begin, which older versions of Claude Code put beside those of sessions."""
 _HOOKS_FILES: Mapping[Client, str] = {
     "claude-code": "CLAUDE/settings.json",
     "cursor": "~/.cursor/hooks.json",
@@ -127,6 +144,13 @@ class Server:
     flags: Mapping[str, str | None] = field(default_factory=dict)
     offer: Mapping[str, str | None] = field(default_factory=dict)
     hooks: bool = False
+
+
+def past_sessions(past: Past, machine: Machine) -> int:
+    """How many sessions of a client there are."""
+    folder = Path(str(machine.place(past.folder)))
+    paths = [path for pattern in past.files for path in folder.glob(pattern)]
+    return sum(not path.name.startswith(_OF_SUB_AGENTS) for path in paths)
 
 
 def servers_file(client: Client, machine: Machine, project: PurePath | None = None) -> PurePath:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from argparse import Namespace
@@ -13,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from languages import _
+from languages import _, counted
 from memory_server.app import offered_tools
 from memory_server.cli.daemon import running_for
 from memory_server.cli.install import edits, sillytavern
 from memory_server.cli.install.clients import (
     CLIENTS,
+    PASTS,
     Client,
     Machine,
     Server,
@@ -26,6 +28,7 @@ from memory_server.cli.install.clients import (
     command_here,
     hooks_file,
     packages_folder,
+    past_sessions,
     present,
     server_entry,
     servers_file,
@@ -89,8 +92,34 @@ async def install(settings: Settings, flags: Namespace) -> None:
                 lost,
             )
         )
+    _say_what_was_said_before(client, machine, server)
     if not flags.dry_run:
         _write_line(_("Restart {title} to use it.", CLIENTS[client].title))
+
+
+def _say_what_was_said_before(client: Client, machine: Machine, server: Server) -> None:
+    """Name the command that imports the sessions of the client, if it has some. Nothing is imported unasked."""
+    past = PASTS.get(client)
+    if past is None:
+        return
+    sessions = past_sessions(past, machine)
+    if not sessions:
+        return
+    words = ["memory-server"]
+    for name in ("config", "data-dir"):
+        if name in server.flags:
+            words += [f"--{name}", str(server.flags[name])]
+    words += ["import", str(machine.place(past.folder))]
+    if "conversation" in server.flags:
+        words += ["-c", str(server.flags["conversation"])]
+    _write_line(
+        _(
+            "{title} has {sessions} from before; to remember them too, run `{command}`.",
+            CLIENTS[client].title,
+            counted(sessions, "session"),
+            shlex.join(words),
+        )
+    )
 
 
 def _say_what_hooks_do(folder: Path) -> None:

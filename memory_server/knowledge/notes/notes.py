@@ -97,7 +97,8 @@ class Notes:
         Private parts and recalled memories are left out.
 
         Raises:
-            InvalidInput: the type is unknown, the topic or the content empty, or something too long.
+            InvalidInput: the type is unknown, the topic or the content empty, something too long, or the note is of a
+                project and none is known.
             MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
         """
         _check(kind)
@@ -106,6 +107,11 @@ class Notes:
         if not index_form(topic).strip():
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
         caller_project = self.project_of(project)
+        if kind == "project-tech" and caller_project is None and self.options.needs_project:
+            raise InvalidInput(
+                "No project is known here, so this note would come in all of them; start the server in the folder "
+                "of the project, set knowledge.project, or give another type."
+            )
         project_key = ""
         if caller_project is not None and kind == "project-tech":
             project_key = caller_project.key

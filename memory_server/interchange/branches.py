@@ -1,0 +1,208 @@
+"""Which lines of a transcript of Claude Code its user took back. Pure.
+
+A transcript only grows: what was rewound stays in it. Each line names the line before it (`parentUuid`), and after
+`/rewind` the next prompt names an earlier one, so that two prompts follow the same line. Newer versions also write a
+line `last-prompt` with `explicit` and the line to which the user went back (`leafUuid`). Seen in the programs of 2.1.100
+and 2.1.332.
+
+Lines branch for other reasons too: an error of the API, tools that run at the same time, a loader that took the wrong
+line, a compaction. So a branch counts as taken back only if it begins with a prompt and is over before the one that
+replaces it begins. Where that is in doubt, the lines are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from memory_server.interchange.transcripts import Reading, is_error, reading_of, role_of
+from memory_server.kernel.values import dataclass
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBackBranch:
+    """Lines that the user took back, in the order of the file. `replaced_by`: the prompt that came in their place; None:
+    nothing was said since."""
+
+    rows: tuple[Row, ...]
+    replaced_by: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """The lines of a transcript that hold, and those that were taken back."""
+
+    live: tuple[Row, ...]
+    taken_back: tuple[TakenBackBranch, ...] = ()
+
+
+def branches_of(rows: Sequence[Row]) -> Branches:
+    """The lines of a transcript, apart; all of them hold if they do not form a tree."""
+    tree = _Tree.of(rows)
+    if tree is None:
+        return Branches(tuple(rows))
+
+    branches: list[TakenBackBranch] = []
+    positions_taken: set[int] = set()
+    for head, replaced_by in sorted(_heads_taken_back(tree)):
+        positions = tree.below(head)
+        if positions_taken.isdisjoint(positions):
+            branch_rows = tuple(rows[position] for position in sorted(positions))
+            replacing_row = None if replaced_by < 0 else rows[replaced_by]
+            branches.append(TakenBackBranch(branch_rows, replacing_row))
+            positions_taken |= positions
+    live = tuple(row for position, row in enumerate(rows) if position not in positions_taken)
+    return Branches(live, tuple(branches))
+
+
+@dataclass(slots=True)
+class _Tree:
+    """The lines by their positions in the file. `roots`: those that say that nothing is before them."""
+
+    rows: Sequence[Row]
+    positions: dict[str, int] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
+    children: dict[int, list[int]] = field(default_factory=dict)
+    roots: list[int] = field(default_factory=list)
+    _readings: dict[int, Reading] = field(default_factory=dict)
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> _Tree | None:
+        """The tree of the lines. None: two lines have one id and different parents, or they go in a circle."""
+        tree = _Tree(rows)
+        for position, row in enumerate(rows):
+            uuid = row.get("uuid")
+            if not isinstance(uuid, str):
+                continue
+            first = tree.positions.setdefault(uuid, position)
+            if rows[first].get("parentUuid") != row.get("parentUuid"):
+                return None
+
+        for position in tree.positions.values():
+            row = rows[position]
+            # After a compaction the first line has no parent, and says which line was the last one before.
+            parent_id = row.get("parentUuid") or row.get("logicalParentUuid")
+            parent = tree.positions.get(str(parent_id))
+            if parent is not None:
+                tree.parents[position] = parent
+                tree.children.setdefault(parent, []).append(position)
+            elif parent_id is None:
+                tree.roots.append(position)
+        return None if tree._has_a_circle() else tree
+
+    def _has_a_circle(self) -> bool:
+        ends = [position for position in self.positions.values() if position not in self.parents]
+        return sum(len(self.below(end)) for end in ends) != len(self.positions)
+
+    def below(self, position: int) -> set[int]:
+        """The positions of a line and of all that follow it."""
+        found = {position}
+        waiting = [position]
+        while waiting:
+            for child in self.children.get(waiting.pop(), ()):
+                found.add(child)
+                waiting.append(child)
+        return found
+
+    def root_of(self, position: int) -> int:
+        while position in self.parents:
+            position = self.parents[position]
+        return position
+
+    def reading(self, position: int) -> Reading:
+        if position not in self._readings:
+            self._readings[position] = reading_of(self.rows[position])
+        return self._readings[position]
+
+    def prompt_at_head(self, head: int) -> int | None:
+        """The position of the prompt with which the branch from `head` on begins; None: it begins otherwise. What the
+        client writes around a prompt may stand before it."""
+        waiting = [head]
+        while waiting:
+            position = waiting.pop()
+            reading = self.reading(position)
+            if reading.prompts and reading.messages:
+                return position
+            if self._is_around_a_prompt(position):
+                waiting += reversed(self.children.get(position, []))
+        return None
+
+    def _is_around_a_prompt(self, position: int) -> bool:
+        row = self.rows[position]
+        if role_of(row) == "user":
+            return self.reading(position).prompts and not row.get("isCompactSummary")
+        return row.get("type") in _AROUND_A_PROMPT and row.get("subtype") != "compact_boundary"
+
+    def is_over_before(self, head: int, position: int) -> bool:
+        """Whether nothing is said in the branch from `head` on after this position of the file."""
+        spoken = (other for other in self.below(head) if role_of(self.rows[other]) in _SPEAKERS)
+        return all(other < position for other in spoken)
+
+    def is_a_failed_request(self, head: int) -> bool:
+        """Whether the branch has an error of the API and no answer: then the client, and not the user, branched."""
+        positions = self.below(head)
+        has_error = any(is_error(self.rows[position]) for position in positions)
+        return has_error and not any(map(self._answers, positions))
+
+    def _answers(self, position: int) -> bool:
+        if role_of(self.rows[position]) != "assistant":
+            return False
+        return bool(self.reading(position).messages)
+
+
+_AROUND_A_PROMPT = ("system", "attachment", "progress")
+_SPEAKERS = ("user", "assistant")
+_NOTHING = -1
+
+
+def _heads_taken_back(tree: _Tree) -> Iterator[tuple[int, int]]:
+    """The first line of each branch that was taken back, and the prompt that replaces it, or -1."""
+    for siblings in tree.children.values():
+        if len(siblings) > 1:
+            yield from _replaced(tree, siblings)
+    if _is_newest_root_the_last(tree):
+        yield from _replaced(tree, tree.roots)
+    for position, row in enumerate(tree.rows):
+        leaf = tree.positions.get(str(row.get("leafUuid")))
+        if row.get("type") == "last-prompt" and row.get("explicit") and leaf is not None:
+            yield from _left(tree, tree.children.get(leaf, ()), position)
+
+
+def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Those of the branches that the last one of them replaces."""
+    prompts: dict[int, int] = {}
+    for head in heads:
+        prompt = tree.prompt_at_head(head)
+        if prompt is not None:
+            prompts[prompt] = head
+    if not prompts:
+        return
+    newest = max(prompts)
+    for prompt, head in prompts.items():
+        is_over = prompt != newest and tree.is_over_before(head, newest)
+        if is_over and not tree.is_a_failed_request(head):
+            yield head, newest
+
+
+def _left(tree: _Tree, heads: Sequence[int], position: int) -> Iterator[tuple[int, int]]:
+    """Those of the branches that the user left at this position of the file."""
+    for head in heads:
+        if tree.prompt_at_head(head) is None or not tree.is_over_before(head, position):
+            continue
+        if not tree.is_a_failed_request(head):
+            yield head, _NOTHING
+
+
+def _is_newest_root_the_last(tree: _Tree) -> bool:
+    """Whether the client says that the conversation goes on from the newest of several beginnings: the user went back
+    to before the first prompt."""
+    if len(tree.roots) < 2:
+        return False
+    for row in reversed(tree.rows):
+        leaf = tree.positions.get(str(row.get("leafUuid")))
+        if row.get("type") == "last-prompt" and leaf is not None:
+            return tree.root_of(leaf) == max(tree.roots)
+    return False
