@@ -16,7 +16,7 @@ from memory_server.conversations.model import LongTermMemory
 from memory_server.conversations.recall.activation import Shelved
 from sandbox.firing.chat_state import ChatState, Effect, Firing, firing_key
 from sandbox.firing.recursion import Recursion, score_of
-from sandbox.firing.rounds import MOST_ROUNDS, ChatMoment, FiringRounds
+from sandbox.firing.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
 from sandbox.firing.rule_index import index_of_rules
 from sandbox.firing.rules import (
     CharacterRule,
@@ -83,7 +83,7 @@ def searched(
         return [
             index
             for index in indexes
-            if not entries[index].key or entries[index].key in text.split()
+            if not entries[index].key or entries[index].key in text.replace(MARK, " ").split()
         ]
 
     def settle(candidates: Sequence[int]) -> None:
@@ -482,6 +482,6 @@ async def test_all_keys_of_a_scored_group_are_asked_at_once() -> None:
             return [condition for condition in conditions if "'c'" not in condition]
 
     recursion = Recursion(rounds, entries, Keys())
-    await recursion.run(range(len(entries)), time.monotonic() + 60)
+    assert await recursion.run(range(len(entries)))
     assert [len(conditions) for conditions in asked] == [3]
     assert rounds.activated == [1]

@@ -216,6 +216,7 @@ async def _recalled(
     async with _opened(settings, context.session, host, ONE_QUESTION) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         here = app.conversation()
+        given_lines = app.home.given_lines.to(context.session)
         recollection = await recall_for_turn(
             here,
             messages,
@@ -223,9 +224,9 @@ async def _recalled(
             flashbacks=settings.short_term.flashback_count,
             reinforce=False,
             lore_room=LORE_CHARS,
+            given=given_lines,
             by="hook",
         )
-        given_lines = app.home.given_lines.to(context.session)
         lines_before = frozenset(given_lines)
         search = recollection.found
         activation = recollection.activation
