@@ -224,10 +224,11 @@ class KeyWriter:
         if not is_exact and not is_marked and means_the_same and not has_two_forms:
             return literals.string(text)
         flags = "" if is_exact else "i"
+        if not has_two_forms:
+            return literals.expression(text, flags, whole=is_whole and not is_foreign)
+        text = _DOTTED_I.sub("İ", text)
         expression = literals.expression(text, flags, whole=is_whole and not is_foreign)
-        if has_two_forms:
-            expression = _DOTTED_I.sub("(?:İ|i\u0307)", expression)
-        return expression
+        return expression.replace("İ", "(?:İ|i\u0307)")
 
 
 def _has_edges(char: str) -> bool:

@@ -216,12 +216,17 @@ def _entries_of(value: Any) -> Mapping[str, Any]:
 def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an entry of either form, with the names of world info, and with what SillyTavern takes for those
     that are missing or null."""
-    if "keys" not in row:
-        fields = {"selective": False, "useProbability": False, **row}
-        if "order" in row and row["order"] is None:
-            fields["order"] = 0
-        return fields
-    fields = {}
+    fields: dict[str, Any] = {"selective": False, "useProbability": False, **row}
+    if "keys" in row:
+        fields = _of_card(row)
+    if "order" in fields and fields["order"] is None:
+        fields["order"] = 0
+    return fields
+
+
+def _of_card(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entry of a character book, with the names of world info."""
+    fields: dict[str, Any] = {}
     extensions = row.get("extensions")
     if isinstance(extensions, dict):
         fields = {_camel_case(name): value for name, value in extensions.items()}

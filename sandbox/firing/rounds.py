@@ -233,8 +233,7 @@ class FiringRounds:
         recursion = self._rules(index).recursion
         # The round of the messages is the first one that `most_rounds` counts.
         is_late = recursion.most_rounds and self._rounds >= recursion.most_rounds
-        is_excluded = recursion.is_on and recursion.is_excluded
-        return not is_excluded and not is_late and recursion.level <= self._level
+        return not recursion.is_excluded and not is_late and recursion.level <= self._level
 
     def _may_recurse(self, index: int) -> bool:
         """Whether the memory may come in a later round, if its trigger fires there."""

@@ -48,7 +48,7 @@ def index_of_rules(
     trigger reads when it last fired."""
     rules = {index: memories[index].rules for index in with_rules}
     recursive: dict[str, list[int]] = {}
-    for index in _where_texts_are_searched(rules):
+    for index in _where_recursion_is_on(rules):
         book_id = memories[index].book_id
         if book_id:
             recursive.setdefault(book_id, []).append(index)
@@ -73,8 +73,5 @@ def key_of(entry: Entry) -> str:
     return firing_key(entry.name, entry.conversation_id)
 
 
-def _where_texts_are_searched(rules: Mapping[int, FiringRules]) -> Iterator[int]:
-    """Those that may fire in a later round: an entry that waits for one has it also where recursion is off."""
-    for index, rule in rules.items():
-        if rule.recursion.is_on or rule.recursion.level:
-            yield index
+def _where_recursion_is_on(rules: Mapping[int, FiringRules]) -> Iterator[int]:
+    return (index for index, rule in rules.items() if rule.recursion.is_on)

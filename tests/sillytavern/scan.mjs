@@ -84,7 +84,7 @@ for (const job of JSON.parse(readFileSync(0, 'utf8'))) {
     character: job.character, timed: {}, fill: filler(job.user, job.character),
     characterBook: named('character')[0], chatBook: named('chat')[0], persona: named('persona')[0] ?? '',
     // The product counts the name of an entry too, which stands before its text.
-    count: (text) => text.split('\n').reduce((sum, line) => sum + (line && line.length + 1 + (job.heads?.[line] ?? 0)), 0),
+    count: (text) => text.split('\n').reduce((sum, line) => sum + (line ? line.length + 1 + (job.heads?.[line] ?? 0) : 0), 0),
   };
   scanner.worldInfoCache.clear();
   for (const { name, data, isCard } of job.books) {

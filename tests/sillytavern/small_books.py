@@ -360,7 +360,7 @@ JOBS = [
             entry(0, "lantern", text="It shines on the mill."),
             entry(1, "mill"),
             entry(2, "lantern", delayUntilRecursion=1),
-            entry(3, "lantern", delayUntilRecursion=2, excludeRecursion=True),
+            entry(3, "lantern", delayUntilRecursion=1, excludeRecursion=True),
         ],
         *CHAIN,
         settings={"world_info_recursive": False},
@@ -544,9 +544,11 @@ _KEYS = (*_SPOKEN, "the mill", "/boat|fog/", r"/oak[\s\S]*rain/", "Oak", "<user>
 
 def random_job(seed: int) -> Job:
     """A small book of several fields, with a chat, its settings and sometimes little room. What differs on purpose is
-    left out: chance, ties in the draw of a group, two groups of one entry, more than five rounds."""
+    left out: chance, ties in the draw of a group, two groups of one entry, several levels without recursion."""
     random = Random(seed)
-    entries = [_random_entry(random, uid) for uid in range(random.randint(2, 8))]
+    is_recursive = random.random() < 0.7
+    deepest_level = 3 if is_recursive else 1
+    entries = [_random_entry(random, uid, deepest_level) for uid in range(random.randint(2, 8))]
     texts = [" ".join(random.choices(_SPOKEN, k=random.randint(0, 3))) or "-" for _ in range(12)]
     scans = sorted(random.sample(range(1, 13), 6))
     if random.random() < 0.2:
@@ -554,7 +556,7 @@ def random_job(seed: int) -> Job:
     settings = {
         "world_info_depth": random.randint(1, 4),
         "world_info_include_names": random.random() < 0.8,
-        "world_info_recursive": random.random() < 0.7,
+        "world_info_recursive": is_recursive,
         "world_info_case_sensitive": random.random() < 0.2,
         "world_info_match_whole_words": random.random() < 0.8,
         "world_info_use_group_scoring": random.random() < 0.2,
@@ -564,7 +566,7 @@ def random_job(seed: int) -> Job:
     return job(f"random {seed}", entries, *texts, scans=scans, settings=settings, room=room)
 
 
-def _random_entry(random: Random, uid: int) -> Json:
+def _random_entry(random: Random, uid: int, deepest_level: int) -> Json:
     def often(value: Any, usual: Any = None, chance: float = 0.25) -> Any:
         return value if random.random() < chance else usual
 
@@ -590,6 +592,6 @@ def _random_entry(random: Random, uid: int) -> Json:
         delay=often(random.randint(1, 6), None, 0.1),
         excludeRecursion=often(True, False, 0.15),
         preventRecursion=often(True, False, 0.15),
-        delayUntilRecursion=often(random.randint(1, 3), 0, 0.2),
+        delayUntilRecursion=often(random.randint(1, deepest_level), 0, 0.2),
         disable=often(True, False, 0.05),
     )
