@@ -59,8 +59,8 @@ class KeyCondition:
 @dataclass(frozen=True, slots=True)
 class LoreEntry:
     """One entry, with the names and meanings of world info. `depth`, `sticky`, `cooldown`, `delay`, `every`: messages.
-    None: the default; a `probability` of None never holds. `fields`: all fields, as the file has them. `content` has no lines of decorators: what they say
-    is in the fields.
+    None: the default; a `probability` of None never holds. `fields`: all fields, as the file has them. `content` has no
+    lines of decorators: what they say is in the fields.
 
     `conditions`: further ones on keys, which must hold too; the first one is in `secondary` and `logic` where the entry
     has no secondary keys of its own. `every`: it comes only where the number of messages is a multiple; 0: always.

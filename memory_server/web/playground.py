@@ -34,7 +34,7 @@ _REPLAYED = 48
 _LOOKED_AT = 4 * _REPLAYED
 """The newest memories, of which some have no messages."""
 TRY_SECONDS = 5.0
-"""When the last run of one try begins; with 48 memories, an endless loop would take a minute and a half."""
+"""Seconds after the try itself in which replays may begin; with 48 memories, an endless loop would take a minute and a half."""
 _SEEDS = 2**32
 """The seeds that a worker takes: from 0 to this number."""
 _STRIP_WIDTH = 430

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.firing.rules import (
+    LATER_PRECEDENCE,
     MOST_GROUPS,
     MOST_RULE_CHARS,
-    LATER_PRECEDENCE,
     PLAIN,
     USUAL_PRECEDENCE,
     CharacterRule,

@@ -162,7 +162,10 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(
             {"probability": None},
             "left out: it has a probability without a number, so it never comes there either",
         ),
-        ({"key": ["{{weekday}}"]}, "{{weekday}} in a key: stays as it is; nothing replaces it here"),
+        (
+            {"key": ["{{weekday}}"]},
+            "{{weekday}} in a key: stays as it is; nothing replaces it here",
+        ),
         ({"key": ["<char>"]}, "{{char}} in a key: stays as it is; give --char NAME"),
         ({"content": "<group>"}, "{{group}}: stays as it is; nothing replaces it here"),
         (

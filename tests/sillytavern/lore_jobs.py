@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clients.node_clients import installed, node
+import pytest
+from clients.node_clients import node
 
 from memory_server import Message
 from memory_server.app import App
@@ -32,6 +33,9 @@ CHARACTER = "Robin"
 ROOM = 50_000
 """Characters of a prompt that no book of the tests fills, unless its job says so."""
 SCAN = Path(__file__).with_name("scan.mjs")
+JUDGE = (
+    Path(__file__).parent / "node_modules" / "sillytavern" / "public" / "scripts" / "world-info.js"
+)
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,10 @@ class Scan:
 
 def judged(jobs: Sequence[Job]) -> list[list[Scan]]:
     """What SillyTavern brings in each scan of each job; skips the test where it is not installed."""
-    source = installed("sillytavern") / "public" / "scripts" / "world-info.js"
+    if not JUDGE.is_file():
+        pytest.skip("needs SillyTavern: `make judge` installs it")
     completed = subprocess.run(
-        [node(), str(SCAN), str(source)],
+        [node(), str(SCAN), str(JUDGE)],
         input=json.dumps([job.json() for job in jobs]),
         capture_output=True,
         text=True,
