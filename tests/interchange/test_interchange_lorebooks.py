@@ -343,6 +343,21 @@ def test_odd_texts_stay_inside_their_literals() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("entry", "is_said"),
+    [
+        ({"position": 0, "depth": 4, "role": 0}, False),
+        ({"position": 4, "depth": 2}, True),
+        ({"content": "@@depth 2\nsharp"}, True),
+    ],
+)
+def test_positions_are_named_where_one_is_not_the_usual_one(
+    entry: dict[str, Any], is_said: bool
+) -> None:
+    losses = carried(book(**entry)).losses
+    assert any(loss.what.startswith("position, depth and role") for loss in losses) == is_said
+
+
 def test_entries_of_one_name_are_told_apart_when_they_leave_their_book() -> None:
     entries = {str(number): book()["entries"]["7"] | {"uid": number} for number in range(3)}
     incoming = carried({"entries": entries})

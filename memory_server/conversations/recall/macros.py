@@ -165,14 +165,14 @@ def with_names(text: str, names: Mapping[str, str], spelled: Callable[[str], str
     markers `<user>`, `<char>` and `<bot>`; each name as `spelled` has it."""
 
     def name_or_macro(macro: re.Match[str]) -> str:
-        name = names.get(name_of(macro[0]).lower())
-        if name is None:
+        name = names.get(macro[0].strip("{}").strip().lower())
+        if not name:
             return macro[0]
         return spelled(name)
 
     def name_or_marker(marker: re.Match[str]) -> str:
         name = names.get(_macro_of(marker))
-        if name is None:
+        if not name:
             return marker[0]
         return spelled(name)
 
