@@ -325,8 +325,7 @@ class TriggerSandbox:
     async def _try_stopped_again(
         self, sources: Sequence[str], verdicts: list[Verdict], scene: Scene, deadline: float
     ) -> None:
-        """Try the triggers alone that were stopped, which may be the fault of others, and put these verdicts in place of
-        the first ones. `deadline`: monotonic seconds."""
+        """Try those that were stopped alone, as others may be at fault. `deadline`: monotonic seconds."""
         for index, verdict in enumerate(verdicts):
             if not isinstance(verdict, Failed) or verdict.kind not in STOPPED:
                 continue
@@ -357,9 +356,8 @@ class TriggerSandbox:
         return findings_of_one[0]
 
     async def words_of(self, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """The key words of each source, for people; none of a source that could not be read within the time of one
-        search, which begins when a worker is ready. The worker reads them: a parser of native code does not run in the
-        caller's process."""
+        """The key words of each source, for people, as a worker reads them: a parser of native code does not run in the
+        caller's process. None of a source for which the time of one search, from a ready worker on, did not suffice."""
         words_of_all: list[tuple[str, ...]] = []
         if not sources:
             return ()
