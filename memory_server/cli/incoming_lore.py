@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from memory_server.interchange.lore_keys import Defaults
 from memory_server.interchange.lore_memories import BookSource
 from memory_server.interchange.lorebooks import Book
 from memory_server.interchange.sillytavern_folder import Profile
+from memory_server.interchange.sillytavern_parts import ProfileSettings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from sandbox import CheckReport, TriggerSandbox
@@ -97,7 +98,14 @@ async def lorebook(
         recursion=not flags.no_recursion,
         speakers=not flags.no_names,
     )
-    book_source = BookSource(Path(source).name, usual, defaults=defaults, name=flags.book or "")
+    is_for_all = usual == DEFAULT_CONVERSATION
+    book_source = BookSource(
+        Path(source).name,
+        usual,
+        defaults=defaults,
+        name=flags.book or "",
+        precedence=ProfileSettings().precedence_of("all" if is_for_all else "character"),
+    )
     return await _memories_of(app, book, book_source)
 
 
@@ -197,11 +205,18 @@ async def _take_books(
 ) -> None:
     """The books of a user; those that are on nowhere come switched off, unless a conversation has them: `held`."""
     incoming.skipped += profile.faults
+    if profile.books:
+        incoming.notes += _unused_settings(profile.settings)
     books = incoming.profile or ProfileBooks()
     for placed in profile.books:
         conversation_id = placed.conversation_id if by_character(flags) else usual
         defaults = _defaults_of(profile, placed.character, flags)
-        source = BookSource(Path(placed.source).name, conversation_id, defaults)
+        source = BookSource(
+            Path(placed.source).name,
+            conversation_id,
+            defaults,
+            precedence=profile.settings.precedence_of(placed.owner),
+        )
         with incoming.record(placed.source):
             of_book = await _memories_of(app, placed.book, source)
             for book in of_book.books:
@@ -225,6 +240,18 @@ async def _take_books(
             )
 
 
+def _unused_settings(settings: ProfileSettings) -> Iterator[str]:
+    """A sentence about each setting of world info that has no meaning here, and is not as SillyTavern ships it."""
+    if settings.min_activations:
+        yield _(
+            "min activations ({count}): older messages are not searched until so many entries came; --depth says how "
+            "many messages are searched",
+            settings.min_activations,
+        )
+    if settings.has_own_budget:
+        yield _("the budget of world info: `maxChars` of a call is the room here")
+
+
 def _defaults_of(profile: Profile, character: str, flags: Namespace) -> Defaults:
     """What the settings of the user say where an entry does not; options say more."""
     settings = profile.settings
@@ -236,6 +263,7 @@ def _defaults_of(profile: Profile, character: str, flags: Namespace) -> Defaults
         recursion=settings.recursion and not flags.no_recursion,
         speakers=settings.names and not flags.no_names,
         group_scoring=bool(settings.group_scoring),
+        most_rounds=settings.most_rounds,
     )
 
 

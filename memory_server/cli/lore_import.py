@@ -179,12 +179,12 @@ def _room_remarks(book: IncomingBook) -> Iterator[Loss]:
     constants = [memory for memory in book.memories if is_constant(memory.trigger)]
     constant_chars = _chars(constants)
     all_chars = _chars(book.memories)
-    setting = _("a caller can raise `maxChars`, which is usually {usual:,}", MAX_CHARS)
     if constant_chars > room:
         remark = _(
-            "the constant entries are longer than the {room:,} characters that a prompt has for them; {setting}",
+            "the constant entries are longer than the {room:,} characters that they have for sure in a prompt of "
+            "{usual:,}; a caller can raise `maxChars`",
             room,
-            setting,
+            MAX_CHARS,
         )
         yield Loss(remark, _("{name} ({chars:,})", book.name, constant_chars))
     elif all_chars > room:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -25,7 +24,8 @@ from memory_server.conversations.recall.activation import (
     failed_in,
     fired_in,
 )
-from memory_server.conversations.recall.macros import MacroContext, filled
+from memory_server.conversations.recall.lore_text import version_key
+from memory_server.conversations.recall.macros import MacroContext, filled, has_macros
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
@@ -40,7 +40,7 @@ from memory_server.kernel.values import dataclass
 from sandbox import Verdict, given_by_a_hook
 from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
 from sandbox.firing.participants import character_name, characters_of, user_name
-from sandbox.firing.recursion import ROUND_SECONDS, Recursion, with_text_of_book
+from sandbox.firing.recursion import Recursion, with_text_of_book
 from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed, short_seed
 from sandbox.firing.rule_index import Counted, key_of
 
@@ -61,6 +61,7 @@ class Occasion:
     message_count: int | None = None
     other_words: Sequence[str] = ()
     room: int | None = None
+    given: Collection[str] = ()
 
     @property
     def seed(self) -> str:
@@ -118,13 +119,15 @@ class TriggerSearch:
         message_count: int | None = None,
         other_words: Sequence[str] = (),
         room: int | None = None,
+        given: Collection[str] = (),
     ) -> Activation:
         """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
         without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
         `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
-        characters beyond which the texts of books start no further entries. Without messages, as when a chat opens, what
-        asks for a date or for participants can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput:
-        all that the messages say was recalled, or the participants are nested too deeply."""
+        characters beyond which the texts of books start no further entries; texts with a key of `given` (`text_key`) take
+        none, because the reader has them. Without messages, as when a chat opens, what asks for a date or for participants
+        can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was
+        recalled, or the participants are nested too deeply."""
         said_messages = as_said(messages)
         if messages and not said_messages:
             raise InvalidInput(
@@ -137,7 +140,13 @@ class TriggerSearch:
         usual = self._services.session
         session = session or ("" if usual is None else usual.id)
         occasion = Occasion(
-            said_messages, participants or {}, session, message_count, other_words, room
+            said_messages,
+            participants or {},
+            session=session,
+            message_count=message_count,
+            other_words=other_words,
+            room=room,
+            given=given,
         )
         shelf, unread = await self.with_shared(also)
         moment = await self._moment(occasion)
@@ -159,6 +168,7 @@ class TriggerSearch:
             held_back=scan.held_back(),
             chat=Chat(occasion.session, moment.messages, is_counted=message_count is not None),
             counting=shelf.rules.counting,
+            is_complete=scan.is_complete,
         )
 
     async def keep_firings(
@@ -294,17 +304,19 @@ class _Scan:
             shelf.rules,
             moment,
             lambda index: filled_memories.of(shelf.memories[index]).text,
+            is_given=lambda index: version_key(shelf.memories[index]) in occasion.given,
         )
+        self.is_complete = True
+        """Whether the texts of books were searched to the end."""
 
     async def run(self) -> Mapping[int, Verdict]:
         """The verdicts of the first round, after all rounds have been decided."""
-        until = time.monotonic() + ROUND_SECONDS
         verdicts = await self._search.evaluate(
             self._shelf.triggers, self._context_with(""), self._last_fired()
         )
         by_words = await self._search.by_words(self._shelf, self._occasion)
         recursion = Recursion(self.rounds, self._shelf.memories, self)
-        await recursion.run([*fired_in(verdicts), *by_words], until)
+        self.is_complete = await recursion.run([*fired_in(verdicts), *by_words])
         return verdicts
 
     def held_back(self) -> tuple[HeldBackMemory, ...]:
@@ -380,7 +392,7 @@ def _filled(shelved: Shelved, context: MacroContext) -> Shelved:
     """The memory with the macros of its text filled, if it is from a book: one of the user's own has none. Each memory
     draws for itself, also where two have the same macro in the same place."""
     memory = shelved.memory
-    if memory.book is None or "{{" not in memory.prompt:
+    if memory.book is None or not has_macros(memory.prompt):
         return shelved
     of_memory = f"\0{shelved.conversation_id}\0{memory.name}"
     own_context = replace(

@@ -77,7 +77,7 @@ class _Reading:
         self._values: dict[str, str] = {}
         self._unknown: list[str] = []
         self._waiting: list[str] = []
-        self._is_settled = False
+        self._is_settled = True  # a fallback without a decorator before it has no meaning
 
     def add(self, line: str) -> None:
         match = _LINE.fullmatch(line)

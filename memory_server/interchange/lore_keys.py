@@ -1,9 +1,10 @@
 """The keys of a lore entry as a trigger that a person can read.
 
 Sources: facts of SillyTavern's public/scripts/world-info.js. SillyTavern looks for keys in the last `scanDepth`
-messages joined together, each behind a mark and the name of its speaker. A key `/re/flags` is an expression; otherwise
-upper case counts only if that is set. With whole words, a single word must stand between characters that are not ASCII
-word characters; several words are a substring.
+messages joined together, the newest first, each behind a mark and the name of its speaker. A key `/re/flags` is an
+expression, which may reach over several messages; otherwise upper case counts only if that is set. With whole words, a
+single word must stand between characters that are not ASCII word characters; several words are a substring. An empty
+key is never found, a key of blanks always.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ NAMED = "named"
 """The scope of match_keys with the names of speakers."""
 ANYBODY = "any"
 """The scope of match_keys without them."""
+SCANNED = {NAMED: "scanned", ANYBODY: "scanned_unnamed"}
+"""The same scopes where expressions are sought: in one text of all messages."""
+_EVERYWHERE = "/(?:)/"
+"""An expression that is found in every text."""
+_DOTTED_I = re.compile("İ|i\u0307")
+"""What is the same in lower case, though it is one character and two: expressions do not know it."""
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
 _OPEN_SLASH = re.compile(r"(^|[^\\])/")
 _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
@@ -37,7 +44,8 @@ _FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL"
 @dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds for an entry that does not say it: the settings of its owner's SillyTavern. `names`: the meanings of
-    `char` and `user`. `recursion`: the texts of a book that came are searched too. `speakers`: the names of speakers
+    `char` and `user`. `recursion`: the texts of a book that came are searched too, in `most_rounds` rounds with that of
+    the messages; 0: there is no bound. `speakers`: the names of speakers
     are part of what is searched. `group_scoring`: in groups, the number of keys counts."""
 
     depth: int | None = None
@@ -47,17 +55,16 @@ class Defaults:
     recursion: bool = True
     speakers: bool = True
     group_scoring: bool = False
+    most_rounds: int = 0
 
     def named(self, text: str, spelled: Callable[[str], str] = str) -> str:
         """The text with the names in place of their macros, as far as they are known; each name as `spelled` has it."""
+        return macros.with_names(text, self.names, spelled)
 
-        def name_of(macro: re.Match[str]) -> str:
-            name = self.names.get(macro[0].strip("{}").lower())
-            if name is None:
-                return macro[0]
-            return spelled(name)
-
-        return macros.MACRO.sub(name_of, text)
+    def key(self, key: str, spelled: Callable[[str], str] = str) -> str:
+        """A key with its macros filled. One of blanks is one blank, which SillyTavern finds in every text."""
+        filled = macros.filled_key(key, self.names, spelled)
+        return filled.strip() or filled[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +81,11 @@ class Expression:
 
     @property
     def literal(self) -> str:
-        """The expression as a literal of JavaScript, which stands in one line and looks for one place."""
+        """The expression as a literal of JavaScript, which stands in one line and looks for one place. With the flag y
+        that place is the beginning, as there."""
         line = self.body.replace("\r", r"\r").replace("\n", r"\n")
-        flags = self.flags.replace("g", "").replace("y", "")
+        flags = self.flags.replace("g", "")
         return f"/{line}/{flags}"
-
-    @property
-    def is_anchored(self) -> bool:
-        """Whether it looks for an end of all scanned text."""
-        if "m" in self.flags:
-            return False
-        return self.body.startswith("^") or (
-            self.body.endswith("$") and not self.body.endswith("\\$")
-        )
 
 
 def expressions(book: Book, defaults: Defaults = Defaults()) -> list[str]:
@@ -110,10 +109,10 @@ def keys_of(entry: LoreEntry) -> Iterator[str]:
 
 def _parsed(key: str, entry: LoreEntry, defaults: Defaults) -> Expression | None:
     """A key as an expression; None: it is plain text."""
-    match = _EXPRESSION.fullmatch(defaults.named(key, _without_syntax))
+    match = _EXPRESSION.fullmatch(defaults.key(key, _without_syntax))
     if match is not None and not _OPEN_SLASH.search(match["body"]):
         return Expression(match["body"], match["flags"])
-    if not entry.all_regex:
+    if not entry.all_regex or not key.strip():
         return None
     return Expression(key.replace("/", r"\/"), "")
 
@@ -136,10 +135,11 @@ class KeyWriter:
 
     @property
     def scope(self) -> str:
-        """The scope of match_keys."""
-        if self.defaults.speakers:
-            return NAMED
-        return ANYBODY
+        """The scope of match_keys. Text stands in one of the messages, if it stands in all of them."""
+        scope = NAMED if self.defaults.speakers else ANYBODY
+        if any(self._valid_expression(key) for key in keys_of(self.entry)):
+            return SCANNED[scope]
+        return scope
 
     def conditions(self) -> list[str]:
         """The conditions of the entry on keys, which must all hold."""
@@ -162,7 +162,7 @@ class KeyWriter:
         """The keys as they are counted where the number of them decides a group."""
         secondary: tuple[str, ...] = ()
         if self.entry.logic.startswith("AND"):
-            secondary = tuple(self._literals(self.entry.secondary))
+            secondary = tuple(self._literals(self.entry.scored_secondary))
         return ScoredKeys(
             primary=tuple(self._literals(self.entry.keys)),
             secondary=secondary,
@@ -182,27 +182,30 @@ class KeyWriter:
 
     def _literal(self, key: str) -> str:
         """A key as match_keys takes it: a string if that means the same, otherwise an expression."""
-        expression = _parsed(key, self.entry, self.defaults)
-        if expression is None:
-            return self._plain(self.defaults.named(key))
-        if expression.text in self.invalid:
+        expression = self._valid_expression(key)
+        if expression is not None:
+            return expression.literal
+        if _parsed(key, self.entry, self.defaults) is not None:
             self.lost.append(
                 Sentence(
                     "key {key}: not a valid expression; it is looked for as plain text, as SillyTavern does",
                     key,
                 )
             )
-            return self._plain(self.defaults.named(key))
-        if expression.is_anchored:
-            self.lost.append(
-                Sentence(
-                    "key {key}: ^ and $ are the ends of one message here, not of all scanned text",
-                    key,
-                )
-            )
-        return expression.literal
+        return self._plain(self.defaults.key(key))
+
+    def _valid_expression(self, key: str) -> Expression | None:
+        """A key as an expression that V8 compiles; None: it is looked for as plain text."""
+        expression = _parsed(key, self.entry, self.defaults)
+        if expression is None or expression.text in self.invalid:
+            return None
+        return expression
 
     def _plain(self, text: str) -> str:
+        if not text:
+            return literals.string(text)
+        if not text.strip():
+            return _EVERYWHERE
         entry = self.entry
         is_exact = (
             self.defaults.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
@@ -213,11 +216,21 @@ class KeyWriter:
         begins_in_word = _ASCII_WORD.match(text[0]) is not None
         ends_in_word = _ASCII_WORD.match(text[-1]) is not None
         has_ideograph = literals.has_ideograph(text)
-        is_foreign = has_ideograph or not (_ASCII.match(text[0]) and _ASCII.match(text[-1]))
+        is_foreign = has_ideograph or not (_has_edges(text[0]) and _has_edges(text[-1]))
         # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
         is_marked = is_whole and not is_foreign and not (begins_in_word and ends_in_word)
         means_the_same = has_ideograph or is_whole or not (begins_in_word or ends_in_word)
-        if not is_exact and not is_marked and means_the_same:
+        has_two_forms = not is_exact and _DOTTED_I.search(text) is not None
+        if not is_exact and not is_marked and means_the_same and not has_two_forms:
             return literals.string(text)
         flags = "" if is_exact else "i"
-        return literals.expression(text, flags, whole=is_whole and not is_foreign)
+        if not has_two_forms:
+            return literals.expression(text, flags, whole=is_whole and not is_foreign)
+        text = _DOTTED_I.sub("İ", text)
+        expression = literals.expression(text, flags, whole=is_whole and not is_foreign)
+        return expression.replace("İ", "(?:İ|i\u0307)")
+
+
+def _has_edges(char: str) -> bool:
+    """Whether words of such characters are written apart from others: ASCII, and letters with upper and lower case."""
+    return _ASCII.match(char) is not None or char.lower() != char.upper()

@@ -21,13 +21,13 @@ from memory_server.conversations.model import MAX_PROMPT_CHARS, LongTermMemory
 from memory_server.conversations.recall import macros
 from memory_server.interchange.incoming import Incoming, IncomingBook, Loss
 from memory_server.interchange.lore_keys import SILLYTAVERN_DEPTH, Defaults, KeyWriter, keys_of
-from memory_server.interchange.lorebooks import Book, LoreEntry, placement_of
+from memory_server.interchange.lorebooks import Book, LoreEntry, is_placed, placement_of
 from memory_server.kernel.messages import MAX_NAME_CHARS, NOTHING
 from memory_server.kernel.values import dataclass
 from sandbox import literals, spelled_in_two_ways
 from sandbox.firing import rules as firing_rules
 from sandbox.firing.rule_fields import MOST_MESSAGES, MOST_NUMBER
-from sandbox.firing.rules import FiringRules, GroupRules
+from sandbox.firing.rules import USUAL_PRECEDENCE, FiringRules, GroupRules
 
 _TEMPLATE = re.compile(r"<%(?:(?!<%)[\s\S])*?%>")
 """A template of an extension of SillyTavern (EJS), which is code."""
@@ -46,13 +46,15 @@ _SPELLINGS = N_(
 @dataclass(frozen=True, slots=True)
 class BookSource:
     """Where a book comes from, and how it is read. `file`: the name of its file; `conversation_id`: where it goes;
-    `invalid`: expressions that V8 does not compile; `name`: what it is called here, "" for its own name."""
+    `invalid`: expressions that V8 does not compile; `name`: what it is called here, "" for its own name. `precedence`:
+    of its entries, among those of other books."""
 
     file: str
     conversation_id: str
     defaults: Defaults
     invalid: Collection[str] = ()
     name: str = ""
+    precedence: int = USUAL_PRECEDENCE
 
 
 def read(book: Book, source: BookSource) -> Incoming:
@@ -64,7 +66,7 @@ def read(book: Book, source: BookSource) -> Incoming:
         (_("entry {uid}", uid), _("it cannot be read: {fault}", fault))
         for uid, fault in book.broken
     ]
-    if any(placement_of(entry) for entry in book.entries):
+    if any(map(is_placed, book.entries)):
         incoming.losses.append(Loss(_(_PLACED), incoming_book.name))
     if book.unread:
         card = _("{name} ({fields})", incoming_book.name, ", ".join(book.unread))
@@ -192,7 +194,8 @@ class _Reader:
 
     def _is_scored(self, entry: LoreEntry) -> bool:
         """Whether the number of keys decides the groups of an entry."""
-        return entry.group.is_scored or self._defaults.group_scoring
+        is_left_out = entry.fields.get("useGroupScoring") is False
+        return entry.group.is_scored or (self._defaults.group_scoring and not is_left_out)
 
     def _depth_of(self, entry: LoreEntry) -> int:
         depths = (entry.depth, self._defaults.depth, self._book.depth, SILLYTAVERN_DEPTH)
@@ -200,12 +203,16 @@ class _Reader:
 
     def _rules_of(self, entry: LoreEntry, writer: KeyWriter) -> FiringRules:
         recursion = replace(
-            entry.recursion, is_on=self._defaults.recursion, level=_messages(entry.recursion.level)
+            entry.recursion,
+            is_on=self._defaults.recursion,
+            level=_messages(entry.recursion.level),
+            most_rounds=_messages(self._defaults.most_rounds),
         )
         return FiringRules(
             order=min(max(-MOST_NUMBER, entry.order), MOST_NUMBER),
+            precedence=self._source.precedence,
             group=self._group_of(entry, writer),
-            probability=min(100.0, max(0.0, entry.probability)),
+            probability=min(100.0, max(0.0, entry.probability or 0.0)),
             sticky=MOST_MESSAGES if entry.stays else _messages(entry.sticky),
             cooldown=_messages(entry.cooldown),
             delay=_messages(entry.delay),
@@ -272,6 +279,8 @@ def _why_not(entry: LoreEntry, content: str, depth: int) -> str | None:
         return _(
             "it is only for other types of generation than an answer: {types}", ", ".join(types)
         )
+    if entry.probability is None:
+        return _("it has a probability without a number, so it never comes there either")
     if entry.probability <= 0:
         return _("its probability is 0")
     if not entry.constant and not entry.keys and not entry.vectorized:
@@ -316,7 +325,7 @@ def _looks_in_descriptions(entry: LoreEntry) -> bool:
 def _lost_macros(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
     for macro in macros.unfilled([entry.content]):
         yield Sentence("{macro}: stays as it is; nothing replaces it here", _kind_of(macro))
-    for macro in macros.unfilled_keys(map(defaults.named, keys_of(entry))):
+    for macro in macros.unfilled_keys(map(defaults.key, keys_of(entry))):
         name = macro.strip("{}").lower()
         advice = (
             f"give --{name} NAME"

@@ -54,7 +54,7 @@ def expression_of_all(
 
 
 _BEGINNING = r"(?<![\s\S])"
-"""The beginning of a text. `^` would be reported as having another meaning here than in SillyTavern."""
+"""The beginning of a text, whatever the flags are."""
 
 
 def _look_ahead(part: str) -> str:

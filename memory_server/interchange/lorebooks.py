@@ -60,8 +60,8 @@ class KeyCondition:
 @dataclass(frozen=True, slots=True)
 class LoreEntry:
     """One entry, with the names and meanings of world info. `depth`, `sticky`, `cooldown`, `delay`, `every`: messages.
-    None: the default. `fields`: all fields, as the file has them. `content` has no lines of decorators: what they say
-    is in the fields.
+    None: the default; a `probability` of None never holds. `fields`: all fields, as the file has them. `content` has no
+    lines of decorators: what they say is in the fields.
 
     `conditions`: further ones on keys, which must hold too; the first one is in `secondary` and `logic` where the entry
     has no secondary keys of its own. `every`: it comes only where the number of messages is a multiple; 0: always.
@@ -83,7 +83,7 @@ class LoreEntry:
     depth: int | None
     whole_words: bool | None
     case_sensitive: bool | None
-    probability: float
+    probability: float | None
     order: float
     sticky: int
     cooldown: int
@@ -103,6 +103,11 @@ class LoreEntry:
     is_forbidden: bool = False
     placement: Mapping[str, str] = field(default_factory=dict)
     unknown_decorators: tuple[str, ...] = ()
+
+    @property
+    def scored_secondary(self) -> tuple[str, ...]:
+        """The secondary keys that SillyTavern counts in a group, where it does not look whether they are in use."""
+        return _secondary_keys(self.fields.get("keysecondary"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,8 @@ def book_of(value: Any) -> Book:
     converted = lore_forms.converted(value)
     if converted is None:
         return _book_of(value)
-    book = _book_of({"name": converted.name, "entries": dict(enumerate(converted.rows))})
+    rows = {"name": converted.name, "entries": dict(enumerate(converted.rows))}
+    book = _book_of(rows, is_converted=True)
     return replace(
         book,
         program=converted.program,
@@ -146,7 +152,8 @@ def book_of(value: Any) -> Book:
     )
 
 
-def _book_of(value: Any) -> Book:
+def _book_of(value: Any, *, is_converted: bool = False) -> Book:
+    """`is_converted`: its rows were made of those of another program."""
     book = _entries_of(value)
     entries: list[LoreEntry] = []
     broken: list[tuple[str, str]] = []
@@ -154,7 +161,8 @@ def _book_of(value: Any) -> Book:
         try:
             if not isinstance(row, dict):
                 raise TypeError(_("it is not an object"))
-            entries.append(_entry(uid, _as_world_info(row)))
+            fields = dict(row) if is_converted else _as_world_info(row)
+            entries.append(_entry(uid, fields))
         except WRONG_VALUES as error:
             broken.append((uid, str(error)))
     if broken and not entries:
@@ -218,13 +226,24 @@ def _entries_of(value: Any) -> Mapping[str, Any]:
 
 
 def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an entry of either form, with the names of world info."""
-    if "keys" not in row:
-        return dict(row)
+    """The fields of an entry of either form, with the names of world info, and with what SillyTavern takes for those
+    that are missing or null."""
+    fields: dict[str, Any] = {"selective": False, "useProbability": False, **row}
+    if "keys" in row:
+        fields = _of_card(row)
+    if "order" in fields and fields["order"] is None:
+        fields["order"] = 0
+    return fields
+
+
+def _of_card(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entry of a character book, with the names of world info."""
     fields: dict[str, Any] = {}
     extensions = row.get("extensions")
     if isinstance(extensions, dict):
         fields = {_camel_case(name): value for name, value in extensions.items()}
+    if fields.get("probability") is None:
+        fields["probability"] = 100
     fields.setdefault("selective", bool(row.get("selective")))
     for name, value in row.items():
         if name in ("extensions", "enabled") or (name == "case_sensitive" and value is None):
@@ -306,12 +325,15 @@ def _title_of(row: Mapping[str, Any], keys: Sequence[str], uid: str) -> str:
     """What people call the entry: its title, its first key, or else its uid."""
     title = row.get("comment") or row.get("name") or row.get("title")
     if not title:
-        title = keys[0] if keys else _("entry {uid}", uid)
+        title = next(filter(str.strip, keys), _("entry {uid}", uid))
     return " ".join(str(title).split())
 
 
-def _probability_of(row: Mapping[str, Any]) -> float:
-    """In per cent."""
+def _probability_of(row: Mapping[str, Any]) -> float | None:
+    """In per cent; None: a chance is wanted, and none is given, so SillyTavern never brings the entry."""
+    uses_probability = row.get("useProbability")
+    if uses_probability and row.get("probability") is None:
+        return None
     probability = row.get("probability") if row.get("useProbability", True) else None
     return _number(probability, 100.0)
 
@@ -320,7 +342,7 @@ def _conditions(
     row: Mapping[str, Any], logic: str, decorators: Decorators
 ) -> tuple[KeyCondition, ...]:
     """All conditions on keys beside those of the entry itself; its secondary keys first."""
-    secondary = _keys(row.get("keysecondary")) if row.get("selective", True) else ()
+    secondary = _secondary_keys(row.get("keysecondary")) if row.get("selective", True) else ()
     excluded = (*_keys(row.get("excludedKeys")), *decorators.excluded)
     conditions = [KeyCondition(secondary, logic), KeyCondition(excluded, "NOT_ANY")]
     conditions += [KeyCondition(keys, "AND_ANY") for keys in decorators.additional]
@@ -383,11 +405,30 @@ def placement_of(entry: LoreEntry) -> dict[str, Any]:
     return numbers | lore_decorators.placement_fields(entry.placement)
 
 
+def is_placed(entry: LoreEntry) -> bool:
+    """Whether the client puts an entry elsewhere than into the block before the character, as it usually does. Depth and
+    role have a meaning only elsewhere."""
+    return bool(placement_of(entry).get("position")) or bool(entry.placement)
+
+
 def _keys(value: Any) -> tuple[str, ...]:
-    """A list of keys; older files hold one text with commas."""
-    listed_keys = value.split(",") if isinstance(value, str) else value or []
-    keys = [str(key).strip() for key in listed_keys]
+    """A list of keys, without empty ones; older files hold one text with commas. One of blanks is one blank."""
+    if isinstance(value, str):
+        keys = [key.strip() for key in value.split(",")]
+    else:
+        keys = [_trimmed(str(key)) for key in value or []]
     return tuple(dict.fromkeys(filter(None, keys)))
+
+
+def _secondary_keys(value: Any) -> tuple[str, ...]:
+    """The same of the secondary keys: an empty one in a list is a key that is never found."""
+    if not isinstance(value, list):
+        return _keys(value)
+    return tuple(dict.fromkeys(_trimmed(str(key)) for key in value))
+
+
+def _trimmed(key: str) -> str:
+    return key.strip() or key[:1]
 
 
 def _whole(value: Any) -> int | None:

@@ -22,6 +22,7 @@ from memory_server.interchange.sillytavern_parts import (
     Card,
     ChatHead,
     Group,
+    Owner,
     Part,
     ProfileSettings,
     UserSettings,
@@ -33,11 +34,21 @@ from sandbox import WRONG_VALUES
 
 @dataclass(frozen=True, slots=True)
 class PlacedBook:
-    """A book in a conversation. `source`: the path of its file; `character`: whose it is, "" if it is nobody's."""
+    """A book in a conversation. `source`: the path of its file; `character`: whose it is, "" if it is nobody's;
+    `owner`: for whom it is on."""
 
     conversation_id: str
     book: Book
     source: str
+    character: str = ""
+    owner: Owner = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """For whom a world is on in a conversation, and the character of that conversation, "" if it has none."""
+
+    owner: Owner = "all"
     character: str = ""
 
 
@@ -180,10 +191,16 @@ def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
     worlds_on = _worlds_that_are_on(parsed, settings, homes, everywhere=everywhere)
     books: list[PlacedBook] = []
     for stem, world in parsed.worlds.items():
-        characters_by_home = worlds_on.get(stem, {})
-        for conversation, character in characters_by_home.items():
-            books.append(replace(world, conversation_id=conversation, character=character))
-        if not characters_by_home:
+        homes_of_world = worlds_on.get(stem, {})
+        for conversation, standing in homes_of_world.items():
+            placed = replace(
+                world,
+                conversation_id=conversation,
+                character=standing.character,
+                owner=standing.owner,
+            )
+            books.append(placed)
+        if not homes_of_world:
             book = replace(world.book, is_on=_holds_only_worlds(parsed))
             books.append(replace(world, conversation_id=everywhere, book=book))
     books += _own_books(parsed, homes)
@@ -270,32 +287,38 @@ class _Homes:
 
 def _worlds_that_are_on(
     parsed: _Parsed, settings: UserSettings, homes: _Homes, *, everywhere: str
-) -> dict[str, dict[str, str]]:
-    """By the name of each world that is on: its conversations, each with the character for whom it is on there."""
-    worlds_on: dict[str, dict[str, str]] = {}
+) -> dict[str, dict[str, _Standing]]:
+    """By the name of each world that is on: its conversations, each with for whom it is on there. SillyTavern takes a
+    world once: for all chats, else for the chat, else for the persona, else for the character."""
+    worlds_on: dict[str, dict[str, _Standing]] = {}
     for world in settings.worlds:
-        worlds_on[world] = {everywhere: ""}
+        worlds_on[world] = {everywhere: _Standing()}
 
-    def switch_on(world: str, conversation: str, character: str = "") -> None:
+    def switch_on(world: str, conversation: str, owner: Owner, character: str = "") -> None:
         homes_of_world = worlds_on.setdefault(world, {})
-        if world and everywhere not in homes_of_world:
-            homes_of_world.setdefault(conversation, character)
+        if not world or everywhere in homes_of_world:
+            return
+        standing = homes_of_world.get(conversation, _Standing(owner))
+        if not standing.character:
+            standing = replace(standing, character=character)
+        homes_of_world[conversation] = standing
 
     for persona in settings.personas:
-        if persona.is_active:
-            worlds_on[persona.world] = {everywhere: ""}
+        if persona.is_active and everywhere not in worlds_on.get(persona.world, {}):
+            worlds_on[persona.world] = {everywhere: _Standing("persona")}
+    for group in parsed.groups:
+        for world in group.worlds:
+            switch_on(world, homes.of_group(group), "chat")
+    for part in parsed.chats:
+        switch_on(parsed.heads[part.path].world, homes.of_chat(part), "chat")
+    for persona in settings.personas:
         for avatar in persona.avatars:
             for conversation in _conversations_of_avatar(avatar, parsed, homes):
-                switch_on(persona.world, conversation)
+                switch_on(persona.world, conversation, "persona")
     for stem, card in parsed.cards.items():
         for world in (card.world, *settings.extra.get(stem, ())):
             for conversation in homes.where_speaks(stem):
-                switch_on(world, conversation, card.name)
-    for group in parsed.groups:
-        for world in group.worlds:
-            switch_on(world, homes.of_group(group))
-    for part in parsed.chats:
-        switch_on(parsed.heads[part.path].world, homes.of_chat(part))
+                switch_on(world, conversation, "character", card.name)
     worlds_on.pop("", None)
     return worlds_on
 
@@ -320,7 +343,7 @@ def _own_books(parsed: _Parsed, homes: _Homes) -> list[PlacedBook]:
             parsed.faults.append((path, _("it {reason}", error)))
             continue
         books += [
-            PlacedBook(conversation, book, source=path, character=card.name)
+            PlacedBook(conversation, book, source=path, character=card.name, owner="character")
             for conversation in homes.where_speaks(stem)
         ]
     return books

@@ -16,6 +16,12 @@ from memory_server.interchange import chats, png_cards
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of, list_of
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.values import dataclass
+from sandbox.firing.rules import (
+    LATER_PRECEDENCE,
+    OF_CHAT,
+    OF_PERSONA,
+    USUAL_PRECEDENCE,
+)
 
 Kind = Literal["settings", "world", "character", "chat", "group", "group chat"]
 SETTINGS = "settings.json"
@@ -63,11 +69,20 @@ def part_of(path: str) -> Part | None:
     return None
 
 
+Owner = Literal["chat", "persona", "character", "all"]
+"""For whom a book is on: a chat, a persona, a character, or all chats."""
+_EVENLY, _CHARACTER_FIRST, _GLOBAL_FIRST = range(3)
+"""The strategies by which SillyTavern sorts the books of a character and those for all chats."""
+_SHIPPED_BUDGET = 25
+"""Per cent of the context that SillyTavern ships as the budget of world info."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
     """What the settings of a user say about all books; the defaults are those that SillyTavern ships. None: they do not
-    say it. `recursion`: texts that came are searched too; `most_rounds`: of recursion, 0 is no bound; `names`: the
-    names of speakers are part of what is searched."""
+    say it. `recursion`: texts that came are searched too; `most_rounds`: of all searches, 0 is no bound; `names`: the
+    names of speakers are part of what is searched; `strategy`: which books come first. `min_activations`: SillyTavern
+    looks at older messages until so many entries came; `has_own_budget`: its room for entries is not as usual."""
 
     recursion: bool = True
     most_rounds: int = 0
@@ -76,6 +91,22 @@ class ProfileSettings:
     whole_words: bool | None = None
     case_sensitive: bool | None = None
     group_scoring: bool | None = None
+    strategy: int = _CHARACTER_FIRST
+    min_activations: int = 0
+    has_own_budget: bool = False
+
+    def precedence_of(self, owner: Owner) -> int:
+        """The precedence of a book. Those of chats and personas come before all others, whatever the strategy is."""
+        match owner:
+            case "chat":
+                return OF_CHAT
+            case "persona":
+                return OF_PERSONA
+            case "character":
+                comes_later = self.strategy == _GLOBAL_FIRST
+            case "all":
+                comes_later = self.strategy == _CHARACTER_FIRST
+        return LATER_PRECEDENCE if comes_later else USUAL_PRECEDENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +160,10 @@ def _profile(lore: Mapping[str, Any]) -> ProfileSettings:
     names = _switch(lore, "world_info_include_names")
     if names is None:
         names = usual.names
+    budget = _count(lore, "world_info_budget")
+    strategy = _count(lore, "world_info_character_strategy")
+    if strategy is None:
+        strategy = usual.strategy
     return ProfileSettings(
         recursion=recursion,
         most_rounds=_count(lore, "world_info_max_recursion_steps") or 0,
@@ -137,6 +172,10 @@ def _profile(lore: Mapping[str, Any]) -> ProfileSettings:
         whole_words=_switch(lore, "world_info_match_whole_words"),
         case_sensitive=_switch(lore, "world_info_case_sensitive"),
         group_scoring=_switch(lore, "world_info_use_group_scoring"),
+        strategy=strategy,
+        min_activations=_count(lore, "world_info_min_activations") or 0,
+        has_own_budget=budget not in (None, _SHIPPED_BUDGET)
+        or bool(_count(lore, "world_info_budget_cap")),
     )
 
 

@@ -78,6 +78,7 @@ async def recall_for_turn(
     message_count: int | None = None,
     keeps_state: bool = True,
     lore_room: int | None = None,
+    given: Collection[str] = (),
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
@@ -85,8 +86,8 @@ async def recall_for_turn(
     triggers get; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
     It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
     recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
-    that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
-    is no message, or there are too many other words."""
+    that memories with triggers may have; None: no bound is known. `given`: the keys of texts that the session has.
+    Raises InvalidInput: there is no message, or there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
         """What the triggers activate, and why they could not run."""
@@ -103,6 +104,7 @@ async def recall_for_turn(
                 message_count=message_count,
                 other_words=other_words,
                 room=lore_room,
+                given=given,
             )
         except TriggersUnavailable as error:
             return NOTHING_ACTIVATED, str(error)
@@ -165,6 +167,10 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
     if unread:
         return unreadable(unread)
     late_count = sum(failure.kind == "not_evaluated" for _shelved, failure in activation.failed)
+    if late_count == 0 and not activation.is_complete:
+        return _(
+            "There was no time to look for lorebook entries in the texts of all entries that came; ask again."
+        )
     if late_count == 0:
         return None
     number = counted(late_count, "trigger")

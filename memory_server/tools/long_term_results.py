@@ -102,6 +102,7 @@ class Brief(Result):
 
 class LeftOut(Result):
     name: str
+    conversation_id: str
     chars: int | None = Field(None, description="Characters of its text, where these matter")
     reason: str = Field(
         description="room, same_text, group, chance, cooldown, delay, once, character or recursion"
@@ -126,11 +127,20 @@ def left_out(activation: Activation, fitting: Fitting[Shelved] | None = None) ->
     """What fired and did not come: for want of room, or by its rules."""
     without_room = fitting.left_out if fitting is not None else ()
     rows = [
-        LeftOut(name=entry.entry.name, chars=entry.chars, reason=entry.reason)
+        LeftOut(
+            name=entry.entry.name,
+            conversation_id=entry.entry.conversation_id,
+            chars=entry.chars,
+            reason=entry.reason,
+        )
         for entry in without_room
     ]
     rows += [
-        LeftOut(name=held_back.shelved.memory.name, reason=held_back.reason)
+        LeftOut(
+            name=held_back.shelved.name,
+            conversation_id=held_back.shelved.conversation_id,
+            reason=held_back.reason,
+        )
         for held_back in activation.held_back
     ]
     return rows

@@ -34,7 +34,7 @@ _REPLAYED = 48
 _LOOKED_AT = 4 * _REPLAYED
 """The newest memories, of which some have no messages."""
 TRY_SECONDS = 5.0
-"""When the last run of one try begins; with 48 memories, an endless loop would take a minute and a half."""
+"""Seconds after the try itself in which replays may begin; with 48 memories, an endless loop would take a minute and a half."""
 _SEEDS = 2**32
 """The seeds that a worker takes: from 0 to this number."""
 _STRIP_WIDTH = 430
@@ -205,12 +205,13 @@ async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
 async def _try(view: View, fields: Mapping[str, str]) -> Tried:
     """A try runs in the tenant's turn of the sandbox, as searches do. Raises InvalidInput: the time, zone or seed
     cannot be used; TriggersUnavailable."""
-    deadline = time.monotonic() + TRY_SECONDS
     now, seed = _moment_and_seed(view, fields)
     messages = _messages_in(fields["chat"])
     code = fields["code"]
     context = _context(view, messages)
     trial = await view.call.memories.services.runner.try_out(code, context, now=now, seed=seed)
+    # It begins here: before, a worker had to start, and others may have had their turn.
+    deadline = time.monotonic() + TRY_SECONDS
     report = trial.report
     matched_words = _matched_words(report)
     replays: Sequence[Replay] = ()

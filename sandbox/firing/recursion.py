@@ -9,13 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from sandbox.firing.entries import Entry
-from sandbox.firing.rounds import FiringRounds
+from sandbox.firing.rounds import MARK, FiringRounds
 from sandbox.firing.rules import ScoredKeys
 
 ROUND_SECONDS = 2.0
-"""Seconds after which no further round of recursion begins: the time of the triggers of one search."""
-_MARK = "\n\x01"
-"""What stands before a text of a book that is searched with the last message: SillyTavern puts it between all texts."""
+"""Seconds after which no further round of recursion begins, from the end of the first round on: the time of the
+triggers of one search. Before that, a process for the triggers may still have to start."""
 
 
 class Evaluator(Protocol):
@@ -36,7 +35,7 @@ def with_text_of_book(content: str, text: str) -> str:
     """The last message of a chat with the texts of a book that are searched with it."""
     if not text:
         return content
-    return f"{content}{_MARK}{text}"
+    return f"{content}{MARK}{text}"
 
 
 class Recursion:
@@ -49,14 +48,17 @@ class Recursion:
         self._entries = entries
         self._evaluator = evaluator
 
-    async def run(self, fired: Sequence[int], until: float) -> None:
-        """Settle what fired in the first round, and go on until nothing more can fire. `until`: the time of
-        `time.monotonic` after which no round begins."""
+    async def run(self, fired: Sequence[int]) -> bool:
+        """Settle what fired in the first round, which has been evaluated, and go on until nothing more can fire. Returns
+        False if the time was over before."""
+        until = time.monotonic() + ROUND_SECONDS
         await self._settle(self._rounds.first(fired), {})
-        while time.monotonic() < until:
+        while True:
             following = self._rounds.next_round()
             if following is None:
-                return
+                return True
+            if time.monotonic() >= until:
+                return False
             fired_again: list[int] = []
             for book, indexes in following.memories.items():
                 fired_again += await self._evaluator.fired_entries(indexes, following.texts[book])

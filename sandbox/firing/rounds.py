@@ -26,6 +26,9 @@ MOST_ROUNDS = 5
 """Rounds of recursion after the first one, at most: each costs as much as a search of one book."""
 _MOST_SEED_CHARS = 1_000
 """Characters of a seed: some of a message, the names of its chat and of the memory."""
+MARK = "\n\x01"
+"""What stands between the texts that are searched: SillyTavern puts it before each message, and before the texts of each
+round (realm/keys.js has the same mark)."""
 _NOT_DELAYED = Timing()
 
 
@@ -73,7 +76,7 @@ class Round:
 class FiringRounds:
     """The entries of one search by their index. `rules`: what a search asks of those with rules. `text_of`: the
     text of an entry as it comes, in which macros are filled: that is what further entries are searched in; None: as it
-    is stored."""
+    is stored. `is_given`: whether the reader has the text of an entry, so that it takes no room."""
 
     def __init__(
         self,
@@ -81,10 +84,12 @@ class FiringRounds:
         rules: RuleIndex,
         moment: ChatMoment,
         text_of: Callable[[int], str] | None = None,
+        is_given: Callable[[int], bool] = lambda _index: False,
     ) -> None:
         self._entries = entries
         self._moment = moment
         self._text_of = self._stored_text if text_of is None else text_of
+        self._is_given = is_given
         self._of_characters = frozenset(rules.of_characters)
         self._timings = self._timings_of(rules)
         self._fired: dict[int, None] = {}
@@ -92,7 +97,8 @@ class FiringRounds:
         self._lost_to_group: set[int] = set()
         self._activated: dict[int, None] = {}
         self._texts: dict[str, list[str]] = {}
-        self._books_with_new_text: set[str] = set()
+        self._new_texts: dict[str, list[str]] = {}
+        self._came_chars: dict[str, int] = {}
         self._rounds = 0
         self._levels = list(rules.levels)
         self._level = self._levels.pop(0) if self._levels else 0
@@ -151,7 +157,7 @@ class FiringRounds:
         keys of each are in the messages."""
         losers = self._losers(candidates, scores)
         self._lost_to_group |= losers
-        self._books_with_new_text.clear()
+        self._new_texts = {}
         for index in candidates:
             if index in losers:
                 continue
@@ -160,12 +166,14 @@ class FiringRounds:
                 continue
             self._activated[index] = None
             self._take_text(index)
+        for book_id, texts in self._new_texts.items():
+            self._texts.setdefault(book_id, []).append("\n".join(texts))
 
     def next_round(self) -> Round | None:
         """What is evaluated next; None: nothing can make another memory fire."""
         if not self._recursive or self._rounds >= MOST_ROUNDS or self._is_full():
             return None
-        searched = self._books_with_new_text & self._recursive.keys()
+        searched = self._new_texts.keys() & self._recursive.keys()
         if not searched and self._levels:
             self._level = self._levels.pop(0)
             searched = set(self._recursive)
@@ -173,16 +181,15 @@ class FiringRounds:
             return None
         self._rounds += 1
         memories = {book: self._recursive[book] for book in sorted(searched)}
-        texts = {book: "\n".join(self._texts.get(book, ())) for book in memories}
+        texts = {book: MARK.join(self._texts.get(book, ())) for book in memories}
         return Round(texts, memories)
 
     def _is_full(self) -> bool:
-        """Whether what came has more characters than there is room for."""
+        """Whether what came has more characters than there is room for. A text that stands there twice comes once."""
         room = self._moment.room
         if room is None:
             return False
-        chars = sum(len(self._entries[index].text) for index in self._activated)
-        return chars > room
+        return sum(self._came_chars.values()) > room
 
     # --- one memory ------------------------------------------------------------------------------------
 
@@ -233,7 +240,9 @@ class FiringRounds:
     def _is_open(self, index: int) -> bool:
         """Whether texts that came may make the memory fire in this round."""
         recursion = self._rules(index).recursion
-        return not recursion.is_excluded and recursion.level <= self._level
+        # The round of the messages is the first one that `most_rounds` counts.
+        is_late = recursion.most_rounds and self._rounds >= recursion.most_rounds
+        return not recursion.is_excluded and not is_late and recursion.level <= self._level
 
     def _may_recurse(self, index: int) -> bool:
         """Whether the memory may come in a later round, if its trigger fires there."""
@@ -255,17 +264,20 @@ class FiringRounds:
     def _take_text(self, index: int) -> None:
         """Keep the text of a memory that came, in which other memories of its book are searched."""
         entry = self._entries[index]
+        text = self._text_of(index)
+        if not self._is_given(index):
+            self._came_chars[text] = len(text)
         recursion = entry.rules.recursion
         if not entry.book_id or not recursion.is_on or recursion.is_prevented:
             return
-        self._texts.setdefault(entry.book_id, []).append(self._text_of(index))
-        self._books_with_new_text.add(entry.book_id)
+        self._new_texts.setdefault(entry.book_id, []).append(text)
 
     def _in_order(self, candidates: Iterable[int]) -> list[int]:
-        """What stays first, then the highest order, then the order of the shelf."""
+        """What stays first, then the source that comes before, then the highest order, then the order of the shelf."""
 
-        def rank(index: int) -> tuple[bool, float, int]:
-            return not self._is_sticky(index), -self._rules(index).order, index
+        def rank(index: int) -> tuple[bool, int, float, int]:
+            rules = self._rules(index)
+            return not self._is_sticky(index), rules.precedence, -rules.order, index
 
         return sorted(set(candidates), key=rank)
 
@@ -304,7 +316,7 @@ class FiringRounds:
         rivals = self._best_scored(rivals, scores)
         preferred = [index for index in rivals if self._rules(index).group.overrides]
         if preferred:
-            return preferred[:1]
+            return [max(preferred, key=lambda index: self._rules(index).order)]
         return self._drawn(group, rivals)
 
     def _best_scored(self, rivals: Sequence[int], scores: Mapping[int, int]) -> Sequence[int]:

@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.firing.rules import (
+    LATER_PRECEDENCE,
     MOST_GROUPS,
     MOST_RULE_CHARS,
     PLAIN,
+    USUAL_PRECEDENCE,
     CharacterRule,
     FiringRules,
     ScoredKeys,
@@ -35,6 +37,7 @@ def rules_json(rules: FiringRules) -> Json:
         group_names = group.names[0]
     fields: Json = {
         "order": rules.order,
+        "precedence": rules.precedence,
         "group": group_names,
         "groupWeight": group.weight,
         "groupOverride": group.overrides,
@@ -50,6 +53,7 @@ def rules_json(rules: FiringRules) -> Json:
         "excludeRecursion": recursion.is_excluded,
         "preventRecursion": recursion.is_prevented,
         "delayUntilRecursion": recursion.level,
+        "maxRecursionSteps": recursion.most_rounds,
         "characterFilter": _characters_json(rules.characters),
         "byWords": rules.by_words,
         "otherWords": list(rules.other_words),
@@ -80,6 +84,7 @@ def _characters_json(rule: CharacterRule) -> Json | None:
 
 _USUAL: Mapping[str, Any] = {
     "order": 100,
+    "precedence": USUAL_PRECEDENCE,
     "group": [],
     "groupWeight": 100,
     "groupOverride": False,
@@ -95,6 +100,7 @@ _USUAL: Mapping[str, Any] = {
     "excludeRecursion": False,
     "preventRecursion": False,
     "delayUntilRecursion": 0,
+    "maxRecursionSteps": 0,
     "characterFilter": None,
     "byWords": False,
     "otherWords": [],
@@ -138,6 +144,12 @@ def checked_rules(fields: Mapping[str, Any], rules: FiringRules = PLAIN) -> Firi
 
 def _order(rules: FiringRules, value: Any) -> FiringRules:
     return replace(rules, order=_number(value, -MOST_NUMBER, MOST_NUMBER))
+
+
+def _precedence(rules: FiringRules, value: Any) -> FiringRules:
+    if type(value) is not int or not 0 <= value <= LATER_PRECEDENCE:
+        raise RuleFault
+    return replace(rules, precedence=value)
 
 
 def group_names(text: str) -> list[str]:
@@ -203,6 +215,10 @@ def _level(rules: FiringRules, value: Any) -> FiringRules:
     return replace(rules, recursion=replace(rules.recursion, level=level))
 
 
+def _most_rounds(rules: FiringRules, value: Any) -> FiringRules:
+    return replace(rules, recursion=replace(rules.recursion, most_rounds=_messages(value)))
+
+
 def _other_words(rules: FiringRules, value: Any) -> FiringRules:
     return replace(rules, other_words=tuple(_texts(value)))
 
@@ -233,6 +249,7 @@ def _count_of_messages(name: str) -> Callable[[FiringRules, Any], FiringRules]:
 
 _READERS: Mapping[str, Callable[[FiringRules, Any], FiringRules]] = {
     "order": _order,
+    "precedence": _precedence,
     "group": _group,
     "groupWeight": _group_weight,
     "groupOverride": _group_override,
@@ -248,6 +265,7 @@ _READERS: Mapping[str, Callable[[FiringRules, Any], FiringRules]] = {
     "excludeRecursion": _recursion_switch("is_excluded"),
     "preventRecursion": _recursion_switch("is_prevented"),
     "delayUntilRecursion": _level,
+    "maxRecursionSteps": _most_rounds,
     "characterFilter": _characters,
     "byWords": _rule_switch("by_words"),
     "otherWords": _other_words,

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 USUAL_ORDER = 100.0
 """The order of a memory that names none, and its weight in a group."""
+OF_CHAT, OF_PERSONA, USUAL_PRECEDENCE, LATER_PRECEDENCE = range(4)
+"""The precedence of the books of a chat, of a persona, of what SillyTavern lets come first of the books of a character
+and those for all chats (and of memories that name none), and of the rest of these."""
 MOST_GROUPS = 20
 MOST_RULE_CHARS = 1_000
 """Groups of a memory, and characters of one name in its rules, at most: more of them no editor writes."""
@@ -44,12 +47,14 @@ class GroupRules:
 class RecursionRules:
     """How a memory of a book takes part in the search of texts that came. `is_on`: whether its book searches them at
     all. `is_excluded`: no such text makes it fire. `is_prevented`: its own text makes none fire. `level`: it waits for
-    the rounds of recursion from this one on; 0: it does not wait."""
+    the rounds of recursion from this one on; 0: it does not wait. `most_rounds`: it fires only in the first so many
+    rounds, that of the messages is one of them; 0: in all."""
 
     is_on: bool = False
     is_excluded: bool = False
     is_prevented: bool = False
     level: int = 0
+    most_rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +73,16 @@ class CharacterRule:
 
 @dataclass(frozen=True, slots=True)
 class FiringRules:
-    """The rules of one memory. `sticky`, `cooldown` and `delay` count messages of a chat. `sticky`: it stays for so
+    """The rules of one memory. `precedence`: of two memories, the one with the lower number takes room first, and only
+    of two with the same number the one with the higher order. `sticky`, `cooldown` and `delay` count messages of a
+    chat. `sticky`: it stays for so
     many, with that at which it came. `cooldown`: it comes again so many later at the earliest; after its stickiness, it
     stays away for so many. `delay`: it does not come before the chat has so many. `once`: it comes in one message of a
     chat. `by_words`: it also comes where the messages bring its words to mind, and `other_words` are texts by which
     they may. `is_off`: its owner has it switched off."""
 
     order: float = USUAL_ORDER
+    precedence: int = USUAL_PRECEDENCE
     group: GroupRules = field(default_factory=GroupRules)
     probability: float = 100.0
     sticky: int = 0

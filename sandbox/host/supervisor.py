@@ -284,11 +284,15 @@ class TriggerSandbox:
         seed: int,
     ) -> tuple[CheckReport, ...]:
         """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
-        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by
-        name."""
-        deadline = time.monotonic() + self._check_seconds
+        Takes at most CHECK_SEARCHES times the `search_seconds` and two searches more, beside the start of a worker; the
+        rest is then refused by name."""
         scene = self._scene(SAMPLE_CONTEXT if context is None else context, now=now, seed=seed)
-        verdicts = await self._tries(sources, scene, deadline)
+        ran = await self._run_all(sources, range(len(sources)), scene)
+        # It begins here: a worker had to start for the first try, which has a bound of its own.
+        deadline = time.monotonic() + self._check_seconds
+        verdicts = list(ran.values())
+        if len(sources) > 1:
+            await self._try_stopped_again(sources, verdicts, scene, deadline)
         compiled = [index for index, verdict in enumerate(verdicts) if _compiles(verdict)]
         findings_by_index: dict[int, Sequence[Finding]] = {}
         findings_of_all = await self._lint([sources[index] for index in compiled], now)
@@ -318,13 +322,10 @@ class TriggerSandbox:
         message = _("not checked: the {seconds:g} s were used up", self._check_seconds)
         return Failed("not_evaluated", message)
 
-    async def _tries(self, sources: Sequence[str], scene: Scene, deadline: float) -> list[Verdict]:
-        """The verdicts of a try of all triggers; of those that were stopped, which may be the fault of others, of a try
-        alone. `deadline`: monotonic seconds."""
-        ran = await self._run_all(sources, range(len(sources)), scene)
-        verdicts = list(ran.values())
-        if len(sources) == 1:
-            return verdicts
+    async def _try_stopped_again(
+        self, sources: Sequence[str], verdicts: list[Verdict], scene: Scene, deadline: float
+    ) -> None:
+        """Try those that were stopped alone, as others may be at fault. `deadline`: monotonic seconds."""
         for index, verdict in enumerate(verdicts):
             if not isinstance(verdict, Failed) or verdict.kind not in STOPPED:
                 continue
@@ -333,7 +334,6 @@ class TriggerSandbox:
             else:
                 alone = await self._run_all([sources[index]], [0], scene)
                 verdicts[index] = alone[0]
-        return verdicts
 
     async def _lint(self, sources: Sequence[str], now: datetime) -> list[list[Finding]] | None:
         """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
@@ -356,10 +356,13 @@ class TriggerSandbox:
         return findings_of_one[0]
 
     async def words_of(self, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """The key words of each source, for people; none of a source that could not be read within the time of one
-        search. The worker reads them: a parser of native code does not run in the caller's process."""
-        deadline = time.monotonic() + self.limits.search_seconds
+        """The key words of each source, for people, as a worker reads them: a parser of native code does not run in the
+        caller's process. None of a source for which the time of one search, from a ready worker on, did not suffice."""
         words_of_all: list[tuple[str, ...]] = []
+        if not sources:
+            return ()
+        await self.warm()
+        deadline = time.monotonic() + self.limits.search_seconds
         for start in range(0, len(sources), READ_AT_ONCE):
             part = sources[start : start + READ_AT_ONCE]
             words_of_part: list[tuple[str, ...]] | None = None

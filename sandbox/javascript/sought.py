@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox.javascript.spelling import UNSEEN, folded, normal
-from sandbox.prospects import DEPTHS, MOST_WORD, NEVER, ROLES, Need, Window
+from sandbox.prospects import DEPTHS, MOST_WORD, NAMED, NEVER, ROLES, SCANNED, Need, Window
 
 _CLASS = r"\[\^?(?:a-z|A-Z|0-9|[^-\\\[\]]|\\[sSdDwW\\^$.*+?()\[\]{}|/])+\]"
 """A class of characters whose ranges, if it has any, are in order whatever the flags are."""
@@ -64,6 +64,8 @@ def nearer(one: int, other: int) -> int:
 
 def window_of(role: str, depth: int) -> Window:
     """The messages of a scope of match_keys among the last `depth`; a scope that is not told apart counts as all."""
+    if role == SCANNED:
+        role = NAMED
     return (role if role in ROLES else "any", depth)
 
 

@@ -124,7 +124,7 @@ def _call_lines(
 
     def named(position: int) -> str:
         if position < 0:
-            return _("its own text")
+            return _("the searched text")
         return f"#{first + position}"
 
     yield ""

@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from time import monotonic
 from typing import Any
 
 from sandbox.firing.chat_state import Came, ChatState, Firing, advanced, last_fired
 from sandbox.firing.participants import characters_of
-from sandbox.firing.recursion import ROUND_SECONDS, Recursion, with_text_of_book
+from sandbox.firing.recursion import Recursion, with_text_of_book
 from sandbox.firing.room import Fitting, LoreText, Room, fitting, head_of
 from sandbox.firing.rounds import ChatMoment, FiringRounds, HeldBackReason, message_seed
 from sandbox.firing.rule_index import RuleIndex, index_of_rules, key_of
@@ -144,7 +143,7 @@ class _Walk:
             progress(next(self._finished))
         rounds = FiringRounds(self._entries, self._rules, self._moment(step))
         recursion = Recursion(rounds, self._entries, _StepEvaluator(self, step))
-        await recursion.run(_fired(verdicts), monotonic() + ROUND_SECONDS)
+        await recursion.run(_fired(verdicts))
         texts = [_lore_text(self._entries[number]) for number in rounds.activated]
         fitted = fitting(texts, self._circumstances.room, _cut)
         self._advance(step, fitted)

@@ -21,6 +21,7 @@ _NUMBER = N_("a number")
 _TEXTS = N_("a list of texts")
 _MAY_BE = {
     "order": _NUMBER,
+    "precedence": N_("a whole number from 0 to 3"),
     "group": N_("a name, or a list of names"),
     "groupWeight": N_("a number from 0"),
     "groupOverride": _SWITCH,
@@ -36,13 +37,19 @@ _MAY_BE = {
     "excludeRecursion": _SWITCH,
     "preventRecursion": _SWITCH,
     "delayUntilRecursion": N_("true, false or a level from 0"),
+    "maxRecursionSteps": _COUNT,
     "characterFilter": N_('an object such as {"names": ["Ann"], "isExclude": false}'),
     "byWords": _SWITCH,
     "otherWords": _TEXTS,
     "off": _SWITCH,
 }
 """What each field may be; sandbox/firing/rule_fields.py reads them."""
-_OF_RECURSION = ("excludeRecursion", "preventRecursion", "delayUntilRecursion")
+_OF_RECURSION = (
+    "excludeRecursion",
+    "preventRecursion",
+    "delayUntilRecursion",
+    "maxRecursionSteps",
+)
 _OTHER_FIELDS = (
     "book",
     "uid",

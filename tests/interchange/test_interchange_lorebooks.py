@@ -31,11 +31,17 @@ CALL = "match_keys(context.messages, "
 
 
 def book(**entry: Any) -> dict[str, Any]:
-    return {
-        "entries": {
-            "7": {"uid": 7, "key": ["sword"], "comment": "Sword", "content": "sharp"} | entry
-        }
+    """A book with one entry, which has the switches that SillyTavern writes."""
+    usual = {
+        "uid": 7,
+        "key": ["sword"],
+        "comment": "Sword",
+        "content": "sharp",
+        "selective": True,
+        "useProbability": True,
+        "probability": 100,
     }
+    return {"entries": {"7": usual | entry}}
 
 
 def carried(
@@ -84,7 +90,12 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
             f"{CALL}['剑', /a\\/b/i], 'named', 2) > 0",
         ),
         ({"caseSensitive": True}, f"{CALL}[/\\bsword\\b/], 'named', 2) > 0"),
-        ({"key": ["/dra[gk]on/gi"]}, f"{CALL}[/dra[gk]on/i], 'named', 2) > 0"),
+        ({"key": ["/dra[gk]on/gi"]}, f"{CALL}[/dra[gk]on/i], 'scanned', 2) > 0"),
+        ({"key": ["/dra[gk]on/gy"]}, f"{CALL}[/dra[gk]on/y], 'scanned', 2) > 0"),
+        ({"key": ["café"]}, f"{CALL}[/\\bcafé(?!\\w)/i], 'named', 2) > 0"),
+        ({"key": ["İpek"]}, f"{CALL}[/(?<!\\w)(?:İ|i̇)pek\\b/i], 'named', 2) > 0"),
+        ({"key": ["{{// a {note} }}sword{{newline}}"]}, f"{CALL}['sword'], 'named', 2) > 0"),
+        ({"key": ["sword", "", " "]}, f"{CALL}['sword', /(?:)/], 'named', 2) > 0"),
         ({"key": ["/a/b/"], "matchWholeWords": False}, f"{CALL}['/a/b/'], 'named', 2) > 0"),
         (
             {"keysecondary": ["a", "b"]},
@@ -107,6 +118,14 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
             f"{CALL}['sword', 'blade'], 'named', 2) > 0\n  && match_keys_all(context.messages, ['a'], 'named', 2)",
         ),
         ({"keysecondary": ["a"], "selective": False}, f"{CALL}['sword'], 'named', 2) > 0"),
+        (
+            {"keysecondary": [""]},
+            f"{CALL}['sword'], 'named', 2) > 0\n  && {CALL}[''], 'named', 2) > 0",
+        ),
+        (
+            {"keysecondary": ["", "a"], "selectiveLogic": 3},
+            "match_keys_all(context.messages, ['sword', '', 'a'], 'named', 2)",
+        ),
         ({"constant": True, "key": []}, "true"),
         ({"content": "@@activate\nx", "key": []}, "true"),
         ({"key": [], "vectorized": True}, "false  // it is found by its words"),
@@ -140,6 +159,16 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(
         ),
         ({"probability": 0}, "left out: its probability is 0"),
         (
+            {"probability": None},
+            "left out: it has a probability without a number, so it never comes there either",
+        ),
+        (
+            {"key": ["{{weekday}}"]},
+            "{{weekday}} in a key: stays as it is; nothing replaces it here",
+        ),
+        ({"key": ["<char>"]}, "{{char}} in a key: stays as it is; give --char NAME"),
+        ({"content": "<group>"}, "{{group}}: stays as it is; nothing replaces it here"),
+        (
             {"key": []},
             "left out: it has no keys, so it never comes by itself there either, such as a heading",
         ),
@@ -170,10 +199,6 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(
             "{{lastMessage}} in a key: stays as it is; nothing replaces it here",
         ),
         (
-            {"key": ["/^sword/"]},
-            "key /^sword/: ^ and $ are the ends of one message here, not of all scanned text",
-        ),
-        (
             {"key": ["/([/"]},
             "key /([/: not a valid expression; it is looked for as plain text, as SillyTavern does",
         ),
@@ -192,6 +217,7 @@ def test_what_could_not_be_carried_over_is_said(entry: dict[str, Any], line: str
     [
         ({}, {}),
         ({"order": 7}, {"order": 7}),
+        ({"order": None}, {"order": 0}),
         ({"probability": 25}, {"probability": 25}),
         ({"probability": 25, "useProbability": False}, {}),
         ({"constant": True, "probability": 25}, {"probability": 25}),
@@ -302,7 +328,7 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
             "entries": [entry | {"use_regex": True, "keys": ["s.ord"], "selective": False}],
             "scan_depth": 3,
         }
-    ) == (f"{CALL}[/s.ord/], 'named', 5) > 0")
+    ) == (f"{CALL}[/s.ord/], 'scanned', 5) > 0")
 
 
 def test_odd_texts_stay_inside_their_literals() -> None:
@@ -313,8 +339,23 @@ def test_odd_texts_stay_inside_their_literals() -> None:
     assert memory.name == "line break */ alert()"
     assert memory.trigger.split("\n") == [
         "// World info entry 7: line break */ alert()",
-        f"{CALL}[/a\\nb/i, '</x>', '`${{x}}`', '\\\\'], 'named', 2) > 0",
+        f"{CALL}[/a\\nb/i, '</x>', '`${{x}}`', '\\\\', /(?:)/], 'named', 2) > 0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_said"),
+    [
+        ({"position": 0, "depth": 4, "role": 0}, False),
+        ({"position": 4, "depth": 2}, True),
+        ({"content": "@@depth 2\nsharp"}, True),
+    ],
+)
+def test_positions_are_named_where_one_is_not_the_usual_one(
+    entry: dict[str, Any], is_said: bool
+) -> None:
+    losses = carried(book(**entry)).losses
+    assert any(loss.what.startswith("position, depth and role") for loss in losses) == is_said
 
 
 def test_entries_of_one_name_are_told_apart_when_they_leave_their_book() -> None:
@@ -364,7 +405,7 @@ GLUED = ["a#dog", "#dogs", "C++11", "xC++", "说#dog吧", "(C++)"]
 
 def tavern_fires(entry: dict[str, Any], texts: list[str]) -> bool:
     """World info's rules, written down a second time."""
-    scanned = "\n\x01".join(texts[-entry["scanDepth"] :])
+    scanned = "\n\x01".join(["", *texts[-entry["scanDepth"] :][::-1]])[1:]
 
     def is_said(key: str) -> bool:
         if key.startswith("/"):
@@ -398,6 +439,7 @@ async def test_triggers_fire_where_the_lorebook_would() -> None:
             "uid": number,
             "key": random.sample(WORDS, random.randint(1, 3)),
             "keysecondary": random.sample(WORDS, random.randint(0, 2)),
+            "selective": True,
             "selectiveLogic": random.randrange(4),
             "scanDepth": random.randint(1, 5),
             "matchWholeWords": random.random() < 0.5,

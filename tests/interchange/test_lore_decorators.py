@@ -86,7 +86,7 @@ FALLBACKS: list[tuple[str, int | None, tuple[str, ...]]] = [
     ("@@other 1\n@@@another 2\n@@@scan_depth 5", 5, ()),
     ("@@scan_depth 2\n@@@scan_depth 5", 2, ()),
     ("@@other 1\n@@@another 2", None, ("@@other 1",)),
-    ("@@@scan_depth 5", 5, ()),
+    ("@@@scan_depth 5", None, ()),
     ("@@scan_depth x\n@@@scan_depth 5", 5, ()),
 ]
 
@@ -101,7 +101,7 @@ def test_a_fallback_holds_where_the_decorator_before_it_does_not(
 
 def test_all_conditions_on_keys_hold_beside_secondary_keys() -> None:
     content = "@@additional_keys oath\n@@exclude_keys toy\n@@additional_keys vow\nA sword."
-    entry = entry_with(content, keysecondary=["king"], selectiveLogic=3)
+    entry = entry_with(content, keysecondary=["king"], selective=True, selectiveLogic=3)
     assert (entry.secondary, entry.logic) == (("king",), "AND_ALL")
     assert entry.conditions == (
         KeyCondition(("toy",), "NOT_ANY"),

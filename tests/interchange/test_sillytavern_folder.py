@@ -17,7 +17,7 @@ import pytest
 from memory_server.cli.parser import main
 from memory_server.interchange import sillytavern_folder
 from memory_server.interchange.sillytavern_folder import Profile
-from memory_server.interchange.sillytavern_parts import ProfileSettings
+from memory_server.interchange.sillytavern_parts import Owner, ProfileSettings, settings_in
 from memory_server.kernel import files
 
 Run = Callable[..., tuple[int, str, str]]
@@ -185,6 +185,30 @@ def test_settings_of_the_user_hold_for_all_books() -> None:
         group_scoring=True,
     )
     assert profile_of({"worlds/A.json": b'{"entries": {}}'}).settings == ProfileSettings()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "precedences"),
+    [(0, (0, 1, 2, 2)), (1, (0, 1, 2, 3)), (2, (0, 1, 3, 2)), (None, (0, 1, 2, 3))],
+)
+def test_the_strategy_says_whose_lore_comes_first(
+    strategy: int | None, precedences: tuple[int, ...]
+) -> None:
+    lore = {} if strategy is None else {"world_info_character_strategy": strategy}
+    settings = settings_in(json.dumps({"world_info_settings": lore}).encode()).profile
+    owners: tuple[Owner, ...] = ("chat", "persona", "character", "all")
+    assert tuple(map(settings.precedence_of, owners)) == precedences
+
+
+def test_settings_without_a_meaning_here_are_named(run: Run) -> None:
+    lore = {"world_info_min_activations": 2, "world_info_budget": 40}
+    settings = {"world_info_settings": {"world_info": {"globalSelect": ["Boat"]}, **lore}}
+    world_file = json.dumps(world("Boat")).encode()
+    files = {"settings.json": json.dumps(settings).encode(), "worlds/Boat.json": world_file}
+    _status, out, _errors = run("import", write_folder(files), "--all")
+    said = " ".join(out.split())
+    assert "min activations (2): older messages are not searched" in said
+    assert "the budget of world info" in said
 
 
 def test_counts_say_what_is_there() -> None:

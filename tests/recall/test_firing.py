@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +14,10 @@ from sample_memories import NOW
 from memory_server.conversations.book_entry import BookEntry
 from memory_server.conversations.model import LongTermMemory
 from memory_server.conversations.recall.activation import Shelved
+from sandbox.firing import recursion
 from sandbox.firing.chat_state import ChatState, Effect, Firing, firing_key
 from sandbox.firing.recursion import Recursion, score_of
-from sandbox.firing.rounds import MOST_ROUNDS, ChatMoment, FiringRounds
+from sandbox.firing.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
 from sandbox.firing.rule_index import index_of_rules
 from sandbox.firing.rules import (
     CharacterRule,
@@ -83,7 +84,7 @@ def searched(
         return [
             index
             for index in indexes
-            if not entries[index].key or entries[index].key in text.split()
+            if not entries[index].key or entries[index].key in text.replace(MARK, " ").split()
         ]
 
     def settle(candidates: Sequence[int]) -> None:
@@ -482,6 +483,69 @@ async def test_all_keys_of_a_scored_group_are_asked_at_once() -> None:
             return [condition for condition in conditions if "'c'" not in condition]
 
     recursion = Recursion(rounds, entries, Keys())
-    await recursion.run(range(len(entries)), time.monotonic() + 60)
+    assert await recursion.run(range(len(entries)))
     assert [len(conditions) for conditions in asked] == [3]
     assert rounds.activated == [1]
+
+
+# --- books of several owners, and bounds of recursion ---------------------------------------------------------
+
+
+def test_the_lower_precedence_takes_room_first_and_what_stays_before_it() -> None:
+    entries = [
+        Entry("all", rules=FiringRules(order=900, precedence=3)),
+        Entry("character", rules=FiringRules(order=1)),
+        Entry("chat", rules=FiringRules(order=0, precedence=0)),
+        Entry("staying", rules=FiringRules(order=0, precedence=3, sticky=5)),
+    ]
+    answer = searched(entries, "said", moment(messages=2, state=sticky_state("staying")))
+    assert answer.activated == ["staying", "chat", "character", "all"]
+
+
+def test_of_those_that_override_a_group_the_highest_order_wins_whatever_the_precedence_is() -> None:
+    later = FiringRules(order=9, precedence=3, group=GroupRules(("g",), overrides=True))
+    entries = [Entry("first", rules=group(order=1, overrides=True)), Entry("later", rules=later)]
+    assert searched(entries, "said").activated == ["later"]
+
+
+@pytest.mark.parametrize("most", range(1, 4))
+def test_recursion_goes_as_far_as_its_most_rounds(most: int) -> None:
+    rules = recursive(most_rounds=most)
+    entries = [replace(entry, rules=rules) for entry in chain(5)]
+    assert searched(entries, "k0").activated == [f"e{number}" for number in range(most)]
+
+
+def test_texts_count_for_the_room_as_they_come() -> None:
+    entries = [
+        Entry("long", "said", "{{// a long comment }}next", recursive()),
+        Entry("next", "next", "", recursive()),
+    ]
+
+    def without_comment(memory: Shelved) -> str:
+        return memory.memory.prompt.replace("{{// a long comment }}", "")
+
+    assert searched(entries, "said", moment(room=9)).activated == ["long"]
+    answer = searched(entries, "said", moment(room=9), text_of=without_comment)
+    assert answer.activated == ["long", "next"]
+
+
+@pytest.mark.anyio
+async def test_the_time_of_the_rounds_begins_after_the_first_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = [shelved(entry) for entry in chain(3)]
+    seconds = iter([100.0, 101.0, 103.0])
+    monkeypatch.setattr(recursion, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
+    class Following:
+        async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Sequence[int]:
+            return [index for index in indexes if entries[index].name == "e1"]
+
+        async def true_conditions(
+            self, conditions: Sequence[str], text_of_book: str
+        ) -> Sequence[str]:
+            return []
+
+    rounds = FiringRounds(entries, index_of_rules(entries, range(3), ()), ChatMoment(1, NOW, "s"))
+    assert not await Recursion(rounds, entries, Following()).run([0])
+    assert rounds.activated == [0, 1]

@@ -228,6 +228,7 @@ async def _recalled(
             earlier = messages_before(
                 context.event, context.transcript, most=wanted, most_chars=HOOK_CHARS
             )
+        given_lines = app.home.given_lines.to(context.session)
         recollection = await recall_for_turn(
             here,
             messages,
@@ -236,9 +237,9 @@ async def _recalled(
             flashbacks=settings.short_term.flashback_count,
             reinforce=False,
             lore_room=LORE_CHARS,
+            given=given_lines,
             by="hook",
         )
-        given_lines = app.home.given_lines.to(context.session)
         lines_before = frozenset(given_lines)
         search = recollection.found
         activation = recollection.activation

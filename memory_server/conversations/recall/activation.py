@@ -63,7 +63,8 @@ class Chat:
 class Activation:
     """The answer of one search: the triggers that fired, in the order in which they take room, those that came by
     chance, and those that failed. `held_back` fired too. `unread`: conversations whose triggers could not be read, with
-    the file. `chat`: where the search was made. `counting`: the memories whose rules count its messages."""
+    the file. `chat`: where the search was made. `is_complete`: False if there was no time to search all texts of books
+    that came. `counting`: the memories whose rules count its messages."""
 
     activated: tuple[Shelved, ...]
     random: tuple[Shelved, ...]
@@ -72,6 +73,7 @@ class Activation:
     unread: Mapping[str, object] = field(default_factory=dict)
     held_back: tuple[HeldBackMemory, ...] = ()
     chat: Chat = Chat()
+    is_complete: bool = True
     counting: Mapping[str, Counted] = field(default_factory=dict)
 
 

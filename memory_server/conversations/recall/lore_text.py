@@ -14,5 +14,11 @@ def lore_text(shelved: Shelved, body: str, *, is_chinese: bool) -> LoreText[Shel
     """The memory with the text `body`, in which macros are filled."""
     memory = shelved.memory
     name = clipped(one_line(memory.name), _NAME_CHARS, CHARS)
-    key = text_key(memory.name, shelved.conversation_id, memory.created_ms, memory.updated_ms)
-    return LoreText(shelved, head_of(name, is_chinese=is_chinese), one_line(body), key, is_chinese)
+    head = head_of(name, is_chinese=is_chinese)
+    return LoreText(shelved, head, one_line(body), version_key(shelved), is_chinese)
+
+
+def version_key(shelved: Shelved) -> str:
+    """The key of this version of the memory, by which the program knows what a session was given."""
+    memory = shelved.memory
+    return text_key(memory.name, shelved.conversation_id, memory.created_ms, memory.updated_ms)

@@ -18,6 +18,12 @@ from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.values import dataclass
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
+_MARKER = re.compile(r"<(?P<name>user|char|bot|group|charifnotgroup)>", re.IGNORECASE)
+"""What stood for some macros before SillyTavern had macros; both of its engines read it still."""
+_MACRO_OF_MARKER = {"bot": "char", "charifnotgroup": "group"}
+"""The macros that such a marker stands for, where it has another name."""
+_COMMENT = re.compile(r"\{\{\s*+//(?:[^{}]|\{(?!\{)|\}(?!\}))*\}\}")
+"""A comment, in which single braces may stand."""
 _TRIM = re.compile(r"(?:(?<![\r\n])[\r\n]++)?\{\{\s*+trim\s*+\}\}[\r\n]*+", re.IGNORECASE)
 _PARTS = re.compile(r"\{\{\s*+(?P<name>//|[A-Za-z_]++)(?P<mark>::?|\s|)(?P<argument>[^{}]*)\}\}")
 _DICE = re.compile(
@@ -89,6 +95,12 @@ CLIENT_MACROS = frozenset(
             "ismobile",
             "hasextension",
         ),
+        *("if", "else", "varexists", "flushvar", "globalvarexists", "flushglobalvar"),
+        *("getvarkey", "setvarkey", "getvarindex", "setvarindex", "hasglobalvar"),
+        *("getglobalvarkey", "setglobalvarkey", "getglobalvarindex", "setglobalvarindex"),
+        *("deleteglobalvar", "chardescription", "charpersonality", "charscenario", "version"),
+        *("firstdisplayedmessageid", "idleduration", "maxcontext", "maxcontexttokens"),
+        *("maxresponse", "maxresponsetokens", "maxprompttokens"),
         *("maxprompt", "systemprompt", "defaultsystemprompt", "authorsnote", "charauthorsnote"),
         *(
             "defaultauthorsnote",
@@ -125,8 +137,9 @@ class MacroContext:
 
 def filled(text: str, context: MacroContext) -> str:
     """The text with its macros filled; one that is not known here stays as it is."""
-    if "{{" not in text:
+    if not has_macros(text):
         return text
+    text = with_names(_COMMENT.sub("", text), context.names)
     is_chinese = IDEOGRAPH.search(MACRO.sub("", text)) is not None
     chars_left = MOST_FILLED_CHARS
 
@@ -150,6 +163,52 @@ def filled(text: str, context: MacroContext) -> str:
     return text
 
 
+def has_macros(text: str) -> bool:
+    """Whether there may be something to fill in the text."""
+    return "{{" in text or _MARKER.search(text) is not None
+
+
+def with_names(text: str, names: Mapping[str, str], spelled: Callable[[str], str] = str) -> str:
+    """The text with the names of `user` and `char`, as far as they are known, in place of their macros and of the old
+    markers `<user>`, `<char>` and `<bot>`; each name as `spelled` has it."""
+
+    def name_or_macro(macro: re.Match[str]) -> str:
+        name = names.get(macro[0].strip("{}").strip().lower())
+        if not name:
+            return macro[0]
+        return spelled(name)
+
+    def name_or_marker(marker: re.Match[str]) -> str:
+        name = names.get(_macro_of(marker))
+        if not name:
+            return marker[0]
+        return spelled(name)
+
+    return MACRO.sub(name_or_macro, _MARKER.sub(name_or_marker, text))
+
+
+def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str] = str) -> str:
+    """A key with the macros filled that mean the same in each search: names, comments and white space."""
+
+    def white_space_or_macro(macro: re.Match[str]) -> str:
+        parts = _PARTS.fullmatch(macro[0])
+        fill = _WHITE_SPACE.get(parts["name"].lower()) if parts is not None else None
+        if parts is None or fill is None:
+            return macro[0]
+        return fill(parts["argument"])
+
+    if not has_macros(key):
+        return key
+    key = _TRIM.sub("", with_names(_COMMENT.sub("", key), names, spelled))
+    return MACRO.sub(white_space_or_macro, key)
+
+
+def _macro_of(marker: re.Match[str]) -> str:
+    """The name of the macro that an old marker stands for."""
+    name = marker["name"].lower()
+    return _MACRO_OF_MARKER.get(name, name)
+
+
 def unfilled(texts: Iterable[str]) -> Iterator[str]:
     """The macros in these texts that their client fills and nothing fills here, each once, as they are written."""
     for macro in _macros_in(texts):
@@ -158,18 +217,20 @@ def unfilled(texts: Iterable[str]) -> Iterator[str]:
 
 
 def unfilled_keys(keys: Iterable[str]) -> Iterator[str]:
-    """The macros in these keys that their client fills, each once: a key is not filled when it is sought."""
+    """The macros in these keys that SillyTavern fills, each once: beside `filled_key`, a key is not filled here."""
     for macro in _macros_in(keys):
         name = name_of(macro).lower()
-        if name in ("user", "char") or name in CLIENT_MACROS:
+        if name in CLIENT_MACROS or name in _FILLED or _UTC_OFFSET.fullmatch(macro) is not None:
             yield macro
 
 
 def _macros_in(texts: Iterable[str]) -> dict[str, None]:
-    """The macros in these texts, each once, in their order."""
+    """The macros in these texts, each once, in their order; of an old marker, the macro that it stands for."""
     macros: dict[str, None] = {}
     for text in texts:
         macros.update(dict.fromkeys(MACRO.findall(text)))
+        for marker in _MARKER.finditer(text):
+            macros[f"{{{{{_macro_of(marker)}}}}}"] = None
     return macros
 
 
@@ -188,8 +249,6 @@ def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool
         return None
     name = parts["name"].lower()
     argument = parts["argument"]
-    if name in ("user", "char") and not argument:
-        return context.names.get(name) or None
     if name in ("random", "pick"):
         choices = _choices(parts["mark"], argument)
         if not choices:
@@ -200,21 +259,43 @@ def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool
         return _rolled(argument, _shares(context.message_seed, macro, start))
     if name == "datetimeformat":
         return formatted(context.now, argument.strip(), is_chinese=is_chinese)
+    white_space = _WHITE_SPACE.get(name)
+    if white_space is not None:
+        return white_space(argument)
     plain = _PLAIN.get(name)
     if plain is None:
         return None
     return plain(context.now, argument, is_chinese)
 
 
-def _newlines(_now: datetime, argument: str, _is_chinese: bool) -> str:
+def _newlines(argument: str) -> str:
+    return "\n" * _count(argument)
+
+
+def _spaces(argument: str) -> str:
+    return " " * _count(argument)
+
+
+def _count(argument: str) -> int:
+    """How often white space comes, as the macro says it: usually once."""
     count = argument.strip(": ")
     if not count.isdecimal():
-        return "\n"
-    return "\n" * min(int(count), _MOST_NEWLINES)
+        return 1
+    return min(int(count), _MOST_NEWLINES)
 
 
-def _nothing(_now: datetime, _argument: str, _is_chinese: bool) -> str:
+def _nothing(_argument: str) -> str:
     return ""
+
+
+_WHITE_SPACE: Mapping[str, Callable[[str], str]] = {
+    "newline": _newlines,
+    "space": _spaces,
+    "noop": _nothing,
+    "//": _nothing,
+    "comment": _nothing,
+}
+"""Macros that mean the same in each search, by what follows their name."""
 
 
 def _time(now: datetime, _argument: str, is_chinese: bool) -> str:
@@ -238,16 +319,16 @@ def _iso_date(now: datetime, _argument: str, is_chinese: bool) -> str:
 
 
 _PLAIN: Mapping[str, Callable[[datetime, str, bool], str]] = {
-    "newline": _newlines,
-    "noop": _nothing,
-    "//": _nothing,
-    "comment": _nothing,
     "time": _time,
     "date": _date,
     "weekday": _weekday,
     "isotime": _iso_time,
     "isodate": _iso_date,
 }
+
+
+_FILLED = frozenset((*_PLAIN, "user", "char", "random", "pick", "roll", "datetimeformat"))
+"""The macros that are filled in texts when they come."""
 
 
 def _offset_time(hours: int, context: MacroContext) -> str | None:

@@ -22,6 +22,8 @@ const SCOPES = {
   __proto__: null,
   any: ['user', 'assistant', 'system', 'char', 'other'],
   named: ['user', 'assistant', 'system', 'char', 'other'],
+  scanned: ['user', 'assistant', 'system', 'char', 'other'],
+  scanned_unnamed: ['user', 'assistant', 'system', 'char', 'other'],
   user: ['user'],
   assistant: ['assistant', 'char'],
   system: ['system'],
@@ -33,6 +35,28 @@ const SCOPES = {
 
 // Who speaks in messages without a name, by role; host/candidates.py has the same rule.
 const speakers = { names: { __proto__: null } };
+
+// Stands before each message, and before each text of a book that is searched with the last one (recursion.py).
+const MARK = '\n\x01';
+
+/**
+ * The messages as SillyTavern scans them for a lorebook (WorldInfoBuffer.get in its world-info.js): one text of all,
+ * the newest first, each behind a mark. The texts of a book, which follow the content of the last message, are its end.
+ */
+function scannedText(messages, isNamed) {
+  let scanned = '';
+  let ofBook = '';
+  for (let i = messages.length - 1; i >= 0; i -= 1) {
+    let text = isNamed ? namedText(messages[i]) : `\x01${messages[i].content}`;
+    const end = text.indexOf(MARK);
+    if (ofBook === '' && scanned === '' && end !== -1) {
+      ofBook = text.slice(end);
+      text = text.slice(0, end);
+    }
+    scanned += `${scanned === '' ? '' : '\n'}\x01${text.slice(1).trim()}`;
+  }
+  return scanned + ofBook;
+}
 
 /** A message as lorebooks search it: behind a mark and the name of its speaker. */
 function namedText(message) {
@@ -210,15 +234,20 @@ function textsInScope(messages, scope, depth, caller, kept) {
   const span = depth === null ? 0 : Math.trunc(Number(depth)) || 0;
   // As slice(-depth): 0 is all, a negative depth leaves out the first ones.
   const from = span > 0 ? Math.max(0, length - span) : Math.min(length, -span);
+  const isScanned = scope === 'scanned' || scope === 'scanned_unnamed';
+  const isOfAll = scope === 'any' || scope === 'named' || isScanned;
   const texts = [];
+  const scanned = [];
   for (let i = from; i < length; i += 1) {
     const message = list[i];
     const content = message?.content;
-    if (typeof content === 'string' && (scope === 'any' || scope === 'named' || roles.includes(message.role))) {
-      texts.push(scope === 'named' ? namedText(message) : content);
+    if (typeof content === 'string' && (isOfAll || roles.includes(message.role))) {
+      if (isScanned) scanned.push(message);
+      else texts.push(scope === 'named' ? namedText(message) : content);
       if (kept !== null) kept.push(message);
     }
   }
+  if (scanned.length > 0) texts.push(scannedText(scanned, scope === 'scanned'));
   return texts;
 }
 

@@ -88,7 +88,8 @@ function traceCall(name, wanted, texts, messages, scope, depth, result) {
     const hits = [];
     for (let m = 0; m < texts.length && hits.length < MOST_HITS; m += 1) {
       const text = excerpt(key, texts[m]);
-      if (text !== null) hits.push([places[m], ...text]);
+      // A text of several messages has no place of its own.
+      if (text !== null) hits.push([texts.length === places.length ? places[m] : -1, ...text]);
     }
     return [clippedTo(key.name, TRACED_CHARACTERS), hits];
   });

@@ -1,0 +1,178 @@
+"""Lorebooks with a chat, as the tests give them to SillyTavern and to this program, and what each of both brings.
+
+`scan.mjs` reads the same jobs as JSON. An entry is named `BOOK/UID`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients.node_clients import node
+
+from memory_server import Message
+from memory_server.app import App
+from memory_server.cli.incoming_lore import _defaults_of, _memories_of
+from memory_server.cli.lore_import import store_book
+from memory_server.cli.parser import parser
+from memory_server.interchange import lorebooks
+from memory_server.interchange.lore_memories import BookSource
+from memory_server.interchange.sillytavern_folder import Profile
+from memory_server.interchange.sillytavern_parts import Owner, settings_in
+from memory_server.kernel.messages import Session
+from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.memories.turns import turn_prompt
+
+USER = "Ann"
+CHARACTER = "Robin"
+ROOM = 50_000
+"""Characters of a prompt that no book of the tests fills, unless its job says so."""
+SCAN = Path(__file__).with_name("scan.mjs")
+JUDGE = (
+    Path(__file__).parent / "node_modules" / "sillytavern" / "public" / "scripts" / "world-info.js"
+)
+
+
+@dataclass(frozen=True)
+class LoreBook:
+    """A book as a file has it. `owner`: for whom it is on; `is_card`: it has the form of a book in a card."""
+
+    data: Mapping[str, Any]
+    name: str = "Book"
+    owner: Owner = "character"
+    is_card: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """A chat and its books. `chat`: name and text of each message, oldest first. `scans`: the numbers of messages at
+    which both scan, in this order. `settings`: of world info, where they are not as SillyTavern ships them. `room`:
+    characters of a prompt."""
+
+    name: str
+    books: Sequence[LoreBook]
+    chat: Sequence[tuple[str, str]]
+    scans: Sequence[int]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    room: int = ROOM
+
+    def json(self) -> dict[str, Any]:
+        """The job for `scan.mjs`. What overflows there fills more than the room here."""
+        budgets: dict[int, int] = {}
+        heads: dict[str, int] = {}
+        if self.room != ROOM:
+            budgets = dict.fromkeys(self.scans, self.room - FRAME_CHARS + 1)
+            for book in self.books:
+                for entry in book.data["entries"].values():
+                    heads[str(entry["content"])] = len(f"[{entry['comment']}] ")
+        return {
+            "user": USER,
+            "character": CHARACTER,
+            "books": [
+                {"name": book.name, "data": book.data, "owner": book.owner, "isCard": book.is_card}
+                for book in self.books
+            ],
+            "chat": [{"name": name, "text": text} for name, text in self.chat],
+            "scans": list(self.scans),
+            "settings": dict(self.settings),
+            "budgets": budgets,
+            "heads": heads,
+        }
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one scan brings, and the order in which it stands in the text."""
+
+    came: frozenset[str]
+    text: tuple[str, ...]
+
+
+def judged(jobs: Sequence[Job]) -> list[list[Scan]]:
+    """What SillyTavern brings in each scan of each job; skips the test where it is not installed."""
+    if not JUDGE.is_file():
+        pytest.skip("needs SillyTavern: `make judge` installs it")
+    completed = subprocess.run(
+        [node(), str(SCAN), str(JUDGE)],
+        input=json.dumps([job.json() for job in jobs]),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stderr
+    return [
+        [Scan(frozenset(scan["came"]), tuple(scan["text"])) for scan in scans]
+        for scans in json.loads(completed.stdout)
+    ]
+
+
+async def brought(app: App, job: Job) -> list[Scan]:
+    """What this program brings in each scan, after the books were imported. The jobs share the home, so a book for all
+    chats is in a conversation of its own, which is searched too."""
+    names: dict[tuple[str, str], str] = {}
+    for book in job.books:
+        conversation_id = f"{job.name} all" if book.owner == "all" else job.name
+        await _import(app, job, book, conversation_id)
+        names |= await _names(app, conversation_id)
+    others = sorted({conversation_id for conversation_id, _ in names} - {job.name})
+    call = replace(app.call, session=Session(job.name))
+    scans: list[Scan] = []
+    for count in job.scans:
+        prompt = await turn_prompt(
+            call,
+            app.conversation(job.name),
+            _messages(job.chat[:count]),
+            participants={"user": USER, "char": CHARACTER},
+            also=others,
+            message_count=count,
+            max_chars=job.room,
+        )
+        assert prompt.recollection.trouble is None, (job.name, prompt.recollection.trouble)
+        entries = [text.entry for text in prompt.block.fitting.texts]
+        texts = tuple(names[entry.conversation_id, entry.name] for entry in entries)
+        scans.append(Scan(frozenset(texts), texts))
+    return scans
+
+
+def _messages(chat: Sequence[tuple[str, str]]) -> list[Message]:
+    messages: list[Message] = []
+    for name, text in chat:
+        role = "user" if name == USER else "assistant"
+        messages.append(Message(role, text, name=name))
+    return messages
+
+
+async def _import(app: App, job: Job, book: LoreBook, conversation_id: str) -> None:
+    """Import a book as the books of a folder of SillyTavern are, whose settings are those of the job."""
+    settings = settings_in(json.dumps({"world_info_settings": dict(job.settings)}).encode())
+    profile = Profile(settings=settings.profile, user=USER)
+    defaults = _defaults_of(profile, CHARACTER, parser().parse_args(["import", "."]))
+    data: Any = book.data
+    if book.is_card:
+        data = {"spec": "chara_card_v2", "data": {"name": CHARACTER, "character_book": data}}
+    source = BookSource(
+        f"{book.name}.json",
+        conversation_id,
+        defaults,
+        name=book.name,
+        precedence=profile.settings.precedence_of(book.owner),
+    )
+    incoming = await _memories_of(app, lorebooks.book_of(data), source)
+    for each in incoming.books:
+        await store_book(app, each, dry_run=False)
+
+
+async def _names(app: App, conversation_id: str) -> dict[tuple[str, str], str]:
+    """How the tests call each memory, by its conversation and its name."""
+    state = await app.store.read(conversation_id)
+    names: dict[tuple[str, str], str] = {}
+    for memory in state.long_term.values():
+        assert memory.book is not None
+        names[conversation_id, memory.name] = f"{memory.book.book_name}/{memory.book.uid}"
+    return names
