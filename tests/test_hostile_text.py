@@ -236,6 +236,30 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     ),
     "memory_server.conversations.recall.macros.MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
     "memory_server.conversations.recall.macros._FORMAT": (anywhere, "", ("[", "[a", "D", "[a]")),
+    "memory_server.conversations.recall.macros._COMMENT": (
+        anywhere,
+        "",
+        ("{{", "{{//", "{{ //a", "{{//a}", "{", " "),
+    ),
+    "memory_server.knowledge.projects._INNER_URL": (anywhere, "", ("a", "a:", "a:/", "a.", "@")),
+    "nlp.named_days._ASKS_IN_SHORT": (
+        anywhere,
+        "",
+        ("干嘛", "干嘛 ", "有空没有", "去", "干嘛去", " "),
+    ),
+    "sandbox.chats.programs._TAG_OF_CLINE": (anywhere, "", ("<", "<a", "<a_", "<a_b", "a_")),
+    "sandbox.chats.programs._FOLDED": (
+        anywhere,
+        "",
+        ("<think", '<details type="', '<details type="a', '<details type="code', "a"),
+    ),
+    "sandbox.chats.programs._RESULT_OF_CLINE": (at_start, "[a", ("a", " for ", "] ", " for a]")),
+    "sandbox.javascript.depths._DEPTHS": (
+        anywhere,
+        "",
+        ("'any',", "'any' ", " ", "messages ", "messages.slice ( ", "messages.slice(- ", "1"),
+    ),
+    "sandbox.workbench.fixture_yaml._UNQUOTED": (anywhere, "", ("user", "user ", "user: ", " ")),
     "memory_server.conversations.recall.macros._PARTS": (whole, "{{", (" ", "a", ":", "{{a", " a")),
     "memory_server.conversations.recall.macros._TRIM": (
         anywhere,

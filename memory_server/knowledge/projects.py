@@ -37,7 +37,7 @@ def named_by_user(name: str) -> Project:
     return Project(NAMED + name, former_keys=(name,))
 
 
-_INNER_URL = re.compile(r"[a-z][a-z0-9+.-]*:/{1,2}|@", re.IGNORECASE)
+_INNER_URL = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:/{1,2}|@", re.IGNORECASE)
 """What stands before the address of a URL within a path, as of a mirror: `https://mirror/https://user:token@host/path`;
 servers make one slash of two."""
 _AFTER_PATH = re.compile(r"[?#;]")

@@ -116,14 +116,12 @@ def _of_ai_studio(row: Row, _blocks: Row) -> Sequence[Row]:
     return [{**row, "content": [{**row, "thought": row.get("isThought")}]}]
 
 
-_OF_CLINE = re.compile(
-    r"<(?P<wrapped>task|feedback|user_message|answer)>(?P<said>.*?)</(?P=wrapped)>"
-    r"|<attempt_completion>\s*<result>(?P<answer>.*?)</result>.*?</attempt_completion>"
-    r"|<ask_followup_question>\s*<question>(?P<question>.*?)</question>.*?</ask_followup_question>"
-    r"|<(?P<tool>[a-z]+(?:_[a-z]+)+)>.*?</(?P=tool)>",
-    re.DOTALL,
-)
-"""What Cline and Roo Code put around the words of the user, and the calls that a model without tools writes as text."""
+_TAG_OF_CLINE = re.compile(r"<(?P<tag>task|feedback|answer|[a-z]+(?:_[a-z]+)+)>")
+"""What Cline and Roo Code put around the words of the user, and how the call of a tool begins that a model without tools
+writes as text."""
+_SAID_IN = frozenset(("task", "feedback", "user_message", "answer"))
+_SAID_WITHIN = {"attempt_completion": "result", "ask_followup_question": "question"}
+"""The calls in which something is said, each with the tag around it."""
 _RESULT_OF_CLINE = re.compile(
     r"\[(?:\w+(?: for .*?)?\] Result:|ERROR\] You did not use a tool)", re.DOTALL
 )
@@ -139,13 +137,49 @@ def _of_cline(row: Row, _blocks: Row) -> Sequence[Row]:
         if not isinstance(text, str):
             kept.append(part)
         elif not _RESULT_OF_CLINE.match(text.lstrip()):
-            kept.append(_OF_CLINE.sub(_words_of_cline, text).strip())
+            kept.append(_without_tags(text, _TAG_OF_CLINE, _words_of_cline).strip())
     return [{**row, "content": [part for part in kept if part]}]
 
 
-def _words_of_cline(match: re.Match[str]) -> str:
+def _words_of_cline(opening: re.Match[str], text: str) -> str:
     """What was said in a part between tags; '' if it is a call, or the state of the editor."""
-    return match["said"] or match["answer"] or match["question"] or ""
+    tag = opening["tag"]
+    if tag in _SAID_IN:
+        return text
+    within = _SAID_WITHIN.get(tag)
+    if within is None:
+        return ""
+    return text.partition(f"<{within}>")[2].partition(f"</{within}>")[0]
+
+
+_MOST_UNCLOSED = 50
+"""Different tags that are never closed, after which the rest of a text stays as it is."""
+
+
+def _without_tags(
+    text: str, opening: re.Pattern[str], replacement: Callable[[re.Match[str], str], str]
+) -> str:
+    """Replace each part between an opening tag and its closing one. `opening` names the tag; `replacement` gets its
+    match and the text of the part. The text is read once, whatever tags are never closed in it."""
+    pieces: list[str] = []
+    unclosed: set[str] = set()
+    kept_from = 0
+    position = 0
+    while len(unclosed) < _MOST_UNCLOSED:
+        match = opening.search(text, position)
+        if match is None:
+            break
+        position = match.end()
+        closing = f"</{match['tag']}>"
+        if closing in unclosed:
+            continue
+        end = text.find(closing, position)
+        if end < 0:
+            unclosed.add(closing)
+            continue
+        pieces += [text[kept_from : match.start()], replacement(match, text[position:end])]
+        kept_from = position = end + len(closing)
+    return "".join((*pieces, text[kept_from:]))
 
 
 _REMOVED = "shouldBeRemovedOnSend"
@@ -390,10 +424,9 @@ def _called(message: Row) -> str | None:
 
 
 _FOLDED = re.compile(
-    r"<think(?:ing)?>.*?</think(?:ing)?>|<details type=\"(?P<call>tool_calls|code\w*)?\w*\".*?</details>",
-    re.DOTALL,
+    r"<(?P<tag>think|thinking|details(?= type=\"))(?: type=\"(?P<call>tool_calls|code\w*+)?[^<>]*+)?>"
 )
-"""What programs write into the text of an answer and show folded: thoughts, and calls of tools."""
+"""How what programs write into the text of an answer and show folded begins: thoughts, and calls of tools."""
 
 
 def _leave_out_prompts_and_thoughts(reading: Reading) -> None:
@@ -404,10 +437,13 @@ def _leave_out_prompts_and_thoughts(reading: Reading) -> None:
             reading.left_out[left_out.CUSTOM_INSTRUCTIONS] += 1
             continue
         if message["role"] == "assistant":
-            for folded in _FOLDED.finditer(message["content"]):
-                called = left_out.TOOLS if folded["call"] else left_out.THOUGHTS
+
+            def leave_out(opening: re.Match[str], _text: str) -> str:
+                called = left_out.TOOLS if opening["call"] else left_out.THOUGHTS
                 reading.left_out[called] += 1
-            message["content"] = _FOLDED.sub("", message["content"]).strip()
+                return ""
+
+            message["content"] = _without_tags(message["content"], _FOLDED, leave_out).strip()
         said.append(message)
     reading.messages[:] = said
 

@@ -125,7 +125,10 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
 
 def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
     applied = parameters(Settings())
-    assert dataclasses.replace(applied, wording=KeywordOptions()) == Parameters(recall=USUAL)
+    assert applied.at_every_prompt == parameters(Settings().unasked()).recall
+    assert dataclasses.replace(
+        applied, wording=KeywordOptions(), at_every_prompt=RecallParameters()
+    ) == Parameters(recall=USUAL)
     assert applied.wording.enrichment == Enrichment(
         simplified=can_simplify(),
         normal_forms=True,
@@ -257,7 +260,10 @@ def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
         }
     )
     assert parameters(settings) == Parameters(
-        recall=RecallParameters(sessions=False), retention=NODE_RETENTION, same_turn_ms=0
+        recall=RecallParameters(sessions=False),
+        at_every_prompt=parameters(settings.unasked()).recall,
+        retention=NODE_RETENTION,
+        same_turn_ms=0,
     )
     assert open_memory(tmp_path, settings=settings).conversations._shared_conversation is None
 

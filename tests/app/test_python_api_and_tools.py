@@ -32,7 +32,9 @@ _RULES = dict.fromkeys(
     ("order", "group", "cooldown", "once", "sticky", "probability"), "`rules`, a GivenRules"
 )
 PAIRS = {
-    "recall_turn": Pair(CallerView.recall_turn),
+    "recall_turn": Pair(
+        CallerView.recall_turn, {}, {"also_turns": "`ShortTermManager.search`, for branches"}
+    ),
     "remember_turn": Pair(ShortTermManager.add, {"turn_id": "turn"}),
     "add_short_term_memory": Pair(ShortTermManager.add),
     "search_short_term_memories": Pair(

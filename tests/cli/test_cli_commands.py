@@ -272,10 +272,10 @@ def test_an_imported_chat_is_asked_and_says_what_a_question_recalls(
     ("content", "reason"),
     [
         (
-            b'{"role":"bot","content":"a"}',
-            "line 1: it has the role 'bot'; it must be user, assistant or system",
+            b'{"role":"critic","content":"a"}',
+            "line 1: it has the role 'critic'; it must be user, assistant or system",
         ),
-        (b'{"role":"bot","content":"a"}\n{"role":', "line 1: it has the role 'bot'"),
+        (b'{"role":"critic","content":"a"}\n{"role":', "line 1: it has the role 'critic'"),
         (b"[1]", "has an unknown form"),
         (b"\n\n", "is empty"),
         ("你好".encode("gb18030"), "is not UTF-8"),

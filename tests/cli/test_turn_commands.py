@@ -140,8 +140,7 @@ def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
     [
         (["recall"], b"hello", "Standard input is not JSON"),
         (["recall"], 5, "neither a list of messages nor an object"),
-        (["recall"], [], "`messages` is empty"),
-        (["recall"], [{"role": "me", "content": "x"}], "`messages[0].role` must be"),
+        (["recall"], [{"role": "critic", "content": "x"}], "`messages[0].role` must be"),
         (["recall", "--chars", "10", "x"], None, "from 200 to 50,000"),
         (["remember"], {"messages": TURN, "turn": "x"}, "no argument `turn`"),
         (["remember", " "], None, "There is no text to remember"),

@@ -49,7 +49,7 @@ APPLIED: list[tuple[GivenRules, FiringRules, FiringRules]] = [
     (
         GivenRules(group=["x"]),
         RULES,
-        FiringRules(50, GroupRules(("x",), weight=7), cooldown=3, is_off=True),
+        FiringRules(50, group=GroupRules(("x",), weight=7), cooldown=3, is_off=True),
     ),
     (GivenRules(group=""), FiringRules(group=GroupRules(("a",))), PLAIN),
     (
@@ -98,7 +98,7 @@ async def test_an_update_of_one_rule_leaves_all_else(manager: LongTermManager) -
     assert receipt.memory.prompt == "Offer tea."
     assert receipt.memory.trigger == "true"
     assert receipt.memory.book == BOOK
-    assert receipt.memory.rules == FiringRules(50, RULES.group, cooldown=9, is_off=True)
+    assert receipt.memory.rules == FiringRules(50, group=RULES.group, cooldown=9, is_off=True)
     with pytest.raises(InvalidInput, match="nothing to change"):
         await manager.update("tea", rules=GivenRules())
 
@@ -108,7 +108,7 @@ async def test_a_replaced_memory_keeps_its_rules_and_its_book(manager: LongTermM
     assert replaced.memory.rules == RULES
     assert replaced.memory.book == BOOK
     replaced = await manager.add("tea", "Offer black tea.", "false", rules=GivenRules(order=60))
-    assert replaced.memory.rules == FiringRules(60, RULES.group, cooldown=3, is_off=True)
+    assert replaced.memory.rules == FiringRules(60, group=RULES.group, cooldown=3, is_off=True)
     replaced = await manager.add("tea", "Offer tea.", "false", rules=FiringRules(once=True))
     assert replaced.memory.rules == FiringRules(once=True), "whole rules replace all"
 

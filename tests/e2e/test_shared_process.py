@@ -387,7 +387,7 @@ def test_a_recall_starts_the_process_only_where_that_is_asked_for(
 
 @pytest.mark.parametrize("flags", [(), ("--start",)])
 def test_an_error_is_json_where_the_result_would_be(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    completed = run_program(["--data-dir", tmp_path, "recall", "--json", *flags], b"[]")
+    completed = run_program(["--data-dir", tmp_path, "recall", "--json", *flags], b"[5]")
     assert completed.returncode == 1
     assert json.loads(completed.stdout)["error"]["kind"] == "arguments"
     assert not completed.stderr

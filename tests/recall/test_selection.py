@@ -91,7 +91,9 @@ def test_a_relevance_of_exactly_five_is_enough(score: float, comes: bool) -> Non
         (20 * MINUTE, "chat", True),
         (20 * MINUTE - 1, "chat", False),
         (0, "chat", False),
-        (-DAY, "chat", False),
+        (-20 * MINUTE + 1, "chat", False),
+        (-20 * MINUTE, "chat", True),
+        (-DAY, "chat", True),
         (0, "other", True),
         (-DAY, "other", True),
     ],
@@ -104,6 +106,11 @@ def test_what_is_younger_than_20_minutes_in_this_conversation_is_held_back(
     assert recall.flashback == ()
     assert recall.held_back.recent == (0 if comes else 1)
     assert recall.searched == 1
+
+
+def test_as_the_node_original_holds_back_what_is_of_the_future() -> None:
+    recall = search([relevant("a", age=-DAY, chat="chat")], parameters=replace(P, sessions=False))
+    assert recall.held_back.recent == 1
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
         ("\n\nat 10:30, nobody: x", "line 3 must begin with"),
         ('{"role":"user","content":"a"}\n{"role"', "line 2 is not JSON"),
         ('{"role":"user"}', "line 1 is not a message"),
-        ('{"role":"me","content":"a"}', "line 1 has the role 'me'"),
+        ('{"role":"critic","content":"a"}', "line 1 has the role 'critic'"),
     ],
 )
 def test_what_is_no_chat_is_said_by_line(text: str, sentence: str) -> None:

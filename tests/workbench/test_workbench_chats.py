@@ -206,14 +206,10 @@ def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, 
         ("hello there", "line 1 must begin with user:"),
         ('{"role": "user", "content": "x"}\n{"role": "user"\n', "line 2 is not JSON"),
         (
-            '{"role": "bot", "content": "x"}',
-            "line 1 has the role 'bot'; it must be user, assistant or system",
+            '{"role": "critic", "content": "x"}',
+            "line 1 has the role 'critic'; it must be user, assistant or system",
         ),
         ('{"role": "user", "content": 5}', "line 1 is not a message; expected"),
-        (
-            '{"role": "user", "content": "x", "timestamp": 1700000000}',
-            "give milliseconds: 1700000000000",
-        ),
         (
             '{"role": "user", "content": "x", "timestamp": "soon"}',
             "line 1: timestamp 'soon' is not a date; give an ISO time",

@@ -215,10 +215,10 @@ def test_a_key_in_another_spelling_says_which(driver: Driver) -> None:
     source = "match_keys([{role: 'user', content: '我們慶祝ＡＩ'}], ['庆祝', 'ai', '我們', '祝ＡＩ']) > 1"
     lines = reasons(source, traced(driver, source), [])
     assert lines[-4:] == [
-        "  庆祝 (as 慶祝) in its own text: 我們慶祝ＡＩ",
-        "  ai (as ＡＩ) in its own text: 我們慶祝ＡＩ",
-        "  我們 in its own text: 我們慶祝ＡＩ",
-        "  祝ＡＩ in its own text: 我們慶祝ＡＩ",
+        "  庆祝 (as 慶祝) in the searched text: 我們慶祝ＡＩ",
+        "  ai (as ＡＩ) in the searched text: 我們慶祝ＡＩ",
+        "  我們 in the searched text: 我們慶祝ＡＩ",
+        "  祝ＡＩ in the searched text: 我們慶祝ＡＩ",
     ]
 
 
@@ -227,8 +227,8 @@ def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -
         "const look = match_keys\nlook([{role: 'user', content: 'a 😀 cat'}], ['cat', '😀']) > 1"
     )
     lines = reasons(source, traced(driver, source), [])
-    assert lines[-2:] == ["  cat in its own text: a 😀 cat", "  😀 in its own text: a 😀 cat"]
-    assert "  looked at its own text" in lines
+    assert lines[-2:] == ["  cat in the searched text: a 😀 cat", "  😀 in the searched text: a 😀 cat"]
+    assert "  looked at the searched text" in lines
 
 
 def test_a_loop_is_counted_and_a_few_of_its_calls_are_noted(driver: Driver) -> None:

@@ -40,9 +40,12 @@ def exclusion_of(
             return "in_context" if is_in_context else None
     if memory.conversation_id != conversation_id:
         return None
+    age_ms = now_ms - memory.time_ms
     # A time that is far ahead is that of a clock that was wrong: the chat is over, and the memory would wait for years.
-    is_young = abs(now_ms - memory.time_ms) < parameters.own_conversation_ms
-    return "too_young" if is_young else None
+    # The Node original, which knows no sessions, holds it back.
+    is_young = age_ms < parameters.own_conversation_ms
+    is_far_ahead = parameters.sessions and -age_ms >= parameters.own_conversation_ms
+    return "too_young" if is_young and not is_far_ahead else None
 
 
 def exclusions_of_rows(
@@ -54,8 +57,10 @@ def exclusions_of_rows(
     parameters: RecallParameters,
 ) -> tuple[Mask, Mask]:
     """The rule for all rows at once, tombstones included: which are in the context, and which are too young."""
-    is_near = abs(now_ms - columns.times) < parameters.own_conversation_ms
-    is_young = columns.of_conversation(conversation_id) & is_near
+    ages = now_ms - columns.times
+    is_young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    if parameters.sessions:
+        is_young &= ages > -parameters.own_conversation_ms
     none = is_young & False
     if session is None or not parameters.sessions:
         return none, is_young
