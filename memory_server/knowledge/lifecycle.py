@@ -368,7 +368,10 @@ class KnowledgeLifecycle:
 
     async def _examine_projects(self) -> list[Finding]:
         """A warning where the key of a project holds a password or token. Its notes are counted and not named."""
-        counts = await self._families.notes.project_counts()
+        try:
+            counts = await self._families.notes.project_counts()
+        except StorageError:
+            return []  # the examination of the store says so
         count = sum(counts[key] for key in counts if public_key(key) != key)
         if not count:
             return []

@@ -26,6 +26,7 @@ from memory_server.conversations.found import Found
 from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, vectors_of
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recall_for_turn
 from memory_server.shared_process.entrance import RECALL_SECONDS
@@ -273,7 +274,7 @@ async def test_where_the_model_is_taken_out_its_vectors_go_with_the_archive(tmp_
         await without_model.maintenance.run_if_due()
         assert await vectors(without_model) == len(LIFE)
         await rows_aged(without_model)
-        without_model.home.ledger.note_run(0)
+        without_model.home.ledger.note_run(without_model.clock() - DAY_MS)
         await without_model.maintenance.run_if_due()
         assert await vectors(without_model) == 0
 

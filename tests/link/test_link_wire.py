@@ -59,6 +59,23 @@ def listed_line(line: str, rows: dict[str, set[str]]) -> str:
     return max(patterns, key=len)
 
 
+def corrected_sessions() -> list[list[dict[str, Any]]]:
+    """The lines of a session in which the user went back, and of one on an SDK in which a person types twice."""
+
+    def turn(name: str, parent: str | None, asked: str, **fields: Any) -> list[dict[str, Any]]:
+        prompt = {"uuid": f"u{name}", "parentUuid": parent} | fields
+        answer = {"uuid": f"a{name}", "parentUuid": f"u{name}"} | fields
+        return [user(asked, f"q{name}", **prompt), assistant("Noted.", **answer)]
+
+    first = turn("1", None, "The orders are in postgres.")
+    rewound = turn("2", "a1", "The hint is an elephant.")
+    instead = turn("3", "a1", "The host is a heron.")
+    of_sdk = {"entrypoint": "sdk-ts"}
+    typed = turn("4", None, "The lamp is green.", **of_sdk)
+    again = turn("5", "a4", "The door is red.", **of_sdk)
+    return [[*first, *rewound], [*first, *rewound, *instead], typed, [*typed, *again]]
+
+
 def test_nothing_is_sent_that_the_page_does_not_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +148,9 @@ def test_nothing_is_sent_that_the_page_does_not_list(
             ),
         )
         run("hook", stdin=event("Stop", prompt_id="p2", **about))
+        for lines in corrected_sessions():
+            path.write_bytes(transcript(*lines))
+            run("hook", stdin=event("Stop", prompt_id=lines[-2]["promptId"], **about))
         run("remember", f"Said. <private>{SECRET}</private>", "-c", "trip")
         run("recall", "What?", "--chars", "300", "--flashbacks", "1")
         run("call", "get_memory_stats", "{}")

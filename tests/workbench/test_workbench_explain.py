@@ -227,7 +227,10 @@ def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -
         "const look = match_keys\nlook([{role: 'user', content: 'a 😀 cat'}], ['cat', '😀']) > 1"
     )
     lines = reasons(source, traced(driver, source), [])
-    assert lines[-2:] == ["  cat in the searched text: a 😀 cat", "  😀 in the searched text: a 😀 cat"]
+    assert lines[-2:] == [
+        "  cat in the searched text: a 😀 cat",
+        "  😀 in the searched text: a 😀 cat",
+    ]
     assert "  looked at the searched text" in lines
 
 
