@@ -268,6 +268,12 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
         ("postgresql://u:[secret@127.0.0.1:1/x", "cannot be kept at `postgresql://`"),
         ("postgressql://u:secret@127.0.0.1:1/x", "cannot be kept at `postgressql://`"),
         ("postgresql://u:secret@127.0.0.1:1/x", "postgresql://u@127.0.0.1:1/x cannot be reached"),
+        ("postgresql://u:secret@127.0.0.1:1/x/", "postgresql://u@127.0.0.1:1/x cannot be reached"),
+        ("postgresql://u:secret@127.0.0.1:1/x//#a", "u@127.0.0.1:1/x cannot be reached"),
+        (
+            "postgresql://u:secret@/x/?host=/nowhere/&password=secret",
+            "postgresql://u@/nowhere//x cannot be reached",
+        ),
         (
             "postgresql://u:secret@/x?host=/nowhere&password=secret",
             "postgresql://u@/nowhere/x cannot be reached",
