@@ -450,3 +450,18 @@ async def test_a_book_is_switched_and_removed_and_comes_back_in_its_order(
             await app.store.compact("chat")
         async with open_memory(settings=settings) as app:
             assert list(await app.conversation("chat").books.entries("tale")) == memories
+
+
+def test_a_backup_of_a_database_with_tenants_names_no_backup_that_it_would_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tenant_of_its_own() as (_, tenant):
+        monkeypatch.setenv("MEMORY_SERVER_STORE", postgres())
+        monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path))
+        assert main(["--tenant", tenant, "remember", "apples grow here"]) == 0
+        capsys.readouterr()
+        for arguments in (["backup", "one"], ["backup", "one", "--all-tenants"]):
+            assert main(arguments) == 2
+            output = "".join(capsys.readouterr())
+            assert "pg_dump" in output
+            assert "--all-tenants" not in output

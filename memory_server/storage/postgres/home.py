@@ -258,7 +258,7 @@ class _Dumped(BackupFolder):
     def _refuse(self, *_positional: Any, **_keywords: Any) -> NoReturn:
         raise InvalidInput("These memories are in PostgreSQL. {how}", _(_PG_DUMP))
 
-    begin = open = rewrite = try_hold = delete = _refuse
+    must_be_possible = begin = open = rewrite = try_hold = delete = _refuse
 
 
 def _without_last_slash(url: str) -> str:
