@@ -34,6 +34,8 @@ TOOLS_RULES = """\
 - An argument marked `?` is optional. A result field marked `?` is left out if it is empty.
 - A result comes twice: as `structuredContent`, for [programs](#results-for-programs), and as a text block for people.
 - A failed call has `isError: true` and one sentence that says what to do next. It changed nothing.
+- Errors and notes of a tool are English, whatever `language` is: a model or a program reads them, and an error over
+  HTTP also has a `kind`. What a result has for people, such as `reason`, is in the language of the memories.
 - Times in results are ISO 8601 text in UTC.
 - *Reads* stands for `readOnlyHint`, *removes* for `destructiveHint`, *repeatable* for `idempotentHint`: a second
   call with the same arguments changes nothing more.

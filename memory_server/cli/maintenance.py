@@ -145,7 +145,8 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def backup(app: CallerView, flags: Namespace) -> int:
-    """Make a backup; 1 if a conversation had to be left out."""
+    """Make a backup; 1 if a conversation had to be left out. Raises InvalidInput: nothing is stored, or not here."""
+    app.home.backups.must_be_possible()  # before any advice on what else to back up
     if flags.all_tenants:
         return await tenant_backups.make(app, flags)
     conversation_ids = await chosen(app, flags)
@@ -157,8 +158,7 @@ async def backup(app: CallerView, flags: Namespace) -> int:
     only = None
     if hasattr(flags, "conversation"):
         [only] = conversation_ids
-    # A database refuses both ways, and says how it is backed up.
-    tenants = [] if app.home.on_several_machines else app.home.tenant_names()
+    tenants = app.home.tenant_names()
     if only is None and not conversation_ids and tenants and not await app.knowledge.overview():
         raise InvalidInput(
             "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",

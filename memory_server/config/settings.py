@@ -391,12 +391,17 @@ class Settings(Section):
 
     @property
     def folder(self) -> Path:
-        """`data_dir`, or the usual one."""
+        """`data_dir`, or the usual one. Raises InvalidInput: there is no home folder in which the usual one could be."""
         if self.data_dir is not None:
             return self.data_dir
         from platformdirs import user_data_path
 
-        return user_data_path("memory-server", appauthor=False)
+        try:
+            return user_data_path("memory-server", appauthor=False)
+        except RuntimeError as error:
+            raise InvalidInput(
+                "This user has no home folder; name a data folder, or set HOME to an absolute path."
+            ) from error
 
     @property
     def zone(self) -> ZoneInfo | None:

@@ -2,7 +2,8 @@
 
 `serve` carries the bytes of standard input and output to that process and back (pump.py), and starts it if it does not
 run. Other commands that are
-`shared` (command_table.py) ask it, and do not start it (`recall --start` and `remember --start` do). Whatever is in
+`shared` (command_table.py) ask it, and do not start it (`recall --start` and `remember --start` do, and after an update
+a hook, which does not wait for it). Whatever is in
 doubt is done in this process, which is always right: several processes on one folder are normal. This module is what a
 user waits for at each prompt: it imports only what it needs.
 """
@@ -26,6 +27,7 @@ from memory_server.shared_process.protocol import (
     ask,
     connected,
     folder,
+    other_program_listens,
     socket_at,
 )
 
@@ -209,6 +211,9 @@ def _shared(invocation: Invocation) -> int:
         process.connection.close()
         seconds = process.seconds
     elif not os.path.exists(path):
+        if invocation.command.shared == "hook" and other_program_listens(path):
+            # After an update the windows keep the process of the old code, so nobody else would start one for hooks.
+            _started(path, invocation).connection.close()
         raise CannotShare
     if invocation.command.shared == "hook":
         _set_give_up_timer(invocation.timeout_seconds())

@@ -9,7 +9,13 @@ import os
 import sys
 
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
-from memory_server.shared_process.protocol import HOOK_SECONDS, PROTOCOL, CannotShare, absolute
+from memory_server.shared_process.protocol import (
+    END_OF_PROGRAM,
+    HOOK_SECONDS,
+    PROTOCOL,
+    CannotShare,
+    absolute,
+)
 from memory_server.version import __version__
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
@@ -127,8 +133,8 @@ class Invocation:
         self._names_command = True
 
     def key(self) -> str:
-        """The key of the shared process: all that must be equal for two commands to share one. Raises CannotShare: the
-        settings file turns it off."""
+        """The key of the shared process: all that must be equal for two commands to share one. First what is of the
+        program, then, after `END_OF_PROGRAM`, what is of the user. Raises CannotShare: the settings file turns it off."""
         file = self._config_file()
         stamp = ""
         settings = b""
@@ -148,6 +154,7 @@ class Invocation:
             root,
             _code_stamp(root),
             sys.executable,
+            END_OF_PROGRAM,
             file,
             stamp,
             *sorted(self.flags),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from socket import socket
 
 PROTOCOL = "memory-server 2"
+END_OF_PROGRAM = "--"
+"""The line of a key between what is of the program, such as its version, and the settings of the user."""
 STATUS = "status"
 """The request for the facts about a shared process, which is not the work of a client."""
 STOP = "stop"
@@ -49,6 +51,7 @@ OUTPUT = b"o"
 ERRORS = b"e"
 STATUS_OF_WINDOW = b"s"
 """The kinds of frames."""
+_CHECKSUM_DIGITS = 8
 LONGEST_PATH = 100
 """Bytes of the path of a socket at most: the system allows 104 to 108."""
 
@@ -97,14 +100,34 @@ def _folder_of_user(environ: Mapping[str, str], user_id: int) -> str:
 
 
 def socket_at(folder_path: str, key: str) -> str:
-    """The path of the socket for `key` in the folder. Raises CannotShare: it is too long for a socket."""
-    import zlib
-
-    checksum = zlib.crc32(key.encode("utf-8", "surrogateescape"))
-    path = f"{folder_path}/{checksum:08x}.sock"
+    """The path of the socket for `key` in the folder; its name begins with the checksum of the settings. Raises
+    CannotShare: it is too long for a socket."""
+    program, _, settings = key.partition(f"\n{END_OF_PROGRAM}\n")
+    path = f"{folder_path}/{_checksum(settings)}{_checksum(program)}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise CannotShare
     return path
+
+
+def _checksum(text: str) -> str:
+    import zlib
+
+    return f"{zlib.crc32(text.encode('utf-8', 'surrogateescape')):0{_CHECKSUM_DIGITS}x}"
+
+
+def other_program_listens(path: str) -> bool:
+    """Whether a process of the settings for the socket at `path`, but of other code, listens, as after an update."""
+    folder_path, _, name = path.rpartition("/")
+    for entry in os.listdir(folder_path):
+        is_of_settings = entry.startswith(name[:_CHECKSUM_DIGITS]) and entry.endswith(".sock")
+        if not is_of_settings or entry == name:
+            continue
+        try:
+            connected(f"{folder_path}/{entry}", ASK_SECONDS).close()
+        except OSError:
+            continue  # it was killed, and left its socket
+        return True
+    return False
 
 
 def connected(path: str, seconds: float) -> socket:

@@ -32,6 +32,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
             "docs/how-to/memory-for-several-users.zh-CN.md",
         ),
         ("docs/how-to/memory-unasked.md", "docs/how-to/memory-unasked.zh-CN.md"),
+        ("docs/how-to/move-a-home.md", "docs/how-to/move-a-home.zh-CN.md"),
         ("docs/how-to/run-a-server.md", "docs/how-to/run-a-server.zh-CN.md"),
         ("docs/how-to/see-what-it-remembers.md", "docs/how-to/see-what-it-remembers.zh-CN.md"),
         ("docs/how-to/several-nodes.md", "docs/how-to/several-nodes.zh-CN.md"),

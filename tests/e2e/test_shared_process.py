@@ -673,6 +673,34 @@ def test_a_hook_never_starts_it_and_gives_up_in_time(tmp_path: Path, shared: Pat
             )
 
 
+@pytest.mark.parametrize(
+    ("flags", "listens", "starts"),
+    [((), True, True), ((), False, False), (("--read-only",), True, False)],
+    ids=["old code", "killed", "other settings"],
+)
+def test_a_hook_after_an_update_starts_the_process_for_the_next_ones(
+    tmp_path: Path, shared: Path, flags: tuple[str, ...], listens: bool, starts: bool
+) -> None:
+    """The windows that are open keep the process of the old code, and no new window may come for days."""
+    key = invocation.Invocation(["--data-dir", str(tmp_path), *flags], os.environ).key()
+    old = protocol.socket_at(
+        protocol.folder(os.environ), key.replace(invocation.__version__, "0.0.1")
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(old)
+        if listens:
+            listener.listen()
+        hooks = [hook(tmp_path) for _ in range(2)]
+        assert [done.returncode for done in hooks] == [0, 0]
+    Path(old).unlink()
+    if not starts:
+        assert not list(shared.glob("*.sock"))
+        return
+    until(lambda: [figures for _, figures in shared_processes() if figures])
+    assert hook(tmp_path).stdout == hooks[0].stdout
+    os.kill(only_process()["pid"], signal.SIGTERM)
+
+
 def test_sockets_as_standard_input_and_output(tmp_path: Path) -> None:
     """As clients written in Node start their servers."""
     client_end, server_end = socket.socketpair()

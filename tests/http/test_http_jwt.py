@@ -95,6 +95,8 @@ GOOD: tuple[Callable[[], str], ...] = (
     lambda: signed(claims()),
     lambda: signed(claims(aud=[PUBLIC, "https://other.example.com"])),
     lambda: signed(claims(), CURVE, "ES256", "two"),
+    lambda: signed(claims(aud=f"{PUBLIC}/")),
+    lambda: signed(claims(aud=f"{PUBLIC}/mcp/")),
 )
 """Made when they are used: a long run of tests takes longer than they count."""
 
@@ -185,6 +187,14 @@ def test_the_urls_of_the_settings_are_published_to_the_letter(issuer: str, publi
     assert metadata["resource"] == f"{public}/mcp"
     assert metadata["authorization_servers"] == [issuer]
     assert f"://{origin}/.well-known/oauth-protected-resource{slash}{path}/mcp" in challenge
+
+
+@pytest.mark.parametrize("path", ["/mcp/", "/v1/recall_turn/"])
+def test_a_slash_that_a_client_adds_to_a_path_is_named(server: Server, path: str) -> None:
+    asker = Asker(server.url, signed(claims()))
+    answer = asker.http.post(path, json={})
+    assert answer.status_code == 404
+    assert "leave out the `/` at its end" in answer.json()["error"]["message"]
 
 
 def test_the_public_name_is_a_name_of_this_server(server: Server) -> None:

@@ -268,6 +268,12 @@ async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_t
         ("postgresql://u:[secret@127.0.0.1:1/x", "cannot be kept at `postgresql://`"),
         ("postgressql://u:secret@127.0.0.1:1/x", "cannot be kept at `postgressql://`"),
         ("postgresql://u:secret@127.0.0.1:1/x", "postgresql://u@127.0.0.1:1/x cannot be reached"),
+        ("postgresql://u:secret@127.0.0.1:1/x/", "postgresql://u@127.0.0.1:1/x cannot be reached"),
+        ("postgresql://u:secret@127.0.0.1:1/x//#a", "u@127.0.0.1:1/x cannot be reached"),
+        (
+            "postgresql://u:secret@/x/?host=/nowhere/&password=secret",
+            "postgresql://u@/nowhere//x cannot be reached",
+        ),
         (
             "postgresql://u:secret@/x?host=/nowhere&password=secret",
             "postgresql://u@/nowhere/x cannot be reached",
@@ -444,3 +450,18 @@ async def test_a_book_is_switched_and_removed_and_comes_back_in_its_order(
             await app.store.compact("chat")
         async with open_memory(settings=settings) as app:
             assert list(await app.conversation("chat").books.entries("tale")) == memories
+
+
+def test_a_backup_of_a_database_with_tenants_names_no_backup_that_it_would_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tenant_of_its_own() as (_, tenant):
+        monkeypatch.setenv("MEMORY_SERVER_STORE", postgres())
+        monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path))
+        assert main(["--tenant", tenant, "remember", "apples grow here"]) == 0
+        capsys.readouterr()
+        for arguments in (["backup", "one"], ["backup", "one", "--all-tenants"]):
+            assert main(arguments) == 2
+            output = "".join(capsys.readouterr())
+            assert "pg_dump" in output
+            assert "--all-tenants" not in output

@@ -159,7 +159,7 @@ def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
     path = f"/.well-known/oauth-protected-resource{parts.path}/mcp"
     challenge = f', resource_metadata="{parts.scheme}://{parts.netloc}{path}"'
     route = _resource_metadata(path, f"{public}/mcp", provider)
-    audience = [public, f"{public}/mcp", f"{public}/"]
+    audience = [public, f"{public}/", f"{public}/mcp", f"{public}/mcp/"]
     if provider.audience is not None:
         audience = [provider.audience]
     return _by_jwt(provider, audience, _Keys(provider.jwks)), [route], challenge

@@ -174,6 +174,8 @@ class Middleware:
                 await self._serve_caller(scope, receive, send)
         except HTTPException as error:  # Starlette knows no such path or method
             sentence = "There is no such path, or it does not take this method."
+            if scope["path"].endswith("/"):  # some clients add it
+                sentence = "There is no such path; leave out the `/` at its end."
             refusal = HttpError(error.status_code, "path", sentence, headers=error.headers)
             await refusal.response()(scope, receive, send)
         except (HttpError, MemoryServerError) as error:

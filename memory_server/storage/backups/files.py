@@ -53,6 +53,9 @@ class BackupFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def must_be_possible(self) -> None:
+        """Raises InvalidInput: other means back these memories up."""
+
     def begin(self, name: str, created_ms: int, *, numbered: bool = False) -> BackupFileWriter:
         """Begin the backup called `name`; `numbered`: where another has that name, it gets a number. What killed
         processes left is removed. Raises InvalidInput: a backup has that name already."""

@@ -258,7 +258,15 @@ class _Dumped(BackupFolder):
     def _refuse(self, *_positional: Any, **_keywords: Any) -> NoReturn:
         raise InvalidInput("These memories are in PostgreSQL. {how}", _(_PG_DUMP))
 
-    begin = open = rewrite = try_hold = delete = _refuse
+    must_be_possible = begin = open = rewrite = try_hold = delete = _refuse
+
+
+def _without_last_slash(url: str) -> str:
+    """Return the URL of a database without the slash after its name, which libpq takes for a part of the name."""
+    place, question_mark, options = url.partition("?")
+    scheme, separator, rest = place.partition("://")
+    host, slash, name = rest.partition("/")
+    return "".join((scheme, separator, host, slash, name.rstrip("/"), question_mark, options))
 
 
 def open_database(
@@ -275,6 +283,7 @@ def open_database(
     url, _hash, tenant = url.partition("#")
     if "@" in tenant and "/" not in url.partition("://")[2]:
         url = "#"  # it is cut at the # of a password
+    url = _without_last_slash(url)
     if tenant:
         named(tenant, "tenant")
     if isinstance(beside, PostgresHome) and beside.database.url == url:
