@@ -43,13 +43,14 @@ def read(
     seen_ids: set[str] = set()
     transcripts = {path: data for path, data in files.items() if path.endswith(".jsonl")}
     for path in sorted(transcripts, key=lambda path: (_last_ms(transcripts[path]), path)):
-        lines = list(_new_lines(incoming, transcripts[path], seen_ids))
-        branches = branches_of(lines)
-        # What was taken back in one session may hold in another one that was forked before that.
-        seen_ids.update(row["uuid"] for row in branches.live if isinstance(row.get("uuid"), str))
-        memories.add(path, turns_of(_once(branches.live), incoming.lost))
-        for branch in branches.taken_back:
-            memories.take_back(turns_of(branch.rows))
+        with incoming.record(path):
+            lines = list(_new_lines(incoming, transcripts[path], seen_ids))
+            branches = branches_of(lines)
+            # What was taken back in one session may hold in another one that was forked before that.
+            seen_ids.update(filter(None, map(_id_of, branches.live)))
+            memories.add(path, turns_of(_once(branches.live), incoming.lost))
+            for branch in branches.taken_back:
+                memories.take_back(turns_of(branch.rows))
     incoming.conversations = memories.contents()
 
     def project_of_page(path: str) -> str:
@@ -88,7 +89,7 @@ def _new_lines(incoming: Incoming, data: bytes, seen_ids: Set[str]) -> Iterator[
     """The lines of a transcript. One that another transcript has too, as that of a continued session, counts once."""
     for line in data.splitlines():
         for row in rows_of(line, incoming.lost):
-            if row.get("uuid") not in seen_ids:
+            if _id_of(row) not in seen_ids:
                 yield row
 
 
@@ -96,9 +97,15 @@ def _once(rows: Iterable[Row]) -> Iterator[Row]:
     """The lines without those that the transcript repeats."""
     ids: set[str] = set()
     for row in rows:
-        uuid = row.get("uuid")
-        if isinstance(uuid, str):
-            if uuid in ids:
+        line_id = _id_of(row)
+        if line_id is not None:
+            if line_id in ids:
                 continue
-            ids.add(uuid)
+            ids.add(line_id)
         yield row
+
+
+def _id_of(row: Row) -> str | None:
+    """The id of a line. None: it has none, or one of a wrong type."""
+    line_id = row.get("uuid")
+    return line_id if isinstance(line_id, str) else None

@@ -59,9 +59,16 @@ class _Sandbox:
 
 
 def _app() -> Any:
+    async def conversations() -> list[str]:
+        return []
+
     home = Namespace(on_several_machines=False)
     return Namespace(
-        clock=lambda: 1_770_000_000_000, settings=Settings(), sandbox=_Sandbox(), home=home
+        store=Namespace(conversations=conversations),
+        clock=lambda: 1_770_000_000_000,
+        settings=Settings(),
+        sandbox=_Sandbox(),
+        home=home,
     )
 
 

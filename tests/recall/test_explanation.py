@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
+from sample_memories import DAY, MINUTE, NOW, memory, query_of
 from searched_memories import searched_memories
 
 from memory_server.conversations.model import ShortTermMemory
