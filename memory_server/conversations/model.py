@@ -11,11 +11,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 from languages import N_, Sentence, _
 from memory_server.conversations.book_entry import BookEntry
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import NotARecord
 from memory_server.kernel.messages import (
     MAX_CONTENT_CHARS,
     MAX_MESSAGES,
@@ -129,6 +130,18 @@ class LongTermMemory:
 Memory = ShortTermMemory | LongTermMemory
 
 
+RecordKind = Literal["short", "long", "change"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableRecord:
+    """A stored record that cannot be read, or is more than may be stored, and why."""
+
+    kind: RecordKind
+    record: Any
+    reason: NotARecord
+
+
 @dataclass(slots=True)
 class ConversationState:
     """What a conversation holds after a number of commits (`version`). Mutable so that a commit costs only what it
@@ -145,6 +158,9 @@ class ConversationState:
     follower: Any = field(default=None, compare=False, repr=False)
     """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives every
     `changes.Change` after it was applied. None: there is nothing."""
+
+    unusable: list[UnusableRecord] = field(default_factory=list, compare=False, repr=False)
+    """The stored records that count for nothing, for a store that keeps them beside the memories."""
 
     shelf: Any = field(default=None, compare=False, repr=False)
     """What `shelf.shelf_of` made of the long-term memories; None: it is made again."""

@@ -393,13 +393,15 @@ class ConversationFiles(Past):
 
 def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snapshots.Known]:
     """The hashes of each snapshot that a journal knows."""
-    hashes_by_name: dict[str, set[str | None]] = {
-        name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS
-    }
-    for line in tail.lines:
+    hashes_by_name: dict[str, set[str | None]] = {name: set() for name in snapshots.SNAPSHOTS}
+    lines = [{"compacted": dict.fromkeys(hashes_by_name) | dict(header.snapshots)}, *tail.lines]
+    for line in lines:
         for kind in ("compacted", "edited"):
-            for name, snapshot_hash in line.get(kind, {}).items():
-                if name in hashes_by_name:
+            hashes = line.get(kind)
+            if not isinstance(hashes, dict):
+                continue
+            for name, snapshot_hash in hashes.items():
+                if name in hashes_by_name and isinstance(snapshot_hash, str | None):
                     hashes_by_name[name].add(snapshot_hash)
     return {name: frozenset(hashes) for name, hashes in hashes_by_name.items()}
 

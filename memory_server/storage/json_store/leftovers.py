@@ -6,8 +6,9 @@ docs/reference/findings.md explains each finding and changes with this file.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from languages import N_, _, counted, joined
 from memory_server.kernel import files as folders
@@ -62,6 +63,7 @@ def leftovers(folder: Path) -> Iterator[GradedSentence]:
             "warning",
             _("{lines} of {history} cannot be read; the others are used.", lines, history),
         )
+    yield from unusable_changes(history, tail.lines)
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield (
             "note",
@@ -96,6 +98,19 @@ def leftovers(folder: Path) -> Iterator[GradedSentence]:
                 _(UNTIL),
             ),
         )
+
+
+def unusable_changes(path: Path, lines: Iterable[Mapping[str, Any]]) -> Iterator[GradedSentence]:
+    """A finding about the changes in these lines of a journal or history that cannot be used, if there are any."""
+    unusable = past.unusable_changes(lines)
+    if unusable:
+        said = _(
+            "{changes} in {path} cannot be used: {reason}; the others of those commits are used, the lines are kept.",
+            counted(len(unusable), "change"),
+            path,
+            unusable[0].reason,
+        )
+        yield "warning", said
 
 
 def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:

@@ -23,8 +23,12 @@ from typing import Any, NamedTuple
 from languages import Sentence
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Change, merged, putting, removing
-from memory_server.conversations.codec import UnusableRecord
-from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
+from memory_server.conversations.model import (
+    ConversationState,
+    Memory,
+    ShortTermMemory,
+    UnusableRecord,
+)
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.collecting import without_collecting
