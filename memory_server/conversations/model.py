@@ -141,6 +141,18 @@ class UnusableRecord:
     record: Any
     reason: NotARecord
 
+    @property
+    def key(self) -> Any:
+        """The id or name of its memory; None: it does not say one."""
+        if not isinstance(self.record, dict):
+            return None
+        return self.record.get("name" if self.kind == "long" else "id")
+
+    def is_in(self, state: ConversationState) -> bool:
+        """Whether the state has a memory in its place, such as an earlier version."""
+        memories = state.long_term if self.kind == "long" else state.short_term
+        return self.kind != "change" and self.key in [*memories]
+
 
 @dataclass(slots=True)
 class ConversationState:
@@ -204,6 +216,16 @@ def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
     contents = [message.content for message in memory.messages]
     long_contents = [content for content in contents if len(content) >= _SAID_OFTEN_CHARS]
     return mark_of(memory, place), memory.text, *long_contents
+
+
+def marks_of_unusable(row: UnusableRecord, place: str) -> tuple[str, ...]:
+    """The same of a record that cannot be used, as far as it has them."""
+    if not isinstance(row.record, dict):
+        return ()
+    marks = [row.record.get("text"), row.record.get("prompt")]
+    if isinstance(row.key, str):
+        marks.append(short_term_mark(row.key, place))
+    return tuple(mark for mark in marks if isinstance(mark, str))
 
 
 def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:

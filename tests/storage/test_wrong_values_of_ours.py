@@ -15,7 +15,7 @@ from postgres import postgres, tenant_of_its_own
 from sample_memories import NOW, memory, trigger
 from store_on_disk import open_store, private
 
-from memory_server.conversations import change_forms, codec
+from memory_server.conversations import change_forms, codec, record_lines
 from memory_server.conversations.change_forms import change_json
 from memory_server.conversations.changes import (
     Added,
@@ -30,6 +30,7 @@ from memory_server.conversations.changes import (
     TriggerRemoved,
     TriggerSet,
 )
+from memory_server.conversations.contents import Contents
 from memory_server.kernel import json_text
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.history_files import line_of
@@ -260,3 +261,31 @@ def test_an_odd_value_in_a_snapshot_of_the_database_costs_only_its_record(exampl
 def test_a_commit_of_the_database_is_read_whatever_stands_for_its_changes(value: Any) -> None:
     commit = commit_of(Line(2, NOW, "test", json_text.dumps(value).decode()))
     assert commit.changes == ()
+
+
+@pytest.mark.parametrize("examples", [300, pytest.param(0, marks=pytest.mark.full)])
+def test_an_odd_value_in_a_record_of_a_backup_costs_only_that(examples: int) -> None:
+    written = Contents("chat", (memory("a"), memory("b")), (trigger("one"), trigger("two")), NOW)
+    lines = list(map(json_text.load_object, record_lines.conversation_lines(written)))
+    others = Contents("others", (memory("other"),))
+    for changed in _cases(random.Random(3), {"rows": lines}, examples):
+        rows = changed["rows"]
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and row for row in rows):
+            continue  # such a line is not a JSON object, so the file is set aside whole
+        file = [
+            record_lines.first_line(NOW),
+            *(json_text.dumps(row) + b"\n" for row in rows),
+            *record_lines.conversation_lines(others),
+            record_lines.last_line(2),
+        ]
+        try:
+            first, second = record_lines.parse(file)
+        except json_text.NotARecord as error:
+            assert "missing" in str(error) or "neither" in str(error), error
+            continue
+        assert second == others
+        count = len(first.short_term) + len(first.long_term)
+        assert count + len(first.unusable) == 4
+        assert len(first.unusable) == len(first.left_out) <= 1
+        again = [*record_lines.conversation_lines(first)]
+        assert len(again) == len(rows), "nothing is lost when the backup is written again"

@@ -119,8 +119,28 @@ class Past:
                 folders.replace_file(path, after)
         for path, _time in broken_files(self._private):
             data = folders.read_file(path)
-            if erased(data) or any(map(erased, records_in(data.decode(errors="replace")))):
+            if not _holds_erased(data, erased):
+                continue
+            remaining = _without_erased_records(data, erased)
+            if remaining and not _holds_erased(remaining, erased):
+                folders.replace_file(path, remaining)
+            else:
                 folders.remove_file(path)
+
+
+def _holds_erased(data: bytes, erased: Callable[[Any], bool]) -> bool:
+    return erased(data) or any(map(erased, records_in(data.decode(errors="replace"))))
+
+
+def _without_erased_records(data: bytes, erased: Callable[[Any], bool]) -> bytes:
+    """The other records of a file that was kept, or its other lines if it is no list; empty: there are none. The file
+    may be their only copy."""
+    try:
+        records = [record for record in json_text.load_array(data) if not erased(record)]
+        return json_text.dump_array(records) if records else b""
+    except (ValueError, RecursionError):
+        lines = [line for line in data.splitlines(keepends=True) if not _holds_erased(line, erased)]
+        return b"".join(lines) if b"".join(lines).strip(b" \r\n\t[],") else b""
 
 
 def _line_without(raw: bytes, erased: Callable[[Any], bool]) -> bytes:

@@ -25,10 +25,10 @@ UNTIL = N_("Upkeep removes them after storage.archive_days, as it does the histo
 
 def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
     """Say what counts in the place of a broken snapshot, or of some records of it; without a full stop."""
-    if broken.records:
+    if broken.unusable:
         said = _(
             "{records} of {file} cannot be used: {reason}; the others are used, the file is kept whole",
-            counted(broken.records, "record"),
+            counted(len(broken.unusable), "record"),
             path,
             broken.reason,
         )

@@ -13,7 +13,6 @@ from memory_server.conversations.changes import Commit, replay
 from memory_server.conversations.firing_forms import chats, chats_json
 from memory_server.conversations.model import (
     ConversationState,
-    RecordKind,
     UnusableRecord,
 )
 from memory_server.kernel import json_text
@@ -57,17 +56,14 @@ def copied(state: ConversationState) -> ConversationState:
 
 
 def packed(state: ConversationState) -> bytes:
-    """A snapshot (format 1). A record that cannot be used stays among the others: a later version may read it."""
-    kept: dict[RecordKind, list[Any]] = {"short": [], "long": [], "change": []}
-    for unusable in state.unusable:
-        kept[unusable.kind].append(unusable.record)
+    """A snapshot (format 1), with the records that cannot be used."""
     fields: dict[str, Any] = {
-        "shortTerm": [*map(codec.short_term_json, state.short_term.values()), *kept["short"]],
-        "longTerm": [*map(codec.long_term_json, state.long_term.values()), *kept["long"]],
+        "shortTerm": list(map(codec.short_term_json, state.short_term.values())),
+        "longTerm": list(map(codec.long_term_json, state.long_term.values())),
         "lastCleanup": state.last_cleanup_ms,
     }
-    if kept["change"]:
-        fields["unusableChanges"] = kept["change"]
+    if state.unusable:
+        fields["unusable"] = [{row.kind: row.record} for row in state.unusable]
     if state.chats:
         fields["chats"] = chats_json(state.chats)
     return zlib.compress(json_text.dumps(fields), _LEVEL)
@@ -91,10 +87,8 @@ def state_of(name: str, news: News | None) -> ConversationState:
         if type(cleanup_ms) is int:
             state.last_cleanup_ms = cleanup_ms
         state.chats = chats(fields.get("chats"))
-        # They are not applied later: what was made after them builds on a state without them.
-        for record in _records(fields, "unusableChanges"):
-            reason = json_text.NotARecord("it could not be read when it was folded")
-            unusable.append(UnusableRecord("change", record, reason))
+        for row in _records(fields, "unusable"):
+            _try_again(state, row)
     follow(state, news.lines)
     return state
 
@@ -111,6 +105,24 @@ def _unpacked(name: str, snapshot: bytes) -> json_text.Json:
                 str(error),
             )
         ) from error
+
+
+def _try_again(state: ConversationState, row: Any) -> None:
+    """Use a record that could not be used when it was folded, if this version can; else keep it. A change is only kept:
+    what was made after it builds on a state without it."""
+    match row:
+        case {"short": record}:
+            for memory in codec.short_terms(
+                [record], state.conversation_id, unusable=state.unusable
+            ):
+                state.short_term.setdefault(memory.id, memory)
+        case {"long": record}:
+            for trigger in codec.long_terms([record], unusable=state.unusable):
+                state.long_term.setdefault(trigger.name, trigger)
+        case _:
+            record = row.get("change", row) if isinstance(row, dict) else row
+            reason = json_text.NotARecord("it could not be read when it was folded")
+            state.unusable.append(UnusableRecord("change", record, reason))
 
 
 def _records(fields: json_text.Json, key: str) -> list[Any]:
