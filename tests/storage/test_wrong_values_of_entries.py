@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from storage.test_entry_store_contract import NOTES, NOW, commit, entry, opened,
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.entry import FIELDS, LISTS, Filter, Query
-from memory_server.knowledge.ports import EntryStore
+from memory_server.knowledge.ports import EntryStore, ScopeView
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 
 pytestmark = pytest.mark.anyio
@@ -130,6 +131,14 @@ async def test_an_odd_value_in_a_row_costs_only_its_entry(tmp_path: Path, exampl
         await store.aclose()
 
 
+def _look_back(view: ScopeView, ids: list[int]) -> None:
+    """Ask a scope for all that it knows of the past."""
+    view.former_entries()
+    view.former_texts(ids)
+    view.changed_since(0)
+    view.changed_after(ids[2], 1)
+
+
 @pytest.mark.parametrize("examples", [20, pytest.param(0, marks=pytest.mark.full)])
 async def test_an_odd_value_in_the_history_of_entries_costs_only_that(
     tmp_path: Path, examples: int
@@ -164,8 +173,7 @@ async def test_an_odd_value_in_the_history_of_entries_costs_only_that(
         connection.close()
         store = opened("file", folder)
         assert await _others_are_used(store, ids)
-        await store.read(NOTES, lambda view: (view.former_entries(), view.former_texts(ids)))
-        await store.read(NOTES, lambda view: (view.changed_since(0), view.changed_after(ids[2], 1)))
+        await store.read(NOTES, partial(_look_back, ids=ids))
         assert await store.operations(NOTES)
         assert await store.examine()
         with suppress(InvalidInput):  # what is not kept any more cannot be undone
