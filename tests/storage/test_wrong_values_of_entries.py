@@ -203,6 +203,31 @@ async def test_a_row_of_the_database_with_a_value_of_a_wrong_kind_costs_its_entr
         await store.aclose()
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "stays"),
+    [
+        ("title", "usual", True),
+        ("tags", "7", True),
+        ("metadata", "[]", True),
+        ("created_ms", "text", False),
+        ("title", b"\x01", False),
+    ],
+)
+async def test_an_entry_with_a_wrong_value_does_not_stop_a_copy_into_a_database(
+    tmp_path: Path, column: str, value: Any, stays: bool
+) -> None:
+    path, ids = await _begun(tmp_path)
+    row = _put(path, ids[1], column, value)
+    with entries_of_its_own() as store:
+        assert await store.adopt(path)
+        is_used = await _others_are_used(store, ids)
+        assert is_used == (column == "title" and stays)
+        named = any(f"entry {ids[1]}:" in found.what for found in await store.examine())
+        assert named == (stays and not is_used)
+        await store.aclose()
+    assert _row(path, ids[1]) == row
+
+
 def _files() -> Iterator[tuple[str, bool]]:
     """Front matter, and whether it is that of an entry."""
     yield "tags: {a: b}", False
