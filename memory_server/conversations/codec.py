@@ -296,6 +296,15 @@ def _time_of(record: Json) -> Any:
     return None
 
 
+def cleanup_time(value: Any) -> int | None:
+    """The time of the last clean-up, in milliseconds since 1970; None for a value that is none."""
+    if type(value) is not int:
+        return None
+    with contextlib.suppress(NotARecord):
+        return milliseconds(value)
+    return None
+
+
 def _is_tries(value: Any) -> bool:
     return type(value) is int and 0 < value <= MOST_WORD_TRIES
 

@@ -11,7 +11,6 @@ The counts of a conversation say how many records follow it, which shows that a 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import Any
@@ -157,14 +156,11 @@ def _contents(group: Group, head: Json) -> Contents:
     long_records = [record for _place, record in group.long]
     short_term = codec.short_terms(short_records, conversation_id, unusable=unusable)
     long_term = codec.long_terms(long_records, unusable=unusable)
-    cleanup_ms = head.get("lastCleanup")
-    if not isinstance(cleanup_ms, int) or isinstance(cleanup_ms, bool):
-        cleanup_ms = None
     return Contents(
         conversation_id,
         short_term=tuple(short_term),
         long_term=tuple(long_term),
-        last_cleanup_ms=cleanup_ms,
+        last_cleanup_ms=codec.cleanup_time(head.get("lastCleanup")),
         unusable=tuple(unusable),
         left_out=tuple(map(_left_out, unusable)),
     )
@@ -174,11 +170,9 @@ def _conversation_named(group: Group, head: Json) -> str:
     """The id of a conversation, or where its line has none, that which its memories name. Raises InvalidInput: there is
     none."""
     records = [record for _place, record in group.short if isinstance(record, dict)]
-    for named in (head["conversation"], *(record.get("conversation_id") for record in records)):
-        with contextlib.suppress(InvalidInput):
-            if isinstance(named, str):
-                return conversation_id_of(named)
-    return conversation_id_of(str(head["conversation"]))
+    ids = [head["conversation"], *(record.get("conversation_id") for record in records)]
+    texts = [named for named in ids if isinstance(named, str)]
+    return conversation_id_of(texts[0] if texts else str(head["conversation"]))
 
 
 def _left_out(row: UnusableRecord) -> str:

@@ -31,12 +31,13 @@ from memory_server.conversations.changes import (
     TriggerSet,
 )
 from memory_server.conversations.contents import Contents
-from memory_server.kernel import json_text
+from memory_server.kernel import json_text, times
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.history_files import line_of
 from memory_server.storage.postgres.conversations import PostgresStore, unusable_records
 from memory_server.storage.postgres.forms import commit_of, packed, state_of
 from memory_server.storage.postgres.log import Line, News
+from memory_server.storage.postgres.recall_rows import RecallRows
 from sandbox.firing.chat_state import ChatState, Effect, Firing
 
 pytestmark = pytest.mark.anyio
@@ -276,6 +277,11 @@ def test_an_odd_value_in_a_record_of_a_backup_costs_only_that(examples: int) -> 
             or not all(isinstance(row, dict) and row for row in rows)
         ):
             continue  # such a line is not a JSON object, so the file is set aside whole
+        if not all(row.keys() & {"short", "long", "conversation"} for row in rows):
+            continue  # a line of another kind is no record
+        named = rows[0].get("conversation")
+        if isinstance(named, str) and named != "chat":
+            continue  # that is another conversation, or none
         file = [
             record_lines.first_line(NOW),
             *(json_text.dumps(row) + b"\n" for row in rows),
@@ -292,3 +298,36 @@ def test_an_odd_value_in_a_record_of_a_backup_costs_only_that(examples: int) -> 
         assert len(first.unusable) == len(first.left_out) <= 1
         again = [*record_lines.conversation_lines(first)]
         assert len(again) == len(rows), "nothing is lost when the backup is written again"
+
+
+@pytest.mark.parametrize("value", ["7", "not JSON", '{"at": []}', "[]", '{"at": 1}'])
+def test_a_line_about_a_recall_that_cannot_be_used_costs_itself(value: str) -> None:
+    line = {"at": "2026-06-21T00:00:00.000Z", "conversation": "chat", "id": "r"}
+    with tenant_of_its_own() as (database, tenant):
+        rows = RecallRows(database, tenant)
+        rows.append(line)
+        with psycopg.connect(postgres()) as connection:
+            connection.execute(
+                "insert into memory_server.all_recalls(tenant, conversation, line) values (%s, %s, %s)",
+                [tenant, "chat", value],
+            )
+        rows.append({**line, "id": "s"})
+        assert [found["id"] for found in rows.lines()] == ["r", "s"]
+        rows.rewrite(lambda present: present)
+        assert [found["id"] for found in rows.lines()] == ["r", "s"]
+
+
+@pytest.mark.parametrize("value", WRONG_VALUES, ids=lambda value: repr(value)[:20])
+async def test_an_odd_value_in_the_note_of_a_conversation_costs_only_itself(
+    tmp_path: Path, value: Any
+) -> None:
+    await _begun(tmp_path)
+    path = private(tmp_path, "conversation.json")
+    whole = json_text.load_object(path.read_bytes()) | {"chats": {"s": CHANGES[-1]["after"]}}
+    for changed in [_changed(whole, place, value) for place in _paths(whole) if place != ("id",)]:
+        path.write_bytes(json_text.dumps(changed))
+        store = open_store(tmp_path)
+        state = await store.read("chat")
+        assert "first" in state.short_term
+        assert state.last_cleanup_ms is None or times.iso(state.last_cleanup_ms)
+        assert [*examine(tmp_path, tmp_path / "chat", NOW)]

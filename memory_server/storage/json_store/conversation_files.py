@@ -25,6 +25,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.folder_names import folder_name, hashed_name
+from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.conversation_note import ConversationFacts, ConversationNote
@@ -342,7 +343,9 @@ class ConversationFiles(Past):
         if position.edit is not None:
             apply(state, position.edit.changes)
         for row in (*_unusable_in(read_snapshots), *self._kept_records()):
-            if not row.is_in(state) and row.record not in [kept.record for kept in state.unusable]:
+            is_known = row.is_in(state) or row.record in [kept.record for kept in state.unusable]
+            # One that is nested too deeply cannot be written anywhere else: it stays in its file only.
+            if not is_known and not deeper(row.record):
                 state.unusable.append(row)
         return Opened(
             state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named

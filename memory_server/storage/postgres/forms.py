@@ -56,7 +56,7 @@ def copied(state: ConversationState) -> ConversationState:
 
 
 def packed(state: ConversationState) -> bytes:
-    """A snapshot (format 1), with the records that cannot be used."""
+    """A snapshot (format 1), with the records that cannot be used. Raises StorageError: one is nested too deeply."""
     fields: dict[str, Any] = {
         "shortTerm": list(map(codec.short_term_json, state.short_term.values())),
         "longTerm": list(map(codec.long_term_json, state.long_term.values())),
@@ -66,7 +66,15 @@ def packed(state: ConversationState) -> bytes:
         fields["unusable"] = [{row.kind: row.record} for row in state.unusable]
     if state.chats:
         fields["chats"] = chats_json(state.chats)
-    return zlib.compress(json_text.dumps(fields), _LEVEL)
+    try:
+        return zlib.compress(json_text.dumps(fields), _LEVEL)
+    except (RecursionError, TypeError) as error:
+        raise StorageError(
+            Sentence(
+                "No snapshot of {conversation} was made, because a record in it is nested too deeply; the commits stay.",
+                state.conversation_id,
+            )
+        ) from error
 
 
 def state_of(name: str, news: News | None) -> ConversationState:
@@ -83,9 +91,7 @@ def state_of(name: str, news: News | None) -> ConversationState:
         long_term = codec.long_terms(_records(fields, "longTerm"), ours=True, unusable=unusable)
         state.short_term = {memory.id: memory for memory in short_term}
         state.long_term = {memory.name: memory for memory in long_term}
-        cleanup_ms = fields.get("lastCleanup")
-        if type(cleanup_ms) is int:
-            state.last_cleanup_ms = cleanup_ms
+        state.last_cleanup_ms = codec.cleanup_time(fields.get("lastCleanup"))
         state.chats = chats(fields.get("chats"))
         for row in _records(fields, "unusable"):
             _try_again(state, row)
