@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from memory_server.conversations import changes, codec
 from memory_server.conversations.changes import Change, Commit
 from memory_server.conversations.firing_forms import chat_state, chat_state_json
-from memory_server.conversations.model import LongTermMemory
+from memory_server.conversations.model import LongTermMemory, UnusableRecord
 from memory_server.kernel import times
 from memory_server.kernel.json_text import Json, NotARecord, milliseconds
+from sandbox import WRONG_VALUES
 
 COMMIT_FORMAT = 1
 """The version of a commit's line."""
+_REASON_CHARS = 200
+"""Characters that are shown of an error, which may quote a whole value."""
 
 
 class _Form(NamedTuple):
@@ -35,6 +40,28 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _text(value: Any) -> str:
+    """A text of a change. Raises TypeError: it is another value."""
+    if not isinstance(value, str):
+        raise TypeError("a text is expected")
+    return value
+
+
+def _number(value: Any) -> float:
+    """A number of a change. Raises TypeError: it is another value; ValueError: it is too large, or none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a number is expected")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("a finite number is expected")
+    return number
+
+
+def _time_or_none(value: Any) -> int | None:
+    """A time of a change. Raises NotARecord: it is another value."""
+    return None if value is None else milliseconds(value)
+
+
 def _long_term_or_none_json(memory: LongTermMemory | None) -> Json | None:
     return None if memory is None else codec.long_term_json(memory)
 
@@ -43,8 +70,10 @@ def _long_term_or_none(record: Json | None) -> LongTermMemory | None:
     return None if record is None else codec.long_term(record)
 
 
-_PLAIN = _Form(_plain, _plain)
-_NUMBER = _Form(_plain, float)
+_TEXT = _Form(_plain, _text)
+_NUMBER = _Form(_plain, _number)
+_TIME = _Form(_plain, milliseconds)
+_TIME_OR_NONE = _Form(_plain, _time_or_none)
 _PLACES = _Form(list, codec.places_of)
 _SHORT = _Form(codec.short_term_json, codec.short_term)
 _LONG = _Form(codec.long_term_json, codec.long_term)
@@ -54,20 +83,20 @@ _CHAT = _Form(chat_state_json, chat_state)
 TYPES: Mapping[str, ChangeType] = {
     "added": ChangeType(changes.Added, {"memory": _SHORT}),
     "reinforced": ChangeType(
-        changes.Reinforced, {"id": _PLAIN, "before": _NUMBER, "after": _NUMBER}
+        changes.Reinforced, {"id": _TEXT, "before": _NUMBER, "after": _NUMBER}
     ),
     "edited": ChangeType(changes.Edited, {"memory": _SHORT, "before": _SHORT}),
-    "forgotten": ChangeType(changes.Forgotten, {"memory": _SHORT, "reason": _PLAIN}),
-    "restored": ChangeType(changes.Restored, {"memory": _SHORT, "reason": _PLAIN}),
-    "pinned": ChangeType(changes.Pinned, {"id": _PLAIN}),
-    "unpinned": ChangeType(changes.Unpinned, {"id": _PLAIN}),
-    "muted": ChangeType(changes.Muted, {"id": _PLAIN, "before": _PLACES, "after": _PLACES}),
+    "forgotten": ChangeType(changes.Forgotten, {"memory": _SHORT, "reason": _TEXT}),
+    "restored": ChangeType(changes.Restored, {"memory": _SHORT, "reason": _TEXT}),
+    "pinned": ChangeType(changes.Pinned, {"id": _TEXT}),
+    "unpinned": ChangeType(changes.Unpinned, {"id": _TEXT}),
+    "muted": ChangeType(changes.Muted, {"id": _TEXT, "before": _PLACES, "after": _PLACES}),
     "trigger_set": ChangeType(changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
-    "trigger_removed": ChangeType(changes.TriggerRemoved, {"memory": _LONG, "reason": _PLAIN}),
+    "trigger_removed": ChangeType(changes.TriggerRemoved, {"memory": _LONG, "reason": _TEXT}),
     "chat_moved": ChangeType(
-        changes.ChatMoved, {"session": _PLAIN, "before": _CHAT, "after": _CHAT}
+        changes.ChatMoved, {"session": _TEXT, "before": _CHAT, "after": _CHAT}
     ),
-    "cleaned_up": ChangeType(changes.CleanedUp, {"at": _PLAIN, "before": _PLAIN}),
+    "cleaned_up": ChangeType(changes.CleanedUp, {"at": _TIME, "before": _TIME_OR_NONE}),
 }
 """Each type of change by its name on disk."""
 _NAMES = {change_type.change_class: name for name, change_type in TYPES.items()}
@@ -90,8 +119,27 @@ def change(record: Json) -> Change:
         values = [form.read(complete[key]) for key, form in change_type.keys.items()]
         read_change: Change = change_type.change_class(*values)
         return read_change
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise NotARecord("a change cannot be read: {reason}", repr(error)) from error
+    except WRONG_VALUES as error:
+        reason = error.sentence if isinstance(error, NotARecord) else repr(error)[:_REASON_CHARS]
+        raise NotARecord("a change cannot be read: {reason}", reason) from error
+
+
+def changes_of(
+    records: Any, most_changes: int | None = None, unusable: list[UnusableRecord] | None = None
+) -> tuple[tuple[Change, ...], int]:
+    """The first `most_changes` of a commit (None: all), and how many more it has. A record that cannot be read as a
+    change counts for nothing, and is added to `unusable`, if that is given."""
+    if not isinstance(records, list):
+        records = [records]
+    read_changes: list[Change] = []
+    for record in records[:most_changes]:
+        try:
+            read_changes.append(change(record))
+        except NotARecord as error:
+            if unusable is not None:
+                unusable.append(UnusableRecord("change", record, error))
+    more = len(records) - len(records[:most_changes])
+    return tuple(read_changes), more
 
 
 def commit_json(commit: Commit) -> Json:
@@ -105,19 +153,20 @@ def commit_json(commit: Commit) -> Json:
     }
 
 
-def commit_of(line: Mapping[str, Any], most_changes: int | None = None) -> Commit:
-    """A commit from the fields of its line, with at most so many changes. Raises NotARecord if it lacks a part,
-    or one of its changes cannot be read."""
+def commit_of(
+    line: Mapping[str, Any],
+    most_changes: int | None = None,
+    unusable: list[UnusableRecord] | None = None,
+) -> Commit:
+    """A commit from the fields of its line; changes as in `changes_of`. A time that cannot be read is 0. Raises
+    NotARecord: it lacks its version or its changes."""
+    at_ms = 0
+    with contextlib.suppress(NotARecord):
+        at_ms = milliseconds(line.get("at"))
     try:
+        version = line["seq"]
         records = line["changes"]
-        changes = tuple(map(change, records[:most_changes]))
-        more = len(records) - len(changes)
-        return Commit(
-            version=int(line["seq"]),
-            at_ms=milliseconds(line["at"]),
-            by=str(line["by"]),
-            changes=changes,
-            more=more,
-        )
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise NotARecord("a commit cannot be read: {reason}", repr(error)) from error
+    changes, more = changes_of(records, most_changes, unusable)
+    return Commit(version, at_ms, by=str(line.get("by")), changes=changes, more=more)

@@ -22,14 +22,15 @@ from memory_server.conversations.model import (
     MOST_MUTED,
     MOST_WORD_TRIES,
     LongTermMemory,
+    RecordKind,
     ShortTermMemory,
+    UnusableRecord,
     excess,
 )
 from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
 from memory_server.kernel.nesting import DEEPEST, deeper
-from memory_server.kernel.values import dataclass
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
 from sandbox import WRONG_VALUES
 from sandbox.firing.rule_fields import rules_json, taken_rules
@@ -226,14 +227,6 @@ def _taken_text(rest: Json, key: str) -> str | None:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class UnusableRecord:
-    """A record that cannot be read, or is more than may be stored, and why."""
-
-    record: Json
-    reason: NotARecord
-
-
 def short_terms(
     records: Iterable[Json],
     conversation_id: str,
@@ -257,7 +250,7 @@ def short_terms(
             record = record | {"id": hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]}
         return short_term(record, conversation_id)
 
-    for memory in _whole_file(records, read, ours, unusable):
+    for memory in _whole_file(records, read, ours, unusable, kind="short"):
         memories[memory.id] = memory
     return list(memories.values())
 
@@ -267,6 +260,8 @@ def _whole_file(
     read: Callable[[Json], M],
     ours: bool,
     unusable: list[UnusableRecord] | None,
+    *,
+    kind: RecordKind,
 ) -> Iterator[M]:
     for number, record in enumerate(records, 1):
         try:
@@ -278,7 +273,7 @@ def _whole_file(
             fault = NotARecord("record {number} cannot be read: {reason}", number, reason_of(error))
             if unusable is None:
                 raise fault from error
-            unusable.append(UnusableRecord(record, fault))
+            unusable.append(UnusableRecord(kind, record, fault))
             continue
         yield memory
 
@@ -298,6 +293,15 @@ def _time_of(record: Json) -> Any:
         value = record.get(key)
         if value is not None:
             return value
+    return None
+
+
+def cleanup_time(value: Any) -> int | None:
+    """The time of the last clean-up, in milliseconds since 1970; None for a value that is none."""
+    if type(value) is not int:
+        return None
+    with contextlib.suppress(NotARecord):
+        return milliseconds(value)
     return None
 
 
@@ -419,7 +423,7 @@ def long_terms(
     """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`,
     `unusable`, and what is raised: as in `short_terms`."""
     memories: dict[str, LongTermMemory] = {}
-    for memory in _whole_file(records, long_term, ours, unusable):
+    for memory in _whole_file(records, long_term, ours, unusable, kind="long"):
         name = memory.name
         ordinal = 1
         while name in memories:

@@ -23,7 +23,9 @@ from memory_server.conversations.model import (
     LongTermMemory,
     Memory,
     ShortTermMemory,
+    UnusableRecord,
     marks_of,
+    marks_of_unusable,
 )
 from memory_server.kernel.backups import MergeCounts, Mode
 from memory_server.kernel.erasure import left_out_text
@@ -38,8 +40,10 @@ class Contents:
     short_term: tuple[ShortTermMemory, ...] = ()
     long_term: tuple[LongTermMemory, ...] = ()
     last_cleanup_ms: int | None = None
+    unusable: tuple[UnusableRecord, ...] = ()
+    """The records that cannot be used, and are kept with the others."""
     left_out: tuple[str, ...] = ()
-    """A sentence for each memory that is too large to be stored, and so is not brought back."""
+    """A sentence for each record that cannot be used, or is too large to be stored, and so is not brought back."""
     taken_back: frozenset[TakenBackTurn] = frozenset()
     """The turns that their user took back: what an earlier import or a hook stored of them is retired."""
 
@@ -72,6 +76,8 @@ def holds_erased(
     marks: set[str] = set()
     for memory in memories:
         marks.update(marks_of(memory, state.conversation_id))
+    for row in state.unusable:
+        marks.update(marks_of_unusable(row, state.conversation_id))
     return erased(marks)
 
 
@@ -82,6 +88,7 @@ def contents_of(state: ConversationState) -> Contents:
         short_term=tuple(state.short_term.values()),
         long_term=tuple(state.long_term.values()),
         last_cleanup_ms=state.last_cleanup_ms,
+        unusable=tuple(row for row in state.unusable if row.kind != "change"),
     )
 
 

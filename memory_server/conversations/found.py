@@ -25,6 +25,8 @@ class Found:
     unread: Mapping[str, Path | None] = field(default_factory=dict)
     outdated: int = 0
     """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
+    unusable: int = 0
+    """Stored records of what was searched that cannot be used: `doctor` names them."""
     only_words: str = ""
     """Why it searched only by words, where a model of meaning is named."""
 

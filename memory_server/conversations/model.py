@@ -11,11 +11,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Literal
 
 from languages import N_, Sentence, _
 from memory_server.conversations.book_entry import BookEntry
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import NotARecord
 from memory_server.kernel.messages import (
     MAX_CONTENT_CHARS,
     MAX_MESSAGES,
@@ -129,6 +130,30 @@ class LongTermMemory:
 Memory = ShortTermMemory | LongTermMemory
 
 
+RecordKind = Literal["short", "long", "change"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableRecord:
+    """A stored record that cannot be read, or is more than may be stored, and why."""
+
+    kind: RecordKind
+    record: Any
+    reason: NotARecord
+
+    @property
+    def key(self) -> Any:
+        """The id or name of its memory; None: it does not say one."""
+        if not isinstance(self.record, dict):
+            return None
+        return self.record.get("name" if self.kind == "long" else "id")
+
+    def is_in(self, state: ConversationState) -> bool:
+        """Whether the state has a memory in its place, such as an earlier version."""
+        memories = state.long_term if self.kind == "long" else state.short_term
+        return self.kind != "change" and self.key in [*memories]
+
+
 @dataclass(slots=True)
 class ConversationState:
     """What a conversation holds after a number of commits (`version`). Mutable so that a commit costs only what it
@@ -145,6 +170,9 @@ class ConversationState:
     follower: Any = field(default=None, compare=False, repr=False)
     """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives every
     `changes.Change` after it was applied. None: there is nothing."""
+
+    unusable: list[UnusableRecord] = field(default_factory=list, compare=False, repr=False)
+    """The stored records that count for nothing, for a store that keeps them beside the memories."""
 
     shelf: Any = field(default=None, compare=False, repr=False)
     """What `shelf.shelf_of` made of the long-term memories; None: it is made again."""
@@ -188,6 +216,16 @@ def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
     contents = [message.content for message in memory.messages]
     long_contents = [content for content in contents if len(content) >= _SAID_OFTEN_CHARS]
     return mark_of(memory, place), memory.text, *long_contents
+
+
+def marks_of_unusable(row: UnusableRecord, place: str) -> tuple[str, ...]:
+    """The same of a record that cannot be used, as far as it has them."""
+    if not isinstance(row.record, dict):
+        return ()
+    marks = [row.record.get("text"), row.record.get("prompt")]
+    if isinstance(row.key, str):
+        marks.append(short_term_mark(row.key, place))
+    return tuple(mark for mark in marks if isinstance(mark, str))
 
 
 def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:

@@ -19,10 +19,8 @@ from languages import _
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import (
-    LongTermMemory,
-    ShortTermMemory,
+    UnusableRecord,
     conversation_id_of,
-    excess,
 )
 from memory_server.kernel import json_text, times
 from memory_server.kernel.errors import InvalidInput
@@ -46,17 +44,20 @@ def first_line(created_ms: int) -> bytes:
 
 
 def conversation_lines(contents: Contents) -> Iterator[bytes]:
+    unusable = contents.unusable
     head = {
         "conversation": contents.conversation_id,
         "lastCleanup": contents.last_cleanup_ms,
-        "shortTerm": len(contents.short_term),
-        "longTerm": len(contents.long_term),
+        "shortTerm": len(contents.short_term) + sum(row.kind == "short" for row in unusable),
+        "longTerm": len(contents.long_term) + sum(row.kind == "long" for row in unusable),
     }
     yield json_text.dumps(head) + b"\n"
     for memory in contents.short_term:
         yield json_text.dumps({"short": codec.short_term_json(memory)}) + b"\n"
     for trigger in contents.long_term:
         yield json_text.dumps({"long": codec.long_term_json(trigger)}) + b"\n"
+    for row in unusable:
+        yield json_text.dumps({row.kind: row.record}) + b"\n"
 
 
 def last_line(conversations: int) -> bytes:
@@ -89,9 +90,9 @@ def groups(
             case {"conversation": _} | {"end": True}:
                 yield group
                 group = Group(fields)
-            case {"short": dict() as record}:
+            case {"short": record}:
                 group.short.append((location, record))
-            case {"long": dict() as record}:
+            case {"long": record}:
                 group.long.append((location, record))
             case _:
                 wrong(location, _("it is neither a memory nor a conversation"))
@@ -127,7 +128,10 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
             elif not group.ends:
                 yield _contents(group, group.head)
                 count += 1
-            elif group.head.get("conversations") != count:
+            elif (
+                type(group.head.get("conversations")) is int
+                and group.head["conversations"] != count
+            ):
                 raise json_text.NotARecord("conversations are missing before it")
             has_ended = group.ends
     except (json_text.NotARecord, InvalidInput) as error:
@@ -137,39 +141,45 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
 
 
 def _contents(group: Group, head: Json) -> Contents:
-    """The conversation of these lines. A memory that is too large is not an error: an older version may have stored it,
-    and the others must come back."""
-    if (head.get("shortTerm"), head.get("longTerm")) != (len(group.short), len(group.long)):
-        raise json_text.NotARecord(
-            "memories of the conversation {conversation} are missing before it",
-            head["conversation"],
-        )
-    left_out: list[str] = []
-
-    def may_be_stored(memory: ShortTermMemory | LongTermMemory) -> bool:
-        reason = excess(memory)
-        if reason is not None:
-            name = memory.id if isinstance(memory, ShortTermMemory) else memory.name
-            left_out.append(_("{about}: {what}", shown(name), reason))
-        return reason is None
-
-    conversation_id = conversation_id_of(str(head["conversation"]))
+    """The conversation of these lines. A memory that cannot be used, or is too large, as an older version may have
+    stored it, is not an error: the others must come back."""
+    for name, rows in (("shortTerm", group.short), ("longTerm", group.long)):
+        count = head.get(name, 0)
+        if type(count) is int and count != len(rows):
+            raise json_text.NotARecord(
+                "memories of the conversation {conversation} are missing before it",
+                head["conversation"],
+            )
+    conversation_id = _conversation_named(group, head)
+    unusable: list[UnusableRecord] = []
     short_records = [record for _place, record in group.short]
     long_records = [record for _place, record in group.long]
-    short_term = tuple(
-        filter(may_be_stored, codec.short_terms(short_records, conversation_id, ours=True))
-    )
-    long_term = tuple(filter(may_be_stored, codec.long_terms(long_records, ours=True)))
-    cleanup_ms = head.get("lastCleanup")
-    if not isinstance(cleanup_ms, int) or isinstance(cleanup_ms, bool):
-        cleanup_ms = None
+    short_term = codec.short_terms(short_records, conversation_id, unusable=unusable)
+    long_term = codec.long_terms(long_records, unusable=unusable)
     return Contents(
         conversation_id,
-        short_term=short_term,
-        long_term=long_term,
-        last_cleanup_ms=cleanup_ms,
-        left_out=tuple(left_out),
+        short_term=tuple(short_term),
+        long_term=tuple(long_term),
+        last_cleanup_ms=codec.cleanup_time(head.get("lastCleanup")),
+        unusable=tuple(unusable),
+        left_out=tuple(map(_left_out, unusable)),
     )
+
+
+def _conversation_named(group: Group, head: Json) -> str:
+    """The id of a conversation, or where its line has none, that which its memories name. Raises InvalidInput: there is
+    none."""
+    records = [record for _place, record in group.short if isinstance(record, dict)]
+    ids = [head["conversation"], *(record.get("conversation_id") for record in records)]
+    texts = [named for named in ids if isinstance(named, str)]
+    return conversation_id_of(texts[0] if texts else str(head["conversation"]))
+
+
+def _left_out(row: UnusableRecord) -> str:
+    """Why a record is not brought back."""
+    reason = row.reason.sentence.named_values.get("reason", row.reason)
+    name = row.key if isinstance(row.key, str) else _("a memory")
+    return _("{about}: {what}", shown(name), reason)
 
 
 def check_first(fields: Any) -> None:

@@ -266,7 +266,13 @@ class ShortTermSearch:
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         outdated = decision.columns.of_other_form(forms)
-        return Found(decision.recall, unread=unread, outdated=outdated, only_words=only_words)
+        return Found(
+            decision.recall,
+            unread=unread,
+            outdated=outdated,
+            unusable=sum(len(state.unusable) for state in states),
+            only_words=only_words,
+        )
 
     async def _searched_plainly(
         self, state: ConversationState, query: RecallQuery, asking: Asking
@@ -276,7 +282,7 @@ class ShortTermSearch:
         result = self._plainly(state, query, cosines, asking)
         if not self._services.brief:  # for the next search
             asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
-        return replace(result, only_words=only_words)
+        return replace(result, unusable=len(state.unusable), only_words=only_words)
 
     async def _cosines(
         self, states: Sequence[ConversationState], query: RecallQuery, *, asked: bool = False

@@ -464,7 +464,7 @@ class ShortTermManager(ShortTermSearch):
             by_conversation=dict(
                 Counter(memory.conversation_id for memory in memories).most_common()
             ),
-            damaged=damaged,
+            damaged=damaged + len(state.unusable),
         )
 
     async def memories(self) -> tuple[ShortTermMemory, ...]:

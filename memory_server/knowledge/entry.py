@@ -82,6 +82,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "created_ms": (int,),
     "updated_ms": (int,),
     "expires_ms": (int,),
+    "archived_ms": (int,),
+    "id": (int,),
+    "version": (int,),
 }
 """The types of the fields that are neither texts nor lists of texts."""
 
@@ -95,6 +98,20 @@ def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
     if "metadata" in values:
         values["metadata"] = dict(values["metadata"])
     return values
+
+
+def wrong_field(values: Mapping[str, Any]) -> str | None:
+    """The first field whose value, as JSON has it, is of a type that it cannot have; None: there is none."""
+    return next((name for name in values if not _has_type_of(name, values[name])), None)
+
+
+def usable_fields(values: Any) -> dict[str, Any]:
+    """The fields of an entry among the values of an object of JSON, without those of a wrong type."""
+    if not isinstance(values, dict):
+        return {}
+    return {
+        name: values[name] for name in FIELDS if name in values and _has_type_of(name, values[name])
+    }
 
 
 def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:

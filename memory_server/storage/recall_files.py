@@ -65,12 +65,15 @@ class RecallFiles:
 
 def _read(path: Path) -> list[Line]:
     """The lines of a file, without those that a crash tore or that somebody broke."""
-    lines = []
-    for data in (folders.read_if_there(path) or b"").splitlines():
-        try:
-            line = json_text.load_object(data)
-            json_text.milliseconds(line["at"])
-            lines.append({**line, "at": str(line["at"]), "conversation": str(line["conversation"])})
-        except (json_text.NotARecord, KeyError):
-            continue
-    return lines
+    lines = map(line_in, (folders.read_if_there(path) or b"").splitlines())
+    return [line for line in lines if line is not None]
+
+
+def line_in(data: bytes) -> Line | None:
+    """A line as it was written; None: it cannot be used."""
+    try:
+        line = json_text.load_object(data)
+        json_text.milliseconds(line["at"])
+        return {**line, "at": str(line["at"]), "conversation": str(line["conversation"])}
+    except (json_text.NotARecord, KeyError):
+        return None

@@ -110,14 +110,17 @@ def _sentences_of_hook(explained: ExplainedMemory, by_hook: ExplainedMemory) -> 
         return
     if usual.verdict.kind == "came":
         yield _(
-            "So it is for `recall` and recall_turn. A hook asks for more, and would not bring it: {verdict}",
+            "So it is for {way}. A hook asks for more, and would not bring it: {verdict}",
+            way("recall_turn", "memory-server recall"),
             strict.verdict.sentence,
         )
     elif usual.verdict.kind == strict.verdict.kind == "below_threshold" and (
         explained.receipt.words_shared
     ):
         yield _(
-            "So it is for `recall` and recall_turn. For a hook: {verdict}", strict.verdict.sentence
+            "So it is for {way}. For a hook: {verdict}",
+            way("recall_turn", "memory-server recall"),
+            strict.verdict.sentence,
         )
 
 

@@ -46,6 +46,7 @@ from memory_server.tools.short_term_results import (
     ReinforcedIn,
     SearchResult,
     StatsResult,
+    unusable_records,
 )
 from nlp import says_little
 from nlp.grams import FUNCTION_CHARACTERS
@@ -327,6 +328,8 @@ def _troubles(found: Found, own: str) -> list[str]:
         )
     if found.unread:
         notes.append(unreadable(found.unread))
+    if found.unusable:
+        notes.append(unusable_records(found.unusable))
     if found.only_words:
         notes.append(_("Searched by words only: {only_words}.", found.only_words))
     outdated = found.outdated

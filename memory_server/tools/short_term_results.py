@@ -173,6 +173,15 @@ def notice(damaged: int) -> str:
     return _("{what} set aside; `memory-server doctor` says which.", damaged_files)
 
 
+def unusable_records(count: int) -> str:
+    """A sentence on stored records that cannot be used."""
+    return n_(
+        "{count} stored record cannot be used; `memory-server doctor` names it.",
+        "{count} stored records cannot be used; `memory-server doctor` names them.",
+        count,
+    )
+
+
 class DeleteResult(Result):
     deletedCount: Annotated[int, From("forgotten", len)]
     remainingCount: Annotated[int, From("remaining")]

@@ -227,9 +227,9 @@ async def test_what_was_stored_before_every_removal_is_not_read_for_the_archive(
     versions_read: list[int] = []
     read_commit = history_files.commit_of
 
-    def commit_of(line: Mapping[str, Any], most_changes: int | None = None) -> Commit:
+    def commit_of(line: Mapping[str, Any], *more: Any) -> Commit:
         versions_read.append(line["seq"])
-        return read_commit(line, most_changes)
+        return read_commit(line, *more)
 
     monkeypatch.setattr(history_files, "commit_of", commit_of)
     assert await house.archived() == []

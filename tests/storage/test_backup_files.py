@@ -262,6 +262,22 @@ LINES = b"".join(
 )
 
 
+def test_a_record_that_cannot_be_used_is_named_and_stays_in_a_backup_that_is_written_again(
+    tmp_path: Path,
+) -> None:
+    content = forged(LINES.replace(b'"timestamp"', b'"when"', 1))
+    (tmp_path / f"one{ENDING}").write_bytes(content)
+    backups = BackupFolder(tmp_path)
+    for _try in ("as it was", "written again"):
+        with backups.open("one") as (_facts, conversations):
+            [read] = conversations
+        assert len(read.short_term) == len(HELD.short_term) - 1
+        assert read.long_term == HELD.long_term
+        [reason] = read.left_out
+        assert "it has no timestamp" in reason
+        backups.rewrite("one", lambda contents: contents)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -273,10 +289,6 @@ LINES = b"".join(
         (forged(LINES, version=2), "newer memory-server"),
         (forged(LINES, created="soon"), "cannot be used: .*soon"),
         (forged(LINES[:-10]), "it is not JSON"),
-        (
-            forged(LINES.replace(b'"text":', b'"txt":').replace(b'"timestamp"', b'"when"')),
-            "it has no timestamp",
-        ),
         (forged(LINES.replace("小明".encode(), b"a\\u0000b", 1)), "control character"),
         (gzip.compress(b" " * 10_000_000, mtime=0), "first part is damaged"),
     ],

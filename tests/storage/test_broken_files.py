@@ -70,6 +70,12 @@ BREAKAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "twice in one file": (lambda data: data + data, "line "),
 }
+USED_IN_PART = {
+    ("a bad record", SHORT_TERM): {"a", "b", "d"},
+    ("a bad record", LONG_TERM): {"t", "u"},
+    ("a record too deep", SHORT_TERM): {"a", "d"},
+}
+"""The memories that count of a file that is still a list of objects."""
 PRIVATE_FILES = (
     f"{SHORT_TERM}.zlib",
     f"{LONG_TERM}.zlib",
@@ -146,7 +152,8 @@ async def test_a_broken_snapshot_is_set_aside_whole_named_and_put_back(
     [finding] = [
         finding for finding in examine(tmp_path, folder, NOW) if str(aside) in finding.what
     ]
-    assert finding.grade == "note"
+    # Of a record without an id no earlier version is known.
+    assert finding.grade == ("warning" if how == "a bad record" else "note")
     assert reason in finding.what
     assert f"memory-server import {aside} -c chat" in finding.what
 
@@ -230,7 +237,7 @@ async def test_what_may_be_the_only_copy_stays_for_good(
             names_of(await store.read("chat")) == set()
         )  # the original leaves such a file before its first memory
         return
-    assert names_of(await store.read("chat")) == set()
+    assert names_of(await store.read("chat")) == USED_IN_PART.get((how, name), set())
     await commit(store, Added(memory("e")))
     [aside] = broken_files(tmp_path)
     assert aside.read_bytes() == broken

@@ -9,17 +9,20 @@ from typing import Any
 import orjson
 import pytest
 from interchange.test_wrong_values import WRONG_VALUES, _changed, _paths
+from postgres import tenant_of_its_own
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened
 
-from memory_server.conversations import codec
+from memory_server.conversations import codec, record_lines
 from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.contents import contents_of
 from memory_server.conversations.model import MAX_TRIGGER_CHARS
 from memory_server.kernel import json_text
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
+from memory_server.storage.postgres.conversations import PostgresStore
 
 pytestmark = pytest.mark.anyio
 
@@ -129,3 +132,69 @@ def test_a_wrong_value_in_a_record_costs_only_that(
             stored.key for stored in memories
         }
         json_text.loads(json_text.dump_array(written))
+
+
+async def test_a_kept_record_goes_into_a_backup_and_is_known_until_its_file_is_deleted(
+    tmp_path: Path,
+) -> None:
+    odd = _LONG[1] | _TOO_LONG
+    _written(tmp_path / "chat", LONG_TERM, [_LONG[0], odd])
+    store = open_store(tmp_path)
+    for step in ("read", "absorbed"):
+        state = await store.read("chat")
+        assert [row.record for row in state.unusable] == [odd], step
+        lines = [*record_lines.conversation_lines(contents_of(state))]
+        file = [record_lines.first_line(NOW), *lines, record_lines.last_line(1)]
+        [brought] = record_lines.parse(file)
+        assert [trigger.name for trigger in brought.long_term] == ["one"]
+        assert [row.record for row in brought.unusable] == [odd]
+        [reason] = brought.left_out
+        assert reason.startswith("two: its trigger is too long")
+        await commit(store, Added(memory("later")))
+        store = open_store(tmp_path)
+    [(kept, _time)] = past.broken_files(private(tmp_path, ""))
+    kept.unlink()
+    assert (await reopened(tmp_path)).unusable == []
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+async def test_erasing_one_record_leaves_the_others_of_a_kept_file(
+    tmp_path: Path, is_list: bool
+) -> None:
+    odd = [_LONG[1] | _TOO_LONG, _LONG[2] | _TOO_LONG | {"prompt": "secret of Quxlantern"}]
+    data = _written(tmp_path / "chat", LONG_TERM, [_LONG[0], *odd])
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("later")))
+    [(kept, _time)] = past.broken_files(private(tmp_path, ""))
+    if not is_list:
+        kept.write_bytes(data.removesuffix(b"]\n"))
+
+    def erased(value: Any) -> bool:
+        return "Quxlantern" in (value.decode() if isinstance(value, bytes) else str(value))
+
+    await store.compact("chat", erased=erased)
+    assert b"Quxlantern" not in kept.read_bytes()
+    assert b'"two"' in kept.read_bytes()
+    assert "three" not in [row.key for row in (await store.read("chat")).unusable]
+    await store.compact("chat", erased=lambda value: "two" in str(value) or "one" in str(value))
+    assert not kept.exists()
+
+
+async def test_kept_records_come_along_to_another_store_and_back(tmp_path: Path) -> None:
+    odd = [_SHORT[1] | {"timestamp": []}, _LONG[1] | _TOO_LONG]
+    _written(tmp_path / "chat", SHORT_TERM, [_SHORT[0], odd[0]])
+    _written(tmp_path / "chat", LONG_TERM, [_LONG[0], odd[1]])
+    await commit(open_store(tmp_path), Added(memory("later")))
+    source = await reopened(tmp_path)
+    with tenant_of_its_own() as (database, tenant):
+        assert await PostgresStore(database, tenant, lambda: NOW).adopt("chat", source, ())
+        there = await PostgresStore(database, tenant, lambda: NOW).read("chat")
+        assert sorted(row.kind for row in there.unusable) == ["long", "short"]
+        assert all(row.record in odd for row in there.unusable)
+        assert {*there.short_term} == {"a", "later"}
+    assert await open_store(tmp_path / "back").adopt("chat", there, ())
+    back = await reopened(tmp_path / "back")
+    assert sorted(row.kind for row in back.unusable) == ["long", "short"]
+    assert all(row.record in odd for row in back.unusable)
+    findings = [found.what for found in examine(tmp_path, tmp_path / "back" / "chat", NOW)]
+    assert sum("was set aside" in what for what in findings) == 2

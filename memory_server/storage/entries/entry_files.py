@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import tzinfo
 from itertools import count
@@ -110,7 +110,34 @@ def read_entry(folder: Path, file: ListedFile, zone: tzinfo | None) -> FileConte
         return FileContent(None, Sentence(str(error)))
     if page is None:
         return FileContent(None)
+    wrong = next(
+        (name for name, is_right in _FORMS.items() if not is_right(page.fields.get(name))), ""
+    )
+    if wrong:
+        return FileContent(None, Sentence("its `{name}` is of the wrong kind", wrong))
     return FileContent(_entry_of(file, page, zone))
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_tags(value: Any) -> bool:
+    """Whether a value is a text, or a list of texts."""
+    return all(map(_is_text, value)) if isinstance(value, list) else _is_text(value)
+
+
+def _is_metadata(value: Any) -> bool:
+    """Whether a value is an object, or nothing."""
+    return isinstance(value, dict) or value in (None, "", "null", "~")
+
+
+_FORMS: dict[str, Callable[[Any], bool]] = {
+    "key": _is_text,
+    "tags": _are_tags,
+    "metadata": _is_metadata,
+}
+"""What the fields of a file must be, that an entry takes."""
 
 
 def _entry_of(file: ListedFile, page: front_matter.Page, zone: tzinfo | None) -> Entry:

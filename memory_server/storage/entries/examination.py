@@ -10,8 +10,10 @@ from typing import Any
 
 import orjson
 
-from languages import _, counted, n_
+from languages import _, counted, joined, n_
 from memory_server.kernel.text import Finding, Grade
+from memory_server.knowledge.entry import wrong_field
+from memory_server.storage.entries.rows import COLUMNS, values_of
 from nlp.index_terms import signature
 
 LARGE_BYTES = 1024**3
@@ -27,6 +29,14 @@ _TEXTS = (
 )
 """The texts of entries, as they lie in the file; those after the first `_PLAIN_TEXTS` are JSON."""
 _PLAIN_TEXTS = 2
+_MOST_NAMED = 5
+"""The most entries that are named in one finding."""
+_WRONG_PAST = (
+    "SELECT (SELECT count(*) FROM changes WHERE before NOTNULL AND "
+    "CASE WHEN json_valid(before) THEN json_type(before) <> 'object' ELSE 1 END) + (SELECT count(*) FROM operations "
+    "WHERE CASE WHEN json_valid(detail) AND json_valid(caller) AND json_valid(entries) THEN json_type(detail) <> 'object' "
+    "OR json_type(caller) <> 'object' OR json_type(entries) <> 'array' ELSE 1 END)"
+)
 _WITHOUT_VECTOR = (
     "SELECT count(*) FROM entries e JOIN scopes s ON s.id = e.scope LEFT JOIN vectors v ON v.key = e.vector_key "
     "WHERE s.space = 'sessions' AND e.archived_ms IS NULL AND v.key IS NULL"
@@ -67,6 +77,27 @@ def damage(connection: sqlite3.Connection) -> str:
     return ""
 
 
+def unusable_entries(connection: Any, place: object) -> str | None:
+    """A sentence on the entries with a value of a wrong type; None: there are none."""
+    reasons: list[str] = []
+    for row in connection.execute(f"SELECT {COLUMNS} FROM entries e"):
+        values = values_of(connection, row)
+        field_name = wrong_field(values)
+        if field_name is not None:
+            reasons.append(
+                _("entry {id}: its `{field}` is of the wrong kind", values["id"], field_name)
+            )
+    if not reasons:
+        return None
+    return n_(
+        "{count} entry of {place} cannot be used ({reasons}); the others are used, it stays as it is.",
+        "{count} entries of {place} cannot be used ({reasons}); the others are used, these stay as they are.",
+        len(reasons),
+        place,
+        joined(", ", reasons[:_MOST_NAMED]),
+    )
+
+
 def _value(connection: sqlite3.Connection, query: str) -> Any:
     return connection.execute(query).fetchone()[0]
 
@@ -85,6 +116,16 @@ def _troubles(
             _("{said}; `memory-server backup restore NAME --overwrite` replaces it.", sentence),
         )
         return
+    unusable = unusable_entries(connection, path)
+    if unusable is not None:
+        yield "warning", unusable
+    past = value(_WRONG_PAST)
+    if past:
+        changes = counted(past, "change")
+        yield (
+            "warning",
+            _("{changes} in the history of {place} cannot be used; the others are.", changes, path),
+        )
     wrong = value(_WRONGLY_INDEXED)
     if wrong:
         yield (

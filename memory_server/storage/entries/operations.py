@@ -85,14 +85,19 @@ def _operation_of(connection: Database, row: Sequence[Any]) -> tuple[Scope, Oper
         op,
         by,
         at_ms=at_ms,
-        caller=connection.json_of(caller, {}),
-        entries=tuple(connection.json_of(entries, [])),
+        caller=_typed(connection.json_of(caller, {}), {}),
+        entries=tuple(_typed(connection.json_of(entries, []), [])),
         error=error,
         took_ms=took_ms,
-        detail=connection.json_of(detail, {}),
+        detail=_typed(connection.json_of(detail, {}), {}),
         seq=seq,
     )
     return Scope(space, owner), operation
+
+
+def _typed(value: T, usual: T) -> T:
+    """A value, or the usual one where it is of another type."""
+    return value if isinstance(value, type(usual)) else usual
 
 
 def scopes(connection: Database, space: Space | None = None) -> list[Scope]:
@@ -188,7 +193,7 @@ def _erase_changes(
         "SELECT rowid, entry, before FROM changes WHERE before NOTNULL ORDER BY operation DESC, rowid DESC"
     )
     for row_id, entry_id, before in rows.fetchall():
-        replaced = connection.json_of(before, {})
+        replaced = _typed(connection.json_of(before, {}), {})
         former = {"body": "", **entries.get(entry_id, {}), **replaced}
         entries[entry_id] = former
         has_texts = not replaced.keys().isdisjoint(_TEXTS)

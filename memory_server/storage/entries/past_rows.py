@@ -8,7 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Entry, Former, change_id, changed_by_json, seq_of
+from memory_server.knowledge.entry import (
+    Entry,
+    Former,
+    change_id,
+    changed_by_json,
+    seq_of,
+    usable_fields,
+)
 
 INDEXED_FIELDS = {"title", "tags", "body", "examples", "archived_ms"}
 """The fields that the index depends on."""
@@ -57,6 +64,11 @@ class PastRows:
     def rows(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
         """The entries that meet a condition."""
 
+    def object_of(self, text: str | bytes) -> dict[str, Any]:
+        """The object of JSON that a text is; an empty one, if it is another value."""
+        value = self._connection.json_of(text, {})
+        return value if isinstance(value, dict) else {}
+
     def changed_after(self, entry_id: int, seq: int) -> int | None:
         """As `ScopeView.changed_after`. Only two changes that are both later than `seq` leave the entry as it was."""
         rows = self._connection.execute(
@@ -68,7 +80,7 @@ class PastRows:
         for later_seq, op, detail in rows:
             undone = ""
             if op == "undo":
-                undone = self._connection.json_of(detail, {}).get("change", "")
+                undone = str(self.object_of(detail).get("change", ""))
             if change_id(later_seq) in taken_back:
                 continue
             if not undone or undone in taken_back or seq_of(undone) <= seq:
@@ -84,7 +96,7 @@ class PastRows:
             f"WHERE o.scope = ? AND o.seq > ? AND c.after_version = 0 AND c.entry IN ({since} AND after_version > 0)",
             (self._number, seq, seq),
         )
-        refs = [self._connection.json_of(row[0], {}).get("ref") for row in removed.fetchall()]
+        refs = [usable_fields(self.object_of(row[0])).get("ref") for row in removed.fetchall()]
         changed = list(self.rows(f"e.id IN ({since})", [seq]))
         return changed, [ref for ref in refs if ref is not None]
 
@@ -97,7 +109,7 @@ class PastRows:
         )
         formers = []
         for entry_id, before, after_version in rows:
-            fields = before and self._connection.json_of(before, {})
+            fields = None if before is None else usable_fields(self.object_of(before))
             formers.append(Former(entry_id, fields, after_version))
         return formers
 
@@ -109,7 +121,7 @@ class PastRows:
         )
         texts = []
         for (before,) in rows:
-            fields = self._connection.json_of(before, {})
+            fields = usable_fields(self.object_of(before))
             texts += [fields[name] for name in ("body", "title", "source") if fields.get(name)]
         return texts
 
@@ -124,7 +136,7 @@ class PastRows:
         entries = {entry.id: entry for entry in self.rows("true", [])}
         former_entries: list[Entry] = []
         for entry_id, before in rows:
-            fields = self._connection.json_of(before, {})
+            fields = usable_fields(self.object_of(before))
             entries[entry_id] = changed_by_json(entries.get(entry_id, Entry("")), fields)
             if fields.keys() & INDEXED_FIELDS:
                 former_entries.append(entries[entry_id])

@@ -3,9 +3,10 @@ of them takes is in sqlite_rows.py and in postgres/entry_rows.py."""
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
@@ -31,8 +32,10 @@ from memory_server.knowledge.entry import (
     Purge,
     Query,
     Share,
+    changed_by_json,
     difference,
     json_of,
+    wrong_field,
 )
 from memory_server.knowledge.word_ranking import Match, Ranked, ranking_of
 from memory_server.storage.entries.conditions import ORDERS, condition_of
@@ -44,6 +47,7 @@ from memory_server.storage.entries.past_rows import (
 )
 from nlp.index_terms import IndexTerm, other_terms, sought_in
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COLUMNS = ", ".join(f"e.{name}" for name in FIELDS)
@@ -195,7 +199,7 @@ class ScopeRows(PastRows):
         for entry_id, created_ms, importance in self._selected(
             "e.id, e.created_ms, e.importance", condition, values
         ):
-            if entry_id in bits_by_entry:
+            if entry_id in bits_by_entry and _can_be_ranked(created_ms, importance):
                 title, tags, body = bits_by_entry[entry_id]
                 shares.append(Share(entry_id, created_ms, importance, title, tags, body))
         return shares
@@ -361,17 +365,19 @@ class ScopeRows(PastRows):
         return self._connection.execute(query, (self._number, *values))
 
     def rows(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
-        return map(self.entry, self._selected(COLUMNS, condition, values))
+        return self.entries_of(self._selected(COLUMNS, condition, values))
 
-    def entry(self, row: Sequence[Any]) -> Entry:
-        """The entry of a row of `COLUMNS`."""
-        values = dict(zip(FIELDS, row, strict=True))
-        for name in LISTS:
-            listed = self._connection.json_of(values[name], [])
-            values[name] = tuple(listed) if isinstance(listed, list) else ()
-        metadata = self._connection.json_of(values["metadata"], {})
-        values["metadata"] = metadata if isinstance(metadata, dict) else {}
-        return Entry(**values)
+    def entries_of(self, rows: Iterable[Sequence[Any]]) -> Iterator[Entry]:
+        """The entries of rows of `COLUMNS`. A row with a value of a wrong type counts for nothing, and stays as it is."""
+        for row in rows:
+            values = values_of(self._connection, row)
+            wrong = wrong_field(values)
+            if wrong is not None:
+                log.warning(
+                    "entry %s passed over: its %s is of the wrong kind", values["id"], wrong
+                )
+                continue
+            yield changed_by_json(Entry(""), values)
 
     def _matches(self, query: Query, terms: Sequence[IndexTerm]) -> list[Match]:
         """The entries that hold a term, best first, also those that are hidden."""
@@ -426,9 +432,23 @@ class ScopeRows(PastRows):
         return condition_of(where, self)
 
 
+def values_of(connection: Any, row: Sequence[Any]) -> dict[str, Any]:
+    """The fields of a row of `COLUMNS` as JSON has them."""
+    values = dict(zip(FIELDS, row, strict=True))
+    for name in LISTS:
+        values[name] = connection.json_of(values[name], [])
+    values["metadata"] = connection.json_of(values["metadata"], {})
+    return values
+
+
 def _as_beginning(term: IndexTerm) -> IndexTerm:
     """A term that also finds longer ones which begin so, if it is long enough."""
     return replace(term, prefix=term.prefix or len(term.term) >= _LEAST_BEGINNING)
+
+
+def _can_be_ranked(created_ms: Any, importance: Any) -> bool:
+    """Whether a row has a time and an importance, as all but unusable ones have."""
+    return isinstance(created_ms, int) and isinstance(importance, int | float | None)
 
 
 def _json(value: Any) -> str:

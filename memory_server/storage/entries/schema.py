@@ -93,8 +93,13 @@ def connect(path: Path | None, mode: str, wait_seconds: float) -> Connection:
         factory=Connection,
     )
     connection.row_factory = sqlite3.Row
-    connection.create_function("fold", 1, index_form, deterministic=True)
+    connection.create_function("fold", 1, _folded, deterministic=True)
     return connection
+
+
+def _folded(value: object) -> str | None:
+    """The form in which texts are compared; None for a value that is not a text."""
+    return index_form(value) if isinstance(value, str) else None
 
 
 def _uri_of(path: Path | None, mode: str) -> str:

@@ -109,7 +109,7 @@ class SqliteRows(ScopeRows):
         ids = [row[0] for row in self._selected("e.id", condition, values).fetchall()]
         query = f"SELECT {COLUMNS} FROM entries e WHERE e.id {self.AMONG}"
         for entry_id in ids:
-            yield from map(self.entry, self._readable(query, [entry_id]))
+            yield from self.entries_of(self._readable(query, [entry_id]))
 
     def _readable(self, query: str, ids: Sequence[int]) -> list[Any]:
         """The rows of these ids; where the file is damaged, only those that can be read."""

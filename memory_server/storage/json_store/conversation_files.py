@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from typing import Any
 from languages import Sentence, _
 from memory_server.conversations import change_forms
 from memory_server.conversations.changes import Commit, apply, replay
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.folder_names import folder_name, hashed_name
+from memory_server.kernel.nesting import deeper
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.conversation_note import ConversationFacts, ConversationNote
@@ -228,7 +229,7 @@ class ConversationFiles(Past):
         new_header = journal.Header(header.generation + 1, state.version, hashes)
         return self._replace_journal(without_journal, new_header)
 
-    def adopt(self, state: ConversationState, commits: Sequence[Commit]) -> None:
+    def adopt(self, state: ConversationState, commits: Sequence[Commit], now_ms: int) -> None:
         """Begin with `state`, of its version, and with its past; the folder is not there yet."""
         folders.make_folder(self._private)
         lines = [(commit.version, line_of(change_forms.commit_json(commit))) for commit in commits]
@@ -239,6 +240,9 @@ class ConversationFiles(Past):
             snapshots.write_copy(self._private, name, content)
             hashes[name] = snapshots.hash_of(content)
         self.note.write(ConversationFacts.of(state))
+        for name, data in snapshots.kept_of(state.unusable).items():
+            broken = snapshots.Broken(data, state.unusable[0].reason.sentence, only_copy=True)
+            self._set_snapshot_aside(name, broken, now_ms)
         header = journal.Header(1 + secrets.randbits(32), state.version, hashes)
         self._replace_journal(Position(None, None, self._snapshots.marks()), header)
 
@@ -338,9 +342,21 @@ class ConversationFiles(Past):
         position.edit = snapshots.hand_edit(read_snapshots, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
+        for row in (*_unusable_in(read_snapshots), *self._kept_records()):
+            is_known = row.is_in(state) or row.record in [kept.record for kept in state.unusable]
+            # One that is nested too deeply cannot be written anywhere else: it stays in its file only.
+            if not is_known and not deeper(row.record):
+                state.unusable.append(row)
         return Opened(
             state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named
         )
+
+    def _kept_records(self) -> Iterator[UnusableRecord]:
+        """The records that cannot be used in the files that may be the only copy of them."""
+        for path, _time in past.broken_files(self._private):
+            name = next((name for name in snapshots.SNAPSHOTS if path.name.endswith(name)), None)
+            if name is not None and past.may_be_only_copy(path):
+                yield from snapshots.unusable_in(name, folders.read_file(path))
 
     def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
         """The version on which `commits`, those of the journal, build."""
@@ -391,15 +407,24 @@ class ConversationFiles(Past):
         return replace(position, header=header, journal_end=journal_end, torn=b"")
 
 
+def _unusable_in(read_snapshots: Mapping[str, snapshots.Snapshot]) -> Iterator[UnusableRecord]:
+    """The records of the snapshots that cannot be used."""
+    for snapshot in read_snapshots.values():
+        if snapshot.broken is not None:
+            yield from snapshot.broken.unusable
+
+
 def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snapshots.Known]:
     """The hashes of each snapshot that a journal knows."""
-    hashes_by_name: dict[str, set[str | None]] = {
-        name: {header.snapshots.get(name)} for name in snapshots.SNAPSHOTS
-    }
-    for line in tail.lines:
+    hashes_by_name: dict[str, set[str | None]] = {name: set() for name in snapshots.SNAPSHOTS}
+    lines = [{"compacted": dict.fromkeys(hashes_by_name) | dict(header.snapshots)}, *tail.lines]
+    for line in lines:
         for kind in ("compacted", "edited"):
-            for name, snapshot_hash in line.get(kind, {}).items():
-                if name in hashes_by_name:
+            hashes = line.get(kind)
+            if not isinstance(hashes, dict):
+                continue
+            for name, snapshot_hash in hashes.items():
+                if name in hashes_by_name and isinstance(snapshot_hash, str | None):
                     hashes_by_name[name].add(snapshot_hash)
     return {name: frozenset(hashes) for name, hashes in hashes_by_name.items()}
 

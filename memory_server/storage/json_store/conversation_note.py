@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from memory_server.conversations import codec
 from memory_server.conversations.firing_forms import chats, chats_json
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
@@ -54,10 +55,9 @@ class ConversationNote:
     def facts(self) -> ConversationFacts:
         """The facts that are noted."""
         fields = self._fields()
-        cleanup_ms = fields.get("lastCleanup")
-        if not isinstance(cleanup_ms, int):
-            cleanup_ms = None
-        return ConversationFacts(cleanup_ms, chats(fields.get("chats")))
+        return ConversationFacts(
+            codec.cleanup_time(fields.get("lastCleanup")), chats(fields.get("chats"))
+        )
 
     def write(self, facts: ConversationFacts) -> None:
         """Note the id and these facts; a broken note is kept as it was."""

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from languages import N_, _, clause, counted
-from memory_server.conversations import change_forms
 from memory_server.kernel import files as folders
-from memory_server.kernel import json_text, times
+from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupNotFound
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.files import locks_fail, try_lock
@@ -41,6 +40,7 @@ from memory_server.storage.json_store.leftovers import (
     GradedSentence,
     leftovers,
     snapshot_damage,
+    unusable_changes,
 )
 from memory_server.storage.json_store.position import Opened
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
@@ -260,20 +260,7 @@ def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
             "note",
             _("{torn} and never acknowledged; the next write moves them to set-aside.jsonl.", torn),
         )
-    for line in opened.tail.lines:
-        try:
-            if "changes" in line:
-                change_forms.commit_of(line)
-        except json_text.NotARecord as error:
-            yield (
-                "warning",
-                _(
-                    "Commit {line} in {path} is passed over: {reason}.",
-                    line.get("seq"),
-                    path,
-                    error,
-                ),
-            )
+    yield from unusable_changes(path, opened.tail.lines)
 
 
 def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:

@@ -22,7 +22,7 @@ from languages import N_, Sentence
 from memory_server.conversations.archive import Archived, Horizon, archived
 from memory_server.conversations.change_forms import commit_of
 from memory_server.conversations.changes import Commit, replay
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
 from memory_server.kernel.nesting import deeper
@@ -100,9 +100,12 @@ class Past:
         journal.keep(self._history, commits)
 
     def expire(self, horizon: Horizon) -> None:
-        """Remove the commits and what was set aside beyond `horizon`, and their text with them."""
+        """Remove the commits and what was set aside beyond `horizon`, and their text with them. A line with a change
+        that cannot be used stays, because no snapshot has that change."""
         for path in (self._history, self._private / "archive.jsonl"):
-            journal.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
+            journal.drop_first(
+                path, lambda lines: horizon.passed(map(_time_of, lines)), _has_unusable_changes
+            )
         expire_leavings(self._private, horizon)
 
     def erase(self, erased: Callable[[Any], bool]) -> None:
@@ -116,8 +119,28 @@ class Past:
                 folders.replace_file(path, after)
         for path, _time in broken_files(self._private):
             data = folders.read_file(path)
-            if erased(data) or any(map(erased, records_in(data.decode(errors="replace")))):
+            if not _holds_erased(data, erased):
+                continue
+            remaining = _without_erased_records(data, erased)
+            if remaining and not _holds_erased(remaining, erased):
+                folders.replace_file(path, remaining)
+            else:
                 folders.remove_file(path)
+
+
+def _holds_erased(data: bytes, erased: Callable[[Any], bool]) -> bool:
+    return erased(data) or any(map(erased, records_in(data.decode(errors="replace"))))
+
+
+def _without_erased_records(data: bytes, erased: Callable[[Any], bool]) -> bytes:
+    """The other records of a file that was kept, or its other lines if it is no list; empty: there are none. The file
+    may be their only copy."""
+    try:
+        records = [record for record in json_text.load_array(data) if not erased(record)]
+        return json_text.dump_array(records) if records else b""
+    except (ValueError, RecursionError):
+        lines = [line for line in data.splitlines(keepends=True) if not _holds_erased(line, erased)]
+        return b"".join(lines) if b"".join(lines).strip(b" \r\n\t[],") else b""
 
 
 def _line_without(raw: bytes, erased: Callable[[Any], bool]) -> bytes:
@@ -146,17 +169,32 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
+def _has_unusable_changes(line: Mapping[str, Any]) -> bool:
+    return bool(unusable_changes([line]))
+
+
 def commits_in(
     lines: Iterable[Mapping[str, Any]], path: Path, most_changes: int | None = None
 ) -> Iterator[Commit]:
-    """The commits among the lines of a journal or history, each with at most so many changes; one that cannot be read
-    is reported and passed over."""
+    """The commits among the lines of a journal or history, each with at most so many changes; a change that cannot be
+    read is reported and passed over."""
     for line in lines:
         if "changes" in line:
-            try:
-                yield commit_of(line, most_changes)
-            except json_text.NotARecord as error:
-                log.warning("commit %s of %s passed over: %s", line.get("seq"), path, error)
+            unusable: list[UnusableRecord] = []
+            yield commit_of(line, most_changes, unusable)
+            for change in unusable:
+                log.warning(
+                    "a change of commit %s of %s passed over: %s", line["seq"], path, change.reason
+                )
+
+
+def unusable_changes(lines: Iterable[Mapping[str, Any]]) -> list[UnusableRecord]:
+    """The changes in the lines of a journal or history that count for nothing."""
+    unusable: list[UnusableRecord] = []
+    for line in lines:
+        if "changes" in line:
+            commit_of(line, unusable=unusable)
+    return unusable
 
 
 # --- what damage and repairs leave in a folder --------------------------------------------------------------

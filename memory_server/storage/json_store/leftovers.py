@@ -6,8 +6,9 @@ docs/reference/findings.md explains each finding and changes with this file.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from languages import N_, _, counted, joined
 from memory_server.conversations.changes import change_id
@@ -27,10 +28,10 @@ UNTIL = N_("Upkeep removes them after storage.archive_days, as it does the histo
 
 def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
     """Say what counts in the place of a broken snapshot, or of some records of it; without a full stop."""
-    if broken.records:
+    if broken.unusable:
         said = _(
             "{records} of {file} cannot be used: {reason}; the others are used, the file is kept whole",
-            counted(broken.records, "record"),
+            counted(len(broken.unusable), "record"),
             path,
             broken.reason,
         )
@@ -66,6 +67,7 @@ def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence
             "warning",
             _("{lines} of {history} cannot be read; the others are used.", lines, history),
         )
+    yield from unusable_changes(history, tail.lines)
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield (
             "note",
@@ -127,6 +129,19 @@ def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[Gra
             change_id(state.conversation_id, last.version),
         ),
     )
+
+
+def unusable_changes(path: Path, lines: Iterable[Mapping[str, Any]]) -> Iterator[GradedSentence]:
+    """A finding about the changes in these lines of a journal or history that cannot be used, if there are any."""
+    unusable = past.unusable_changes(lines)
+    if unusable:
+        said = _(
+            "{changes} in {path} cannot be used: {reason}; the others of those commits are used, the lines are kept.",
+            counted(len(unusable), "change"),
+            path,
+            unusable[0].reason,
+        )
+        yield "warning", said
 
 
 def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:

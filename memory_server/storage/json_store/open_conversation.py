@@ -173,6 +173,8 @@ class OpenConversation:
                 await self._blocking(partial(self._files.expire, horizon))
             if erased is not None:
                 await self._blocking(partial(self._files.erase, erased))
+                unusable = locked.state.unusable
+                locked.state.unusable = [row for row in unusable if not erased(row.record)]
 
     def cancel_idle(self) -> None:
         if self._idle is not None:

@@ -10,6 +10,7 @@ changes files.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import time
@@ -23,8 +24,12 @@ from typing import Any, NamedTuple
 from languages import Sentence
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Change, merged, putting, removing
-from memory_server.conversations.codec import UnusableRecord
-from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
+from memory_server.conversations.model import (
+    ConversationState,
+    Memory,
+    ShortTermMemory,
+    UnusableRecord,
+)
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.collecting import without_collecting
@@ -57,27 +62,19 @@ file."""
 
 
 class _Kind(NamedTuple):
-    """The differences of the two snapshots: how the file and one record are read, the memories in a state, and by what
-    a record names its memory."""
+    """The differences of the two snapshots: how the file and one record are read, and the memories in a state."""
 
     read: Callable[..., list[Any]]
     read_one: Callable[[Json], Memory]
     of: Callable[[ConversationState], Mapping[str, Memory]]
-    key: Callable[[Json], Any]
 
 
 _KINDS = {
-    SHORT_TERM: _Kind(
-        codec.short_terms,
-        codec.short_term,
-        lambda state: state.short_term,
-        lambda record: record.get("id"),
-    ),
+    SHORT_TERM: _Kind(codec.short_terms, codec.short_term, lambda state: state.short_term),
     LONG_TERM: _Kind(
         lambda records, _, ours, unusable: codec.long_terms(records, ours=ours, unusable=unusable),
         codec.long_term,
         lambda state: state.long_term,
-        lambda record: record.get("name"),
     ),
 }
 
@@ -86,12 +83,12 @@ _KINDS = {
 class Broken:
     """A snapshot that cannot be used: its bytes (None: it is missing), and why, with the number of the line.
     `only_copy`: whether no copy has memories in its place, so that nothing else is sure to have those of the file.
-    `records`: how many of its records alone cannot be used; 0: the whole file cannot."""
+    `unusable`: those of its records that alone cannot be used; empty: the whole file cannot."""
 
     data: bytes | None
     reason: Sentence
     only_copy: bool = False
-    records: int = 0
+    unusable: Sequence[UnusableRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +286,7 @@ class Snapshots:
         if not unusable:
             return Snapshot(base, memories, digest)
         # An edit that makes a memory unusable does not remove it: what it was before stays.
-        keys = [_KINDS[name].key(unusable_record.record) for unusable_record in unusable]
+        keys = [unusable_record.key for unusable_record in unusable]
         used_keys = {memory.key for memory in memories}
         memories += [
             memory for memory in base if memory.key in keys and memory.key not in used_keys
@@ -310,8 +307,8 @@ class Snapshots:
         kind = _KINDS[name]
         keys = [memory.key for memory in memories]
         reason = faults.reason_with_line(content, unusable[0].reason, kind.read_one)
-        only_copy = not all(kind.key(row.record) in keys for row in unusable)
-        return Broken(content, reason, only_copy, records=len(unusable))
+        only_copy = not all(row.key in keys for row in unusable)
+        return Broken(content, reason, only_copy, unusable)
 
     def _in_place_of(
         self, name: str, content: bytes, reason: Sentence, mark: Mark, known_hashes: Known | None
@@ -369,6 +366,23 @@ class Snapshots:
                 # An editor that is about to write, or one that died: nobody empties a file to forget everything.
                 raise json_text.NotARecord("it is empty; write `[]` to remove everything") from None
             return read(json_text.load_array(data), self._conversation_id)
+
+
+def unusable_in(name: str, data: bytes) -> list[UnusableRecord]:
+    """The records of a kept snapshot that cannot be used; none, if it is no list of objects."""
+    unusable: list[UnusableRecord] = []
+    with contextlib.suppress(ValueError, RecursionError):
+        _KINDS[name].read(json_text.load_array(data), "", ours=False, unusable=unusable)
+    return unusable
+
+
+def kept_of(unusable: Iterable[UnusableRecord]) -> dict[str, bytes]:
+    """The files in which such records are kept; that of changes is no snapshot, and only people read it."""
+    names = {"short": SHORT_TERM, "long": LONG_TERM, "change": "changes.json"}
+    records: dict[str, list[Any]] = {}
+    for row in unusable:
+        records.setdefault(names[row.kind], []).append(row.record)
+    return {name: json_text.dump_array(rows) for name, rows in records.items()}
 
 
 def hash_of(data: bytes | None) -> str | None:

@@ -154,7 +154,7 @@ class JsonFileStore:
             folders.make_folder(private)
             with tempfile.TemporaryDirectory(dir=private) as aside:
                 files = ConversationFiles(Path(aside) / "adopted", conversation_id)
-                files.adopt(state, commits)
+                files.adopt(state, commits, self._clock())
                 try:
                     files.folder.rename(folder)  # all at once
                 except OSError as error:

@@ -42,6 +42,8 @@ line keeps all other threads waiting for some 40 ms."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
 _BLOCK_BYTES = 65_536
+_MOST_COMMITS = 2**53
+"""No version is as large: it is what JSON numbers hold exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,14 @@ def parse_line(line: bytes) -> Mapping[str, Any] | Sentence:
         return Sentence("it is nested deeper than {deepest} levels", DEEPEST)
     if not isinstance(fields, dict):
         return Sentence("it is not a JSON object")
+    if "changes" in fields and not _is_number(fields.get("seq")):
+        return Sentence("it has no version")
     return fields
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value can be a version or a generation."""
+    return type(value) is int and 0 <= value < _MOST_COMMITS
 
 
 def read_header(path: Path) -> Header | None:
@@ -147,7 +156,9 @@ def _header(line: bytes) -> Header | None:
     if not line.endswith(b"\n"):
         return None
     fields = parse_line(line[:-1])
-    if isinstance(fields, Sentence) or "generation" not in fields:
+    if isinstance(fields, Sentence) or not isinstance(fields.get("snapshots"), dict):
+        return None
+    if not all(_is_number(fields.get(name)) for name in ("generation", "base", "format")):
         return None
     return Header(
         fields["generation"], fields["base"], snapshots=fields["snapshots"], format=fields["format"]
@@ -294,9 +305,13 @@ def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
         folders.append_durably(path, b"".join(new_lines))
 
 
-def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]], int]) -> None:
-    """Remove as many of the first lines as `count` returns. It is given the lines, oldest first; None stands for a line
-    that cannot be read."""
+def drop_first(
+    path: Path,
+    count: Callable[[Iterator[Mapping[str, Any] | None]], int],
+    stays: Callable[[Mapping[str, Any]], bool],
+) -> None:
+    """Remove as many of the first lines as `count` returns, but for those that `stays` is true of. `count` is given the
+    lines, oldest first; None stands for a line that cannot be read."""
     try:
         file = folders.open_file(path, "rb")
     except FileNotFoundError:
@@ -306,10 +321,15 @@ def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]],
         if not number:
             return
         file.seek(0)
-        for _ in islice(file, number):
-            pass
+        staying_lines: list[bytes] = []
+        for raw in islice(file, number):
+            line = _fields_or_none(raw)
+            if line is not None and stays(line):
+                staying_lines.append(raw)
+        if len(staying_lines) == number:
+            return
         rest = file.read()
-    folders.replace_file(path, rest)
+    folders.replace_file(path, b"".join([*staying_lines, rest]))
 
 
 def _fields_or_none(raw: bytes) -> Mapping[str, Any] | None:

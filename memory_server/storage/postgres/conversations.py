@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import field
 from functools import partial
@@ -30,7 +30,7 @@ from memory_server.conversations.changes import (
     change_id,
     replay,
 )
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.conversations.ports import Decide, Result, seen_in_call
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import LockTimeout, StorageError
@@ -40,7 +40,14 @@ from memory_server.kernel.values import dataclass
 from memory_server.storage.open_ones import OpenOnes
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
-from memory_server.storage.postgres.forms import commit_of, copied, line_of, packed, state_of
+from memory_server.storage.postgres.forms import (
+    commit_of,
+    copied,
+    follow,
+    line_of,
+    packed,
+    state_of,
+)
 from memory_server.storage.postgres.log import PAGE, Committed, Decided, Log, News
 
 log = logging.getLogger(__name__)
@@ -81,7 +88,7 @@ class _OpenConversation:
         if state is not None:
             for line in news.lines:
                 if line.version == state.version + 1:
-                    replay(state, [commit_of(line)])
+                    follow(state, [line])
             if state.version >= news.version:
                 return state
         self.state = None
@@ -224,7 +231,7 @@ class PostgresStore:
         return await self._look(look)
 
     async def damaged(self, conversation_id: str) -> int:
-        return 0
+        return 0  # what cannot be used is kept in the state
 
     async def compact(
         self,
@@ -253,6 +260,8 @@ class PostgresStore:
         # A copy: the state goes on changing while this is packed in another thread.
         version = state.version
         copy = copied(state)
+        if erased is not None:
+            copy.unusable = [kept for kept in copy.unusable if not erased(kept.record)]
         horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
 
         def fold(connection: Connection) -> None:
@@ -334,6 +343,17 @@ class _Deciding(Generic[T]):
         )
 
 
+def unusable_records(
+    connection: Connection, tenant: str
+) -> Iterator[tuple[str, Sequence[UnusableRecord]]]:
+    """Each conversation of a tenant that has records that cannot be used, with them. Blocking."""
+    partitions = Log(tenant, KIND)
+    for name in partitions.names(connection):
+        unusable = state_of(name, partitions.whole(connection, name)).unusable
+        if unusable:
+            yield name, unusable
+
+
 def _can_change_archive(changes: Sequence[Change]) -> bool:
     return any(isinstance(change, _OF_THE_ARCHIVE) for change in changes)
 
@@ -341,6 +361,8 @@ def _can_change_archive(changes: Sequence[Change]) -> bool:
 def _without_erased(erased: Callable[[Any], bool], changes: str) -> str:
     """The changes of a commit without those that are erased."""
     records = json_text.loads(changes.encode())
+    if not isinstance(records, list):
+        records = [records]
     return json_text.dumps([record for record in records if not erased(record)]).decode()
 
 

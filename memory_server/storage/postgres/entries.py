@@ -25,7 +25,7 @@ from memory_server.kernel.text import Finding
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Later
-from memory_server.storage.entries import operations, schema, sqlite_work
+from memory_server.storage.entries import examination, operations, schema, sqlite_work
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.storage.entries.store import DatabaseStore, name_taken
 from memory_server.storage.postgres import entry_copies
@@ -180,6 +180,9 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         if index_signature is None:
             return []
         findings: list[Finding] = []
+        unusable = examination.unusable_entries(rows, self.database.shown)
+        if unusable is not None:
+            findings.append(Finding("warning", _("knowledge"), unusable))
         if index_signature != signature():
             sentence = _(
                 "The index has other normal forms of words; run `memory-server knowledge reindex`."

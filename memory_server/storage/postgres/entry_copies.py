@@ -3,22 +3,28 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from languages import Sentence, _
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import moment_of
+from memory_server.knowledge.entry import FIELDS, LISTS, wrong_field
 from memory_server.storage.entries import operations, schema, sqlite_work
+from memory_server.storage.entries.rows import values_of
 from memory_server.storage.entries.schema import KEPT, NUMBERED
 from memory_server.storage.entries.sqlite_rows import Connection, damaged
 from memory_server.storage.postgres.entry_rows import OwnRows, folded, with_nul
 
+log = logging.getLogger(__name__)
 _NAME = re.compile("[a-z_]{1,40}")
 _ROWS_AT_ONCE = 1000
 
@@ -78,8 +84,18 @@ def _take_table(
     selected = copy.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {KEPT[table]}")
     part = selected.fetchmany(_ROWS_AT_ONCE)
     while part:
-        rows.executemany(insert, [_row_of(names, row, scope_numbers) for row in part])
+        taken = [row for row in part if table != "entries" or _can_be_taken(copy, row)]
+        rows.executemany(insert, [_row_of(names, row, scope_numbers) for row in taken])
         part = selected.fetchmany(_ROWS_AT_ONCE)
+
+
+def _can_be_taken(copy: Connection, row: Any) -> bool:
+    """Whether the columns of PostgreSQL, which have types, take a row of an entry: its JSON may be of any kind."""
+    wrong = wrong_field(values_of(copy, [row[name] for name in FIELDS]))
+    if wrong is None or wrong in (*LISTS, "metadata"):
+        return True
+    log.warning("entry %s is not copied: its %s is of the wrong kind", row["id"], wrong)
+    return False
 
 
 def _row_of(names: list[str], row: Any, scope_numbers: Mapping[int, int | None]) -> list[Any]:
@@ -90,7 +106,8 @@ def _row_of(names: list[str], row: Any, scope_numbers: Mapping[int, int | None])
     if isinstance(values.get("before"), bytes):
         values["before"] = values["before"].decode()
     if "tags" in values:
-        values["folded"] = folded(values["tags"])
+        tags = orjson.loads(values["tags"])
+        values["folded"] = folded(tags) if wrong_field({"tags": tags}) is None else []
     return list(values.values())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -187,7 +187,10 @@ class OwnRows:
         return PostgresRows(self, scope, embeds, make=make)
 
     def json_of(self, text: str | bytes, damaged: Any) -> Any:
-        return orjson.loads(with_nul(text))
+        try:
+            return orjson.loads(with_nul(text))
+        except ValueError:
+            return None  # so that its row counts for nothing
 
     def field(self, column: str, name: str) -> str:
         return f"({column}::json ->> '{name}')"
@@ -226,8 +229,8 @@ class PostgresRows(ScopeRows):
     def more_of(self, entry: Entry) -> dict[str, Any]:
         return {"folded": folded(entry.tags)}
 
-    def entry(self, row: Sequence[Any]) -> Entry:
-        return super().entry([*map(with_nul, row)])
+    def entries_of(self, rows: Iterable[Sequence[Any]]) -> Iterator[Entry]:
+        return super().entries_of([*map(with_nul, row)] for row in rows)
 
     def index(self, entry: Entry) -> None:
         texts = (entry.title, "\n".join(entry.tags), "\n".join((entry.body, *entry.examples)))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 from languages import Sentence
 from memory_server.conversations import codec
-from memory_server.conversations.change_forms import change, change_json
+from memory_server.conversations.change_forms import change_json, changes_of
 from memory_server.conversations.changes import Commit, replay
 from memory_server.conversations.firing_forms import chats, chats_json
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import (
+    ConversationState,
+    UnusableRecord,
+)
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageError
 from memory_server.storage.postgres.log import Line, News
@@ -24,22 +28,18 @@ def line_of(commit: Commit) -> Line:
     return Line(commit.version, commit.at_ms, by=commit.by, changes=changes.decode())
 
 
-def commit_of(line: Line, most_changes: int | None = None) -> Commit:
-    """A commit with at most so many changes. Raises StorageError: it is of a newer memory-server."""
-    try:
-        records = json_text.loads(line.changes.encode())
-        changes = tuple(map(change, records[:most_changes]))
-    except json_text.NotARecord as error:
-        raise StorageError(
-            Sentence(
-                "The commit {version} cannot be read ({reason}); update this memory-server.",
-                line.version,
-                error,
-            )
-        ) from error
-    return Commit(
-        line.version, line.at_ms, by=line.by, changes=changes, more=len(records) - len(changes)
-    )
+def commit_of(
+    line: Line, most_changes: int | None = None, unusable: list[UnusableRecord] | None = None
+) -> Commit:
+    """A commit, its changes as in `change_forms.changes_of`."""
+    records = json_text.loads(line.changes.encode())
+    changes, more = changes_of(records, most_changes, unusable)
+    return Commit(line.version, line.at_ms, by=line.by, changes=changes, more=more)
+
+
+def follow(state: ConversationState, lines: Iterable[Line]) -> None:
+    """Apply these commits to a state; their changes that cannot be used are kept in it."""
+    replay(state, (commit_of(line, unusable=state.unusable) for line in lines))
 
 
 def copied(state: ConversationState) -> ConversationState:
@@ -51,19 +51,30 @@ def copied(state: ConversationState) -> ConversationState:
         long_term=dict(state.long_term),
         last_cleanup_ms=state.last_cleanup_ms,
         chats=dict(state.chats),
+        unusable=list(state.unusable),
     )
 
 
 def packed(state: ConversationState) -> bytes:
-    """A snapshot (format 1)."""
+    """A snapshot (format 1), with the records that cannot be used. Raises StorageError: one is nested too deeply."""
     fields: dict[str, Any] = {
         "shortTerm": list(map(codec.short_term_json, state.short_term.values())),
         "longTerm": list(map(codec.long_term_json, state.long_term.values())),
         "lastCleanup": state.last_cleanup_ms,
     }
+    if state.unusable:
+        fields["unusable"] = [{row.kind: row.record} for row in state.unusable]
     if state.chats:
         fields["chats"] = chats_json(state.chats)
-    return zlib.compress(json_text.dumps(fields), _LEVEL)
+    try:
+        return zlib.compress(json_text.dumps(fields), _LEVEL)
+    except (RecursionError, TypeError) as error:
+        raise StorageError(
+            Sentence(
+                "No snapshot of {conversation} was made, because a record in it is nested too deeply; the commits stay.",
+                state.conversation_id,
+            )
+        ) from error
 
 
 def state_of(name: str, news: News | None) -> ConversationState:
@@ -72,12 +83,55 @@ def state_of(name: str, news: News | None) -> ConversationState:
         return ConversationState(name)
     state = ConversationState(name, news.base)
     if news.snapshot is not None:
-        fields = json_text.load_object(zlib.decompress(news.snapshot))
-        short_term = codec.short_terms(fields["shortTerm"], name, ours=True)
-        long_term = codec.long_terms(fields["longTerm"], ours=True)
+        fields = _unpacked(name, news.snapshot)
+        unusable = state.unusable
+        short_term = codec.short_terms(
+            _records(fields, "shortTerm"), name, ours=True, unusable=unusable
+        )
+        long_term = codec.long_terms(_records(fields, "longTerm"), ours=True, unusable=unusable)
         state.short_term = {memory.id: memory for memory in short_term}
         state.long_term = {memory.name: memory for memory in long_term}
-        state.last_cleanup_ms = fields["lastCleanup"]
+        state.last_cleanup_ms = codec.cleanup_time(fields.get("lastCleanup"))
         state.chats = chats(fields.get("chats"))
-    replay(state, map(commit_of, news.lines))
+        for row in _records(fields, "unusable"):
+            _try_again(state, row)
+    follow(state, news.lines)
     return state
+
+
+def _unpacked(name: str, snapshot: bytes) -> json_text.Json:
+    """The fields of a snapshot. Raises StorageError: it is damaged."""
+    try:
+        return json_text.load_object(zlib.decompress(snapshot))
+    except (zlib.error, json_text.NotARecord) as error:
+        raise StorageError(
+            Sentence(
+                "The snapshot of {conversation} in the database cannot be read ({reason}); restore a dump.",
+                name,
+                str(error),
+            )
+        ) from error
+
+
+def _try_again(state: ConversationState, row: Any) -> None:
+    """Use a record that could not be used when it was folded, if this version can; else keep it. A change is only kept:
+    what was made after it builds on a state without it."""
+    match row:
+        case {"short": record}:
+            for memory in codec.short_terms(
+                [record], state.conversation_id, unusable=state.unusable
+            ):
+                state.short_term.setdefault(memory.id, memory)
+        case {"long": record}:
+            for trigger in codec.long_terms([record], unusable=state.unusable):
+                state.long_term.setdefault(trigger.name, trigger)
+        case _:
+            record = row.get("change", row) if isinstance(row, dict) else row
+            reason = json_text.NotARecord("it could not be read when it was folded")
+            state.unusable.append(UnusableRecord("change", record, reason))
+
+
+def _records(fields: json_text.Json, key: str) -> list[Any]:
+    """The records under a key; a value that is not a list is one record, which cannot be used."""
+    records = fields.get(key, [])
+    return records if isinstance(records, list) else [records]

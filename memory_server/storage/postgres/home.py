@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from languages import N_, _
+from languages import N_, _, counted
 from memory_server.kernel.erasure import Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.meter import Meter
@@ -19,7 +19,7 @@ from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.data_dir import Home
 from memory_server.storage.options import PostgresSettings, StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
-from memory_server.storage.postgres.conversations import PostgresStore
+from memory_server.storage.postgres.conversations import PostgresStore, unusable_records
 from memory_server.storage.postgres.entry_rows import ERASE_OWN
 from memory_server.storage.postgres.ledger import Lease, PauseRow
 from memory_server.storage.postgres.log import COUNT, ERASE, PARTITIONS_WITHOUT_A_COMMIT, TENANTS
@@ -192,6 +192,14 @@ class PostgresHome(Home):
                 kind,
             )
             findings.append(_finding("error", sentence))
+        for conversation_id, unusable in unusable_records(connection, self.tenant_name):
+            sentence = _(
+                "{records} of {conversation} cannot be used: {reason}; the others are used, these are kept.",
+                counted(len(unusable), "record"),
+                conversation_id,
+                unusable[0].reason,
+            )
+            findings.append(_finding("warning", sentence))
         findings.append(_finding("note", _(_PG_DUMP)))
         return findings
 

@@ -21,6 +21,7 @@ from memory_server.storage.entries import searching
 from memory_server.storage.erased_files import begun_of, hash_of, hashes_of
 from memory_server.storage.postgres.connection import Attempt, Connection, Database, Work
 from memory_server.storage.postgres.entry_rows import OwnRows, with_nul, without_nul
+from memory_server.storage.recall_files import line_in
 
 T = TypeVar("T")
 _SMALL_SECONDS = 2.0
@@ -102,15 +103,16 @@ class RecallRows(_Rows):
         query = "SELECT line FROM recalls WHERE ?::text IS NULL OR conversation = ? ORDER BY conversation, id"
         parameters = (conversation_id, conversation_id)
         lines = self._do(lambda rows: rows.execute(query, parameters).fetchall(), writes=False)
-        return [json_text.load_object(text.encode()) for (text,) in lines]
+        usable = (line_in(text.encode()) for (text,) in lines)
+        return [line for line in usable if line is not None]
 
     def rewrite(self, change: Change) -> None:
         def work(rows: OwnRows) -> None:
             for number, text in rows.execute(
                 "SELECT id, line FROM recalls ORDER BY id FOR UPDATE"
             ).fetchall():
-                line = json_text.load_object(text.encode())
-                after = change(line)
+                line = line_in(text.encode())
+                after = None if line is None else change(line)
                 if after is None:
                     rows.execute("DELETE FROM recalls WHERE id = ?", (number,))
                 elif after != line:
