@@ -67,6 +67,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python distribution/catalogues.py --check
+	$(BIN)/python tests/house.py --check
 
 format: $(STAMP)
 	$(BIN)/ruff format .
