@@ -77,7 +77,6 @@ PRIVATE_FILES = (
     "journal.jsonl",
     "history.jsonl",
     "set-aside.jsonl",
-    "archive.jsonl",
 )
 
 
