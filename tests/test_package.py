@@ -161,11 +161,11 @@ def test_typing_information_is_shipped() -> None:
         assert (Path(package.__path__[0]) / "py.typed").exists()
 
 
-def test_no_module_is_longer_than_500_lines() -> None:
+def test_no_module_is_longer_than_800_lines() -> None:
     paths = [path for package in PACKAGES for path in Path(package.__path__[0]).rglob("*.[pj][ys]")]
     lines = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
         for path in paths
     }
     assert len(lines) > 300
-    assert {name: count for name, count in lines.items() if count > 500} == {}
+    assert {name: count for name, count in lines.items() if count > 800} == {}
