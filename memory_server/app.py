@@ -22,12 +22,12 @@ from memory_server.conversations.search import DECISIONS
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.collecting import collect_from_now_on
-from memory_server.kernel.errors import MemoryClosed, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryClosed, MemoryServerError
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.turns import MAX_CHARS, turn_text
+from memory_server.memories.turns import MAX_CHARS, turn_prompt
 from memory_server.runtime import Runtime
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
@@ -214,25 +214,39 @@ class CallerView:
         messages: Sequence[Message],
         conversation_id: str | None = None,
         *,
+        other_words: Sequence[str] = (),
         participants: Mapping[str, Any] | None = None,
+        also: Sequence[str] = (),
         session: Session | None = None,
         max_chars: int = MAX_CHARS,
         flashbacks: int = 0,
+        reinforce: bool = True,
+        message_count: int | None = None,
     ) -> str:
-        """The memories for the next answer, marked and ready for a prompt; empty if there are none. `flashbacks`: how
-        many memories of each kind may come by chance. Raises InvalidInput: no message, or the id or `flashbacks` is
-        wrong."""
+        """Search the memories for the next answer, and give them marked and ready for a prompt; empty if there are
+        none. `other_words`: up to 40 words or short texts that a memory may hold in place of those of the messages.
+        `also`: ids of further conversations. `flashbacks`: how many memories of each kind may come by chance.
+        `reinforce` False leaves no trace. `message_count`: how many messages the chat has; None: its recalls are
+        counted. Raises InvalidInput: no message, or an id, `other_words` or `flashbacks` is wrong."""
         self._refuse_unless_open()
+        if flashbacks < 0:
+            raise InvalidInput(
+                "`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks
+            )
         call = replace(self.call, session=session).in_zone_of(participants)
-        conversation = call.conversations.get(conversation_id)
-        return await turn_text(
+        prompt = await turn_prompt(
             call,
-            conversation,
+            call.conversations.get(conversation_id),
             messages,
+            other_words=other_words,
             participants=participants,
+            also=[call.conversations.get(name).id for name in also],
             flashbacks=flashbacks,
+            reinforce=reinforce,
+            message_count=message_count,
             max_chars=max_chars,
         )
+        return prompt.text
 
     def server(
         self, resolve: Resolve | None = None, subscriptions: Subscriptions | None = None

@@ -129,9 +129,16 @@ _WORDS_OF_QUESTIONS: Final = (
 )
 
 
-def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview | None:
+def overview_of(
+    text: str,
+    spans: Iterable[TimeSpan],
+    today: date,
+    *,
+    moments_are_over: bool | None = None,
+) -> Overview | None:
     """The kind of overview that `text`, the last message in its normal form, asks for; `spans` are the times that it
-    names, as `time_spans` gives them. None: it asks for something else, or for nothing."""
+    names, as `time_spans` gives them. It also names stretches of less than a day, which `text` does not have any more,
+    and they are over or not; None: it names none. Return None if it asks for something else, or for nothing."""
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
@@ -141,9 +148,9 @@ def overview_of(text: str, spans: Iterable[TimeSpan], today: date) -> Overview |
         if _EVERYTHING().fullmatch(clause):
             return "everything"
     spans = list(spans)
-    if not spans:
+    if not spans and moments_are_over is None:
         return None
-    is_over = all(span.last < today for span in spans)
+    is_over = moments_are_over is not False and all(span.last < today for span in spans)
     timeless = without_day_words(without_times(text, today))
     for clause in _clauses(timeless):
         if _asks_of_time(clause, is_over=is_over):

@@ -72,7 +72,7 @@ _CUES: Final = Once(
             "date",
             re.compile(
                 r"\b(?:when|what (?:date|day|year|month|time)|how long ago)\b"
-                r"|[什甚][么麼]时候|什麼時候|哪一?[天年]|几月|幾月|几号|幾號|几点|幾點|何时|何時",
+                r"|[什甚][么麼]时候|什麼時候|啥[时時]候|[几幾][时時](?!候)|什[么麼]日子|哪一?[天年]|几月|幾月|几号|幾號|几点|幾點|何时|何時",
                 re.IGNORECASE,
             ),
             re.compile(

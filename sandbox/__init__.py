@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
     from sandbox.javascript import literals
+    from sandbox.javascript.depths import HOOK_CHARS, given_by_a_hook
     from sandbox.javascript.spelling import spelled_in_two_ways
     from sandbox.limits import SandboxLimits
     from sandbox.verdicts import (
@@ -72,6 +73,8 @@ _MODULES |= {"is_sillytavern": "chats.messages", "whole": "chats.messages"}
 __all__ += ["EncodingError", "decode", "instant", "joined_values"]
 _MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
 _MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
+__all__ += ["HOOK_CHARS", "given_by_a_hook"]
+_MODULES |= dict.fromkeys(("HOOK_CHARS", "given_by_a_hook"), "javascript.depths")
 __all__ += ["literals", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
 

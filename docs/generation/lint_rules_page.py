@@ -138,6 +138,13 @@ RULES = (
         "match_keys(context.messages, ['生日'], 'any', 4) > 0",
     ),
     Rule(
+        "beyond-hooks",
+        "The trigger looks further back than a [hook](hooks.md) gives, which is 50 messages at most. Other callers, such as a "
+        "companion, give as many as they like.",
+        "match_keys(context.messages, ['生日'], 'user', 80) >= 3",
+        "match_keys(context.messages, ['生日'], 'user', 40) >= 3",
+    ),
+    Rule(
         "empty-key",
         "An empty key matches nothing, and makes `match_keys_all` always false. So does an empty list.",
         "match_keys(context.messages, ['生日', '']) > 0",

@@ -116,6 +116,30 @@ async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
         if result:
             write(result)
         tell_of_recall(answer.structured, flags)
+        if not answer.structured["prompt"]:
+            await _tell_of_others(app, answer.structured)
+
+
+_MOST_NAMED = 5
+"""Conversations that a sentence names."""
+
+
+async def _tell_of_others(app: CallerView, answer: Mapping[str, Any]) -> None:
+    """Say in which conversations the memories are, if the one that was searched has none, and others do."""
+    here = app.conversation()
+    searched = (answer.get("shortTerm") or {}).get("totalSearched")
+    if searched or await here.long_term.memories():
+        return
+    others = [name for name in await app.conversations.ids() if name != here.id]
+    if others:
+        named = ", ".join(others[:_MOST_NAMED])
+        complain(
+            _(
+                "The conversation {here} is empty; the memories are in {others}. Name one with -c.",
+                here.id,
+                named,
+            )
+        )
 
 
 def typed_for_recall(flags: Namespace) -> dict[str, Any]:

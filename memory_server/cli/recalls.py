@@ -117,7 +117,7 @@ async def receipt(app: CallerView, flags: Namespace) -> None:
     if recall.near:
         out.print(_("Nearly recalled:"))
     for item in recall.near:
-        lacked = why.near_miss_text(item, zh=spoken_language() == "zh")
+        lacked = why.near_miss_text(item, recall.said, zh=spoken_language() == "zh")
         out.print(Text(f"  {_shown(item, texts)}: {lacked}"))
     for rule, count in recall.held.items():
         out.print(why.held_back(rule, count))

@@ -24,8 +24,10 @@ def parameters(settings: Settings) -> Parameters:
     """The constants of recall that `settings` give."""
     if settings.compat == "node":
         return _parameters_of_node(settings)
+    usual = replace(USUAL, **_recall_constants(settings))
     return Parameters(
-        recall=replace(USUAL, **_recall_constants(settings), **_advanced_constants(settings)),
+        recall=replace(usual, **_advanced_constants(settings)),
+        at_every_prompt=replace(usual, **_advanced_constants(settings.unasked())),
         retention=_retention(settings, RetentionParameters()),
         wording=KeywordOptions(
             enrichment=enrichment(settings),
@@ -44,10 +46,14 @@ def _parameters_of_node(settings: Settings) -> Parameters:
     constants |= {"sessions": False, "rarity": False}
     if "least_match" in constants:
         constants["threshold"] = constants.pop("least_match")
-    advanced = _advanced_constants(settings)
-    advanced_of_node = {name: value for name, value in advanced.items() if getattr(usual, name)}
+
+    def with_advanced(advanced: dict[str, Any]) -> RecallParameters:
+        of_node = {name: value for name, value in advanced.items() if getattr(usual, name)}
+        return replace(usual, **constants, **of_node)
+
     return Parameters(
-        recall=replace(usual, **constants, **advanced_of_node),
+        recall=with_advanced(_advanced_constants(settings)),
+        at_every_prompt=with_advanced(_advanced_constants(settings.unasked())),
         retention=_retention(settings, NODE_RETENTION),
         wording=KeywordOptions(
             enrichment=enrichment(settings),

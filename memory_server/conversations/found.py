@@ -46,7 +46,8 @@ class Found:
 class Asking:
     """How a search is made: the `scope`, and the conversations searched `also`; the `session` that asks (None: that of
     the services), in `folder`; `asked`: somebody asked for memories; `flashbacks`: how many may come by chance (None:
-    as the parameters say); `without`: ids of memories that the asker has."""
+    as the parameters say); `without`: ids of memories that the asker has. `at_every_prompt`: a hook asks, which is
+    stricter."""
 
     scope: str | None = None
     also: tuple[str, ...] = ()
@@ -55,3 +56,4 @@ class Asking:
     asked: bool = False
     flashbacks: int | None = None
     without: frozenset[str] = frozenset()
+    at_every_prompt: bool = False

@@ -90,6 +90,7 @@ class ShortTermSearch:
         folder: str | None = None,
         names: Iterable[str] = (),
         asked: bool = False,
+        at_every_prompt: bool = False,
         flashbacks: int | None = None,
         said_again: bool = True,
         by: str = "api",
@@ -101,13 +102,21 @@ class ShortTermSearch:
         the scope of the settings. `also` are further ones. `session` is the one that asks, in `folder`. `names`, such
         as those of the participants, are never cut; those of the speakers are not cut either. `other_words`: further
         texts to search for. `asked`: a user asked for memories, so weak and muted ones come too, and vectors have more
-        time. `said_again`: whether text that the messages hold may come. Raises InvalidInput: there is no message, or
-        no such scope.
+        time. `at_every_prompt`: by the stricter rule of a hook. `said_again`: whether text that the messages hold may
+        come. Raises InvalidInput: there is no message, or no such scope.
         """
         query = await self.query_of(
             recent, role_weights=role_weights, names=names, other_words=other_words
         )
-        asking = Asking(scope, tuple(also), session, folder, asked, flashbacks)
+        asking = Asking(
+            scope,
+            tuple(also),
+            session,
+            folder,
+            asked,
+            flashbacks,
+            at_every_prompt=at_every_prompt,
+        )
         result = await self._searched(query, asking)
         if not said_again:
             texts = {message.content.strip() for message in as_said(recent)}
@@ -326,6 +335,8 @@ class ShortTermSearch:
         """The arguments that both selections, `decide` and `select`, take by the same names."""
         services = self._services
         parameters = services.parameters.recall
+        if asking.at_every_prompt:
+            parameters = services.parameters.at_every_prompt
         places: frozenset[str] = frozenset()
         if (
             asking.asked

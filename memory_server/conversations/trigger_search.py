@@ -37,7 +37,7 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import local, moment_of
 from memory_server.kernel.values import dataclass
-from sandbox import Verdict
+from sandbox import Verdict, given_by_a_hook
 from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
 from sandbox.firing.participants import character_name, characters_of, user_name
 from sandbox.firing.recursion import ROUND_SECONDS, Recursion, with_text_of_book
@@ -92,6 +92,11 @@ class TriggerSearch:
                 log.warning("the triggers of a conversation were not evaluated: %s", error)
                 unread[name] = error.path
         return self._joined.of(shelves), unread
+
+    async def messages_of_a_hook(self) -> int:
+        """How many messages a hook gives the triggers of a search: as many as one of them looks at, within bounds."""
+        shelf, _unread = await self.with_shared()
+        return given_by_a_hook(shelf.triggers)
 
     async def search(
         self,

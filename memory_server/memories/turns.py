@@ -17,7 +17,7 @@ from memory_server.conversations.found import Found
 from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.kernel.errors import InvalidInput, StorageError, TriggersUnavailable
+from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
@@ -63,6 +63,7 @@ async def recall_for_turn(
     conversation: Conversation,
     messages: Sequence[Message],
     *,
+    earlier: Sequence[Message] = (),
     other_words: Sequence[str] = (),
     participants: Mapping[str, Any] | None = None,
     also: Sequence[str] = (),
@@ -77,7 +78,8 @@ async def recall_for_turn(
     by: str = "api",
 ) -> TurnRecall:
     """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
+    those searched `also`; `earlier`: messages before them, which only triggers get; `other_words` as for
+    `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
     It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
     recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
     that memories with triggers may have; None: no bound is known. Raises InvalidInput: there
@@ -90,7 +92,7 @@ async def recall_for_turn(
             session_id = session.id
         try:
             activation = await conversation.long_term.search(
-                messages,
+                (*earlier, *messages),
                 participants=participants,
                 also=also,
                 flashbacks=flashbacks,
@@ -233,33 +235,6 @@ async def turn_prompt(
     )
     call.note(given)
     return TurnPrompt(prompt, recollection, block)
-
-
-async def turn_text(
-    call: Call,
-    conversation: Conversation,
-    messages: Sequence[Message],
-    *,
-    other_words: Sequence[str] = (),
-    participants: Mapping[str, Any] | None = None,
-    flashbacks: int = 0,
-    max_chars: int = MAX_CHARS,
-) -> str:
-    """Only the text of `turn_prompt`. Raises InvalidInput: there is no message, or `flashbacks` is below 0."""
-    if flashbacks < 0:
-        raise InvalidInput(
-            "`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks
-        )
-    prompt = await turn_prompt(
-        call,
-        conversation,
-        messages,
-        other_words=other_words,
-        participants=participants,
-        flashbacks=flashbacks,
-        max_chars=max_chars,
-    )
-    return prompt.text
 
 
 async def noted_block(

@@ -3,7 +3,7 @@ common. The names in `search_memories` and `analyze_memory_patterns` are the Nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
 from typing import Annotated, Any, Literal
 
@@ -76,8 +76,18 @@ async def explain_recall(
         session=call.session,
         folder=call.folder,
     )
+    by_hook = await conversation.insight.explain(
+        recentMessages,
+        memory_id=explained.memory.id,
+        scope=scope,
+        role_weights=RoleWeights.of(roleWeights),
+        session=call.session,
+        folder=call.folder,
+        at_every_prompt=True,
+    )
     zone = call.memories.services.zone
     verdict, sentences = _verdict_with_reasons(explained, searched_id=conversation.id, zone=zone)
+    sentences += _sentences_of_hook(explained, by_hook)
     if explained.alike:
         sentences.append(_alike_sentence(explained.alike))
     return ExplainResult.of(
@@ -88,6 +98,25 @@ async def explain_recall(
         **_fields_of_search(explained),
         archived=_removal_of(explained),
     )
+
+
+def _sentences_of_hook(explained: ExplainedMemory, by_hook: ExplainedMemory) -> Iterator[str]:
+    """What a hook would do with the memory, where that is something else: it asks for more."""
+    usual = explained.explanation
+    strict = by_hook.explanation
+    if usual is None or strict is None:
+        return
+    if usual.verdict.kind == strict.verdict.kind == "came":
+        return
+    if usual.verdict.kind == "came":
+        yield _(
+            "So it is for `recall` and recall_turn. A hook asks for more, and would not bring it: {verdict}",
+            strict.verdict.sentence,
+        )
+    elif (usual.verdict.kind, strict.verdict.kind) == ("below_threshold", "below_threshold"):
+        yield _(
+            "So it is for `recall` and recall_turn. For a hook: {verdict}", strict.verdict.sentence
+        )
 
 
 def _alike_sentence(alike: int) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import methodcaller
 
 from starlette.responses import Response
 
+from languages import _
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.history_steps import ASKED_FOR_WORDS
@@ -18,7 +20,7 @@ from memory_server.conversations.model import Memory, ShortTermMemory, place_tex
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.lifecycle import Cleaned, PastChange
-from memory_server.kernel.messages import Message
+from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
 from memory_server.kernel.times import DAY_MS, iso
 from memory_server.kernel.values import dataclass
@@ -39,6 +41,15 @@ _RETURNING = ("deleted", "undone", "expired", "over_limit")
 """Why an entry was archived, if it can come back."""
 
 
+TURN, HOOK, SEARCH = "turn", "hook", "search"
+_FACES: dict[str, Callable[[], str]] = {
+    HOOK: lambda: _("a hook, at each prompt of Claude Code or another client"),
+    TURN: lambda: _("a companion, or the command `recall`"),
+    SEARCH: lambda: _("a search that the model makes by itself"),
+}
+"""Who asks; a hook asks for more points, and a search gives what is weak too."""
+
+
 async def memory(view: View) -> Response:
     """`/memory`: one memory, whether it has faded, and which recalls on record it came in."""
     shown, removal = await _shown(view)
@@ -46,12 +57,17 @@ async def memory(view: View) -> Response:
     recalls = [recall for recall in await recorded(view) if _came_in(recall, shown.id)]
     parameters = view.call.memories.services.parameters
     worth_now = worth(shown, view.speech.now_ms, parameters.recall)
-    last_question = next((recall.said for recall in recalls if recall.said), "")
+    last_recall = next((recall for recall in recalls if recall.said), None)
+    last_question = "" if last_recall is None else last_recall.said
+    by_hook = last_recall is not None and last_recall.by == HOOK
     again = None
     needed_points = None
     if is_live and last_question:
         again = await view.conversation.insight.explain(
-            [Message("user", last_question)], memory_id=shown.id
+            [Message("user", last_question)],
+            memory_id=shown.id,
+            session=_new_session(),
+            at_every_prompt=by_hook,
         )
         if again.explanation is not None:
             needed_points = again.explanation.needed
@@ -71,6 +87,7 @@ async def memory(view: View) -> Response:
         always_kept=parameters.retention.always_kept,
         total=len(await view.conversation.short_term.memories()),
         again=again,
+        again_face=_FACES[HOOK if by_hook else TURN](),
         last_question=last_question,
         needed=needed_points,
         editing=bool(view["edit"]),
@@ -207,6 +224,7 @@ async def ask(view: View) -> Response:
     question = view["q"].strip()
     at = view["at"]
     sought = view["id"]
+    face = view["face"] if view["face"] in _FACES else TURN
     recall: ShownRecall | None = None
     explained: ExplainedMemory | None = None
     if question:
@@ -216,19 +234,33 @@ async def ask(view: View) -> Response:
             services = replace(services, clock=lambda: at_ms)
         messages = [Message("user", line) for line in question.splitlines() if line.strip()]
         conversation = Conversations(services, usual=view.conversation.id).get(None)
-        recall = await _would_come(view, conversation, messages)
+        recall = await _would_come(view, conversation, messages, face)
         if sought:
-            explained = await _explained(conversation, messages, sought)
+            explained = await _explained(conversation, messages, sought, face)
     return await view.page(
-        "ask.html", said=question, at=at, receipt=recall, why=explained, sought=sought
+        "ask.html",
+        said=question,
+        at=at,
+        receipt=recall,
+        why=explained,
+        sought=sought,
+        face=face,
+        faces={name: says() for name, says in _FACES.items()},
     )
 
 
 async def _would_come(
-    view: View, conversation: Conversation, messages: Sequence[Message]
+    view: View, conversation: Conversation, messages: Sequence[Message], face: str
 ) -> ShownRecall | None:
-    """What the messages would bring, without what comes by chance; None: there is nothing to show of it."""
-    search = await conversation.short_term.search(messages, reinforce=False)
+    """What the messages would bring in a new session, asked by this face, without what comes by chance; None: there is
+    nothing to show of it."""
+    search = await conversation.short_term.search(
+        messages,
+        reinforce=False,
+        session=_new_session(),
+        asked=face == SEARCH,
+        at_every_prompt=face == HOOK,
+    )
     activation = await conversation.long_term.search(messages)
     block = recalled_block(view.call.memories, search, activation, prompt_room(MAX_CHARS))
     given = Given(
@@ -249,12 +281,22 @@ async def _would_come(
 
 
 async def _explained(
-    conversation: Conversation, messages: Sequence[Message], sought: str
+    conversation: Conversation, messages: Sequence[Message], sought: str, face: str
 ) -> ExplainedMemory:
-    """Why a memory comes or not, which is named by its id or by some of its words."""
-    if _ID.fullmatch(sought):
-        return await conversation.insight.explain(messages, memory_id=sought)
-    return await conversation.insight.explain(messages, text=sought)
+    """Why a memory comes or not in a new session, asked by this face; it is named by its id or by some of its words."""
+    memory_id = sought if _ID.fullmatch(sought) else None
+    return await conversation.insight.explain(
+        messages,
+        memory_id=memory_id,
+        text=sought if memory_id is None else None,
+        session=_new_session(),
+        at_every_prompt=face == HOOK,
+    )
+
+
+def _new_session() -> Session:
+    """A session that said nothing yet, as the next window of a client is: nothing is held back for it."""
+    return Session(secrets.token_hex(8))
 
 
 async def health(view: View) -> Response:

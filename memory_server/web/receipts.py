@@ -171,7 +171,7 @@ def receipt(
     for item in recall.near:
         memory = memories.get(item.id)
         if memory is not None:
-            why_not = near_miss_text(item, zh=speech.zh)
+            why_not = near_miss_text(item, recall.said, zh=speech.zh)
             near.append(Near(item.id, item.conversation, text=spoken(memory), why=why_not))
     return ShownRecall(
         asked=underlined(recall.said, weights, heaviest, _kept_words(items)),

@@ -149,6 +149,12 @@ class Speech:
             return f"{day} {part}"
         return f"{day}{part}"
 
+    def part_with_age(self, time_ms: int) -> str:
+        """The day with its part, and how long ago that was, unless the day says so: 6 June, evening, 39 days ago."""
+        if self.local(time_ms).date() == self.local(self.now_ms).date():
+            return self.part(time_ms)
+        return joined(", ", (self.part(time_ms), self.age(time_ms)))
+
     def age(self, time_ms: int) -> str:
         """How long ago: 39 天前, 七周前; six weeks ago."""
         days = (self.local(self.now_ms).date() - self.local(time_ms).date()).days
@@ -181,7 +187,7 @@ class Speech:
             case "user":
                 return _("you")
             case "assistant":
-                return _("the companion")
+                return _("the assistant")
         return role
 
     def cut(self, text: str, most: int) -> str:

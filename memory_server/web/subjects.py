@@ -12,6 +12,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.values import dataclass
 from memory_server.web.receipts import spoken
+from nlp import is_incidental, says_little
 from nlp.lexicon.parts import nouns
 
 LOOKED_AT = 150
@@ -48,6 +49,10 @@ _LEAST_WRITTEN = 3
 _GENERAL = frozenset(
     ("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法")
 )
+_ANSWERS = frozenset(
+    ("understood", "done", "sure", "okay", "perfect", "great", "alright", "absolut", "exact")
+)
+"""Stems of words with which answers begin."""
 _LENGTH = (8, 64)
 """Characters of a sentence that says something on a card."""
 _READ_CHARS = 2_000
@@ -108,7 +113,9 @@ def _candidates(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]
     candidates = []
     for common in words:
         is_of_some = 2 <= common.memories <= most
-        if is_of_some and common.word.isalpha() and common.word.casefold() not in speakers:
+        word = common.word.casefold()
+        says_something = not (is_incidental(word) or says_little(word) or word in _ANSWERS)
+        if is_of_some and says_something and common.word.isalpha() and word not in speakers:
             candidates.append(common.word)
     return candidates
 

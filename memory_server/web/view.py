@@ -18,6 +18,7 @@ from starlette.types import Scope
 
 from languages import N_, Sentence, _, counted, foreign, joined, n_, speaking
 from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.recall.why import WholePoints
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item
@@ -322,6 +323,7 @@ def environment(language: Language) -> Environment:
         "language": language,
     }
     templates.globals |= {"foreign": foreign, "family_names": FAMILY_NAMES}
+    templates.globals |= {"whole_points": WholePoints.of}
     templates.globals |= {
         "gap": "" if language == "zh" else " ",
         "comma": "，" if language == "zh" else ", ",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from languages import Sentence
 from sandbox.javascript import syntax
+from sandbox.javascript.depths import HOOK_MESSAGES
 from sandbox.javascript.message_fields import OTHER_ROLES
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of
 
@@ -147,6 +148,13 @@ def _depth(source: Source, node: Node) -> Iterator[LintFinding]:
             yield at("strange-depth", node, message)
         elif depth != int(depth):
             yield at("strange-depth", node, _counts_as(int(depth)))
+        elif depth > HOOK_MESSAGES:
+            message = Sentence(
+                "looks at the last {number:g} messages; a hook gives at most {most}",
+                depth,
+                HOOK_MESSAGES,
+            )
+            yield at("beyond-hooks", node, message)
     elif node.type in _NO_DEPTHS:
         yield at("strange-depth", node, Sentence("the depth is a number of messages, 0 for all"))
     elif node.type == "string" and not source.of(node)[1:-1].strip().isdecimal():

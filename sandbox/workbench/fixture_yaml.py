@@ -42,6 +42,9 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=True)
 
 
+_UNQUOTED = re.compile(r"(?:user|assistant|system)\s*:\s*[^\"'\s]")
+"""A message of a chat in a list whose text is not in quotes."""
+
 _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false"), ["t", "f"])
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_mapping)
 
@@ -61,6 +64,14 @@ def read_yaml(path: Path, encoding: str | None) -> tuple[Any, list[int]]:
         return loader.construct_document(root), [item.start_mark.line + 1 for item in items]
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
+        typed = text.splitlines()[line - 1 : line]
+        if typed and _UNQUOTED.search(typed[0]):
+            raise UsageError(
+                '{path} is not YAML: line {line}: put a text with {mark} in quotes, as in [user: "Tea?"]',
+                path,
+                line,
+                "? , : [ ] { } #",
+            ) from error
         raise UsageError(
             "{path} is not YAML: line {line}: {reason}", path, line, error.problem or _("not YAML")
         ) from error

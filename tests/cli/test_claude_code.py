@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from hook_transcripts import TOOL_RESULT, TOOL_USE, assistant, compacted, event, transcript, user
 
-from memory_server.cli.hook.claude_code import event_of, messages_now, session_of, turn_ended
+from memory_server.cli.hook.claude_code import (
+    event_of,
+    messages_before,
+    messages_now,
+    session_of,
+    turn_ended,
+)
 from memory_server.kernel.messages import FIRST_MS, Session
 from memory_server.kernel.recalled_block import marked
 
@@ -204,3 +210,33 @@ def test_what_was_said_before_the_end_that_is_read_counts_as_gone() -> None:
 def test_without_a_transcript_nobody_knows_what_is_in_the_context() -> None:
     assert session_of(event_of(event("UserPromptSubmit", prompt="问")), None) == Session("s1", None)
     assert session_of(event_of(event("UserPromptSubmit", prompt="问", session_id=" ")), b"") is None
+
+
+def test_a_client_that_gives_no_ids_of_prompts_has_what_was_said_before_too() -> None:
+    lines = transcript(user("one", None), assistant("two"), user("three", None), assistant("four"))
+    asked = event_of(event("UserPromptSubmit", prompt="five"))
+    assert [content for _role, content in spoken(messages_now(asked, lines))] == [
+        "two",
+        "three",
+        "four",
+        "five",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("most", "most_chars", "contents"),
+    [
+        (4, 100, []),
+        (5, 100, ["b4"]),
+        (7, 100, ["b2", "b3", "b4"]),
+        (50, 100, ["b0", "b1", "b2", "b3", "b4"]),
+        (50, 5, ["b3", "b4"]),
+    ],
+)
+def test_messages_before_a_search_are_bounded_in_number_and_length(
+    most: int, most_chars: int, contents: list[str]
+) -> None:
+    lines = transcript(*(user(f"b{number}", f"p{number}") for number in range(8)))
+    asked = event_of(event("UserPromptSubmit", prompt="now", prompt_id="p9"))
+    before = messages_before(asked, lines, most=most, most_chars=most_chars)
+    assert [message.content for message in before] == contents

@@ -310,6 +310,25 @@ def test_triggers_fire_too(run: Run) -> None:
     assert "【过敏】不能吃花生" in out
 
 
+@pytest.mark.parametrize(("depth", "fires"), [(8, True), (0, True), (4, False)])
+def test_a_trigger_gets_as_many_messages_as_it_looks_at(
+    run: Run, tmp_path: Path, depth: int, *, fires: bool
+) -> None:
+    trigger = f"match_keys(context.messages, ['tired', 'lonely', 'hopeless'], 'user', {depth}) >= 3"
+    memory = {"name": "mood", "prompt": "Be gentle.", "trigger": trigger}
+    main(["call", "add_long_term_memory", json.dumps(memory)])
+    said = [
+        user("I am so tired", "p1"),
+        assistant("Rest."),
+        user("I feel lonely", "p2"),
+        assistant("I am here."),
+        user("It rains", "p3"),
+        assistant("Yes."),
+    ]
+    _status, out, _err = run(prompt(tmp_path, "All is hopeless", *said, prompt_id="p4"))
+    assert ("Be gentle." in out) == fires
+
+
 def test_a_turn_whose_prompt_comes_late_into_the_transcript_is_stored(
     run: Run, tmp_path: Path
 ) -> None:

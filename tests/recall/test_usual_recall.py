@@ -97,7 +97,8 @@ def ids(recall: Recall) -> list[str]:
 TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃面", "猫の名前は？", "피아노를 배워요", "哈哈哈哈", "a bike",
          "the bikes", "what do we do", "阿黄很好。阿黄！", "", "\U0001f600 阿\ud800黄", "狗和猫和狗",
          "我家猫叫什么？", "6月阿黄病了吗", "When did the biekes rust last week?", "who has bikes? Ann",
-         "多少只狗？3只", "yesterday, Hanna"]  # fmt: skip
+         "多少只狗？3只", "yesterday, Hanna",
+         "周四要带阿黄打疫苗", "礼拜四有什么安排？", "We ride on Thursday", "What is on Thursday?"]  # fmt: skip
 
 
 @given(

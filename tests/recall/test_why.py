@@ -44,3 +44,34 @@ def test_each_near_miss_says_something_else(words: dict[str, float]) -> None:
     sentences = [why.near_miss_text(item, zh=False) for item in items]
     assert len(sentences) == len(set(sentences)) == len(LACKED)
     assert any("0.7 points too few" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize("points", [0.0, 1e-9, 0.04, 0.0499])
+def test_what_lacks_something_does_not_lack_nothing(points: float) -> None:
+    assert "0.0 of" not in why.lacks_points(points, 19.8, shares_words=True)
+    item = {"id": "a", "lacked": "points", "points": points, "words": {"mango": 2.0}}
+    [near] = recorded_recall({"id": "x", "at": "2026-01-01T00:00:00Z", "near": [item]}).near
+    assert "less than 0.1" in why.near_miss_text(near, "mango?", zh=False)
+
+
+@pytest.mark.parametrize(
+    ("counted", "needed"), [(19.75, 19.8), (20.4, 20.2), (20.0, 20.0), (19.4, 19.6), (-1.0, 0.5)]
+)
+def test_whole_points_stand_to_each_other_as_the_points_do(counted: float, needed: float) -> None:
+    whole = why.WholePoints.of(counted, needed)
+    assert (whole.counted < whole.needed) == (counted < needed)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("a mango and a cake", "only “mango” and “cake” are in both: 0.7 points too few"),
+        ("commit this", "only “mango” and “cake” of the messages before are the same"),
+    ],
+)
+def test_words_of_the_messages_before_are_not_said_to_be_in_the_last_one(
+    said: str, sentence: str
+) -> None:
+    item = {"id": "a", "lacked": "points", "points": 0.7, "words": {"mango": 2.0, "cake": 1.0}}
+    [near] = recorded_recall({"id": "x", "at": "2026-01-01T00:00:00Z", "near": [item]}).near
+    assert why.near_miss_text(near, said, zh=False) == sentence

@@ -274,6 +274,8 @@ FOUND = [
     ("match_keys(args, ['a'], 'nobody')", ["unknown-scope"]),
     ("match_keys(args, ['a'], 'both', 0)", []),
     ("match_keys(args, ['a'], 'any', 0.5)", ["strange-depth"]),
+    ("match_keys(args, ['a'], 'any', 51)", ["beyond-hooks"]),
+    ("match_keys(args, ['a'], 'any', 50)", []),
     ("match_keys(args, ['a'], 'any', 'four')", ["strange-depth"]),
     ("match_keys_all(args, ['a', ''])", ["empty-key"]),
     ("match_keys(args, [])", ["empty-key"]),

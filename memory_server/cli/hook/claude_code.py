@@ -168,8 +168,31 @@ def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
     prompt = prompt_in(event.prompt or "")
     if not prompt:
         return ()
-    before = [line.message for line in _spoken(transcript) if line.prompt_id != event.prompt_id]
-    return _searched_by(before, Message("user", prompt))
+    return _searched_by(_said_before(event, transcript), Message("user", prompt))
+
+
+def _said_before(event: HookEvent, transcript: bytes) -> list[Message]:
+    """The messages before the prompt of an event. A client that gives no ids of prompts has not written it yet."""
+    lines = _spoken(transcript)
+    if event.prompt_id is None:
+        return [line.message for line in lines]
+    return [line.message for line in lines if line.prompt_id != event.prompt_id]
+
+
+def messages_before(
+    event: HookEvent, transcript: bytes, *, most: int, most_chars: int
+) -> tuple[Message, ...]:
+    """The messages before those of `messages_now`, oldest first, as many as make `most` with them, and not more than so
+    many characters: what triggers that look further back get besides."""
+    earlier = as_said(_said_before(event, transcript))[-(most - 1) : -(CONTEXT_MESSAGES - 1)]
+    last_first: list[Message] = []
+    room = most_chars
+    for message in map(shortened, reversed(earlier)):
+        room -= len(message.content)
+        if room < 0:
+            break
+        last_first.append(message)
+    return tuple(reversed(last_first))
 
 
 def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, ...]:
@@ -247,8 +270,9 @@ def _joined(answers: list[Message]) -> list[Message]:
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
-    """What is known at an event of a hook: `messages` are the prompt and the last few before it, `turn` is that which
-    ended. `folder`: where the work is, `project`: of which project, if it is not that of the app's folder."""
+    """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
+    the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
+    that of the app's folder."""
 
     event: HookEvent
     session: Session | None
@@ -256,3 +280,4 @@ class HookContext:
     messages: tuple[Message, ...] = ()
     turn: Turn | None = None
     project: Project | None = None
+    transcript: bytes = b""

@@ -30,6 +30,7 @@ from memory_server.cli.hook.claude_code import (
     HookEvent,
     Turn,
     event_of,
+    messages_before,
     messages_now,
     session_of,
     turn_ended,
@@ -42,7 +43,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError, NothingToKeep
 from memory_server.kernel.failures import failure_text
-from memory_server.kernel.messages import Session
+from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.kernel.text import words_between_commas
 from memory_server.knowledge.projects import NO_PROJECT, Project
@@ -59,6 +60,7 @@ from memory_server.memories.turns import (
 from memory_server.runtime import ONE_QUESTION, ONE_TURN, Lifetime
 from memory_server.shared_process import entrance
 from memory_server.storage.repositories import folder_of_work, project_at
+from sandbox import HOOK_CHARS
 from sandbox.firing.room import Room
 
 CHARS = 800
@@ -146,7 +148,7 @@ async def _context_of(event: HookEvent) -> HookContext | None:
             if not messages or event.called in CURSOR:
                 return None  # Cursor's hook cannot add to a prompt
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
-            return HookContext(event, session, folder, messages)
+            return HookContext(event, session, folder, messages, transcript=transcript or b"")
         case "Stop":
             transcript, turn = await _ended(event)
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
@@ -216,9 +218,17 @@ async def _recalled(
     async with _opened(settings, context.session, host, ONE_QUESTION) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         here = app.conversation()
+        # Triggers may look further back than a search does; most homes have none that do.
+        wanted = await here.long_term.messages_of_a_hook()
+        earlier: tuple[Message, ...] = ()
+        if wanted > len(messages) and context.transcript:
+            earlier = messages_before(
+                context.event, context.transcript, most=wanted, most_chars=HOOK_CHARS
+            )
         recollection = await recall_for_turn(
             here,
             messages,
+            earlier=earlier,
             folder=context.folder,
             flashbacks=settings.short_term.flashback_count,
             reinforce=False,

@@ -20,7 +20,14 @@ from memory_server.conversations.recall.receipts import (
     ThresholdRule,
     matched_word,
 )
-from memory_server.conversations.recall.relevance import TermKey, factor_of, stretches, with_kept
+from memory_server.conversations.recall.relevance import (
+    TermKey,
+    factor_of,
+    stretches,
+    told_points,
+    with_kept,
+)
+from memory_server.conversations.recall.told_days import LOOKED_AT, tells_of
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.values import dataclass
 
@@ -208,12 +215,19 @@ def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> 
 
 
 def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Floats:
-    """The points of each row for the time at which it was said."""
+    """The points of each row for the time at which it was said or of which it tells."""
     points = np.zeros(len(columns.times))
     for stretch in stretches(query, parameters):
         points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = (
             stretch.points
         )
+    asked = query.asked_days
+    if asked is not None:
+        rows = np.unique(columns.occurrences(asked.words).rows)
+        newest_rows = rows[np.argsort(-columns.times[rows], kind="stable")][:LOOKED_AT]
+        for row in newest_rows.tolist():
+            if tells_of(columns.memory(row), asked):
+                points[row] = max(points[row], told_points(parameters))
     return points
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.recall.words import RecallQuery, is_of_days
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import MINUTE_MS
 from nlp.overview_questions import answers_overview
@@ -39,7 +39,10 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
     if overview is None:
         return False
     if overview == "time":
-        is_within = any(begin <= memory.time_ms < end + _NIGHT_MS for begin, end in query.spans)
+        is_within = any(
+            begin <= memory.time_ms < (end + _NIGHT_MS if is_of_days(begin, end) else end)
+            for begin, end in query.spans
+        )
         return is_within or not query.days.isdisjoint(memory.words)
     if overview == "everything" and memory.pinned:
         return True

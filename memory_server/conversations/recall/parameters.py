@@ -198,6 +198,8 @@ class Parameters:
     """All constants as one value for the managers."""
 
     recall: RecallParameters = field(default_factory=RecallParameters)
+    at_every_prompt: RecallParameters = field(default_factory=RecallParameters)
+    """The same for a search at every prompt, as hooks make it."""
     retention: RetentionParameters = field(default_factory=RetentionParameters)
     wording: KeywordOptions = field(default_factory=KeywordOptions)
     """How messages become words; by default exactly as in the Node original."""

@@ -19,8 +19,14 @@ from typing import NamedTuple
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
+from memory_server.conversations.recall.told_days import LOOKED_AT, tells_of
 from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
-from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
+from memory_server.conversations.recall.words import (
+    GramText,
+    KeywordOptions,
+    RecallQuery,
+    is_of_days,
+)
 from memory_server.kernel.values import dataclass
 from nlp import QueryTerm, bare, gram_weight
 from nlp.grams import pairs_in
@@ -117,7 +123,8 @@ def receipts(
     weighted = [_with_factors(terms, factors) for terms in shared]
     gains = _gained_around(memories, weighted, parameters)
     all_receipts: list[Receipt] = []
-    for memory, terms, gained in zip(memories, weighted, gains, strict=True):
+    telling = _telling(memories, query)
+    for number, (memory, terms, gained) in enumerate(zip(memories, weighted, gains, strict=True)):
         age_ms = age_of(memory.time_ms, now_ms)
         receipt = Receipt(
             tuple(term.word for term in terms),
@@ -125,7 +132,7 @@ def receipts(
             age_ms=age_ms,
             score=score_points(memory, parameters),
             around=gained,
-            span=span_points(memory.time_ms, query, parameters),
+            span=_span_of(memory, number in telling, query, parameters),
             overview=query.overview is not None,
         )
         all_receipts.append(receipt)
@@ -196,6 +203,10 @@ def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]
     for begin_ms, end_ms in query.spans:
         wide_begin_ms = begin_ms - parameters.span_before_ms
         wide_end_ms = end_ms + parameters.span_after_ms
+        if not is_of_days(begin_ms, end_ms):
+            length_ms = end_ms - begin_ms
+            wide_begin_ms = begin_ms - length_ms
+            wide_end_ms = end_ms + length_ms
         wide.append(Stretch(wide_begin_ms, wide_end_ms, parameters.span_points / 2))
         exact.append(Stretch(begin_ms, end_ms, parameters.span_points))
     return wide + exact
@@ -209,6 +220,36 @@ def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) 
     for stretch in stretches(query, parameters):
         if stretch.begin_ms <= time_ms < stretch.end_ms:
             points = max(points, stretch.points)
+    return points
+
+
+def told_points(parameters: RecallParameters) -> float:
+    """The points of a memory that tells of a day that a question names: twice those of one that was said on it, because
+    words by which both name the day need not be the same, and it is to come by this alone."""
+    return 2 * parameters.span_points
+
+
+def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int]:
+    """The numbers of the memories that tell of the days that the query names."""
+    asked = query.asked_days
+    if asked is None:
+        return set()
+    holders = [
+        number
+        for number, memory in enumerate(memories)
+        if not frozenset(memory.words).isdisjoint(asked.words)
+    ]
+    holders.sort(key=lambda number: -memories[number].time_ms)
+    return {number for number in holders[:LOOKED_AT] if tells_of(memories[number], asked)}
+
+
+def _span_of(
+    memory: ShortTermMemory, tells: bool, query: RecallQuery, parameters: RecallParameters
+) -> float:
+    """The points of a memory for the time at which it was said or of which it tells."""
+    points = span_points(memory.time_ms, query, parameters)
+    if tells:
+        return max(points, told_points(parameters))
     return points
 
 

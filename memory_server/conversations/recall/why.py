@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from math import ceil, floor
 from typing import TYPE_CHECKING, NamedTuple
 
 from languages import _, joined, n_
@@ -204,9 +205,39 @@ def words_text(words: Mapping[str, float], spelt: Callable[[str], str] = str) ->
 # --- a line of the record of recalls -------------------------------------------------------------------------
 
 
-def near_miss_text(item: RecordedItem, *, zh: bool) -> str:
-    """What a memory that nearly came lacked: `NearMiss.lacked` (order.py) as words."""
-    shared_words = quoted(list(item.words)[:_NEAR_MISS_WORDS], zh=zh)
+def lacking_text(points: float) -> str:
+    """Points that a memory lacks: what lacks something does not lack 0.0 of it."""
+    if points < 0.05:
+        return _("less than 0.1")
+    return f"{points:.1f}"
+
+
+@dataclass(frozen=True, slots=True)
+class WholePoints:
+    """The points of a memory and those that are needed, in whole numbers that stand to each other as the points do."""
+
+    counted: int
+    needed: int
+
+    @classmethod
+    def of(cls, counted: float, needed: float) -> WholePoints:
+        if counted < needed:
+            return cls(floor(counted), ceil(needed))
+        return cls(max(round(counted), ceil(needed)), ceil(needed))
+
+
+def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
+    """What a memory that nearly came lacked: `NearMiss.lacked` (order.py) as words. `said`: the last message; "":
+    it is not known."""
+    words = list(item.words)[:_NEAR_MISS_WORDS]
+    shared_words = quoted(words, zh=zh)
+    if words and said and not runs(said, dict.fromkeys(words, 1.0)):
+        return n_(
+            "only {words} of the messages before is the same",
+            "only {words} of the messages before are the same",
+            len(words),
+            shared_words,
+        )
     match item.lacked:
         case "room":
             return _("enough, but no room was left in the text")
@@ -216,13 +247,24 @@ def near_miss_text(item: RecordedItem, *, zh: bool) -> str:
             return _("said at the same moment as one that came, so not given again")
         case "words":
             if shared_words:
-                return _("only {words} is the same, which says little", shared_words)
+                return n_(
+                    "only {words} is the same, which says little",
+                    "only {words} are the same, which says little",
+                    len(words),
+                    shared_words,
+                )
             return _("shares too little")
         case "points" | "":
-            points_lacking = f"{item.points or 0.0:.1f}"
+            if item.points is None:  # an older version wrote the record
+                return _("shares too little")
+            points_lacking = lacking_text(item.points)
             if shared_words:
-                return _(
-                    "only {words} is in both: {points} points too few", shared_words, points_lacking
+                return n_(
+                    "only {words} is in both: {points} points too few",
+                    "only {words} are in both: {points} points too few",
+                    len(words),
+                    shared_words,
+                    points_lacking,
                 )
             return _("{points} points too few", points_lacking)
         case unknown_reason:  # a newer version wrote the record
@@ -313,7 +355,7 @@ def lacks_points(missing: float, needed: float, *, shares_words: bool) -> str:
     why = ""
     if not shares_words:
         why = _("it shares no word with these messages, and ")
-    points = _("{missing:.1f} of the {needed:.1f} points needed", missing, needed)
+    points = _("{missing} of the {needed:.1f} points needed", lacking_text(missing), needed)
     return _("Not relevant enough: {why}it lacks {points}.", why, points)
 
 

@@ -14,9 +14,10 @@ from fnmatch import fnmatchcase
 from itertools import chain, islice
 
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.told_days import AskedDays, days_asked
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.text import IDEOGRAPH
-from memory_server.kernel.times import local, milliseconds
+from memory_server.kernel.times import MINUTE_MS, local, milliseconds
 from memory_server.kernel.values import dataclass
 from nlp import (
     ROLE_WEIGHTS,
@@ -39,6 +40,8 @@ from nlp import (
 )
 from nlp.date_words import day_word
 from nlp.keywords import role_weight_of
+from nlp.moments import Moment, moments_in, without_moments
+from nlp.named_days import weekday_words
 from nlp.overview_questions import Overview, overview_of
 from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
@@ -78,6 +81,8 @@ class RecallQuery:
     """Whether one of the stretches is named (last week, 7月份), and not only by an adverb such as 今天."""
     overview: Overview | None = None
     """What the last message asks to have an overview of; then there are no words to search by."""
+    asked_days: AskedDays | None = None
+    """The days that a question names: what tells of them comes."""
     days: frozenset[str] = frozenset()
     """The words of the days of which an overview is asked for: what was said on another day may name one."""
     other_words: tuple[str, ...] = ()
@@ -86,7 +91,7 @@ class RecallQuery:
     """How many of these were left out because a private part of the messages has them."""
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.grams or self.spans or self.overview)
+        return bool(self.words or self.grams or self.spans or self.overview or self.asked_days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +203,26 @@ class KeywordOptions:
         never cut. `other_words`: what the caller gives beside the messages."""
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
+        now = local(now_ms, self.zone)
+        moments: list[Moment] = []
         spans: list[TimeSpan] = []
+        rest = last
         if self.enrichment.dates:
-            spans = self._spans(last, now_ms)
+            moments = moments_in(last, now)
+            rest = without_moments(last, moments)
+            spans = self._spans(rest, now_ms)
         if self.enrichment.signature:  # the Node original knows no such questions
-            today = local(now_ms, self.zone).date()
-            overview = overview_of(normal_form(last, self.enrichment), spans, today)
+            is_over = all(moment.end < now for moment in moments)
+            overview = overview_of(
+                normal_form(rest, self.enrichment),
+                spans,
+                now.date(),
+                moments_are_over=is_over if moments else None,
+            )
             if overview is not None:
                 return RecallQuery(
                     question=True,
-                    spans=self._stretches(spans),
+                    spans=self._stretches(spans, moments),
                     overview=overview,
                     days=_day_words(spans),
                 )
@@ -225,7 +240,20 @@ class KeywordOptions:
             grams = sought_grams(
                 messages, self.enrichment, self.emphasis, role_weights, words=words
             )
-        names_time = not all(span.near for span in spans)
+            words = {**_words_cut_otherwise(grams), **words}
+        asked: AskedDays | None = None
+        if self.enrichment.dates and is_question(last):
+            asked = self._days_asked(last, now_ms)
+        if asked is not None:
+            spans = [span for span in spans if not span.near]
+            spans += [TimeSpan(day, day) for day in sorted(asked.days.gone)]
+            # Every memory that says Thursday has the word, and only one that tells of this Thursday answers.
+            words = {word: term for word, term in words.items() if word not in weekday_words()}
+        names_time = (
+            asked is not None
+            or not all(span.near for span in spans)
+            or not all(moment.near for moment in moments)
+        )
         says_something = names_time or any(
             term.telling for term in chain(words.values(), grams.values())
         )
@@ -238,9 +266,10 @@ class KeywordOptions:
             words=_with_given(words, given_words),
             grams=_with_given(grams, given_grams),
             question=question,
-            spans=self._stretches(spans),
+            spans=self._stretches(spans, moments),
             cue=cue_of(last) if question else None,
             names_time=names_time,
+            asked_days=asked,
             other_words=tuple(other_words),
         )
 
@@ -284,13 +313,26 @@ class KeywordOptions:
         except (OverflowError, OSError, ValueError):
             return []  # beyond the range of dates
 
-    def _stretches(self, spans: Iterable[TimeSpan]) -> tuple[tuple[int, int], ...]:
+    def _days_asked(self, question: str, now_ms: int) -> AskedDays | None:
+        """The days that a question of `now_ms` names."""
+        try:
+            return days_asked(question, local(now_ms, self.zone), self.zone)
+        except (OverflowError, OSError, ValueError):
+            return None  # beyond the range of dates
+
+    def _stretches(
+        self, spans: Iterable[TimeSpan], moments: Iterable[Moment]
+    ) -> tuple[tuple[int, int], ...]:
         """The stretches of time in milliseconds since 1970, each to the first one after it."""
         try:
-            return tuple(
+            of_days = [
                 (self._begin(span.first), self._begin(span.last + timedelta(days=1)))
                 for span in spans
-            )
+            ]
+            within_days = [
+                (milliseconds(moment.begin), milliseconds(moment.end) + 1) for moment in moments
+            ]
+            return (*of_days, *within_days)
         except (OverflowError, OSError, ValueError):
             return ()  # beyond the range of dates
 
@@ -315,6 +357,17 @@ class KeywordOptions:
                     )
                 )
         return texts
+
+
+def is_of_days(begin_ms: int, end_ms: int) -> bool:
+    """Whether a stretch is one of whole days; a day has 23 hours where the clock is put forward."""
+    return end_ms - begin_ms >= 23 * 60 * MINUTE_MS
+
+
+def _words_cut_otherwise(grams: Mapping[str, QueryTerm]) -> dict[str, QueryTerm]:
+    """The pairs of characters as words: 生日 of 过生日, which is one word in the question. A memory whose word it is has
+    no such pair, so that it does not count twice."""
+    return {gram: term for gram, term in grams.items() if len(gram) == 2}
 
 
 def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:

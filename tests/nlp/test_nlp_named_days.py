@@ -1,0 +1,96 @@
+"""Which days a text tells of or asks about. Said on Wednesday 25 November 2026, unless a case says otherwise."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlp.named_days import asked_days, told_days, words_of_days
+
+TODAY = date(2026, 11, 25)
+
+
+def days(*numbers: int) -> set[date]:
+    """Days of November 2026; beyond 30, of December."""
+    return {date(2026, 10, 31) + timedelta(days=number) for number in numbers}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("周四下午三点要去给年糕打疫苗", days(26)),
+        ("礼拜四要交报告", days(26)),
+        ("星期四打算去爬山", days(26)),
+        ("下周四去出差", days(33)),
+        ("周四开会被骂了", days(19)),
+        ("周四见", days(19, 26)),
+        ("I want to do the lazy loading on Thursday", days(26)),
+        ("we'll meet on Thu", days(26)),
+        ("On Thursday we scattered the ashes", days(19)),
+        ("dentist this Thursday", days(19, 26)),
+        ("next Friday is the party", days(27, 34)),
+        ("see you tomorrow", days(26)),
+        ("周末要去爬香山", days(28, 29)),
+        ("Painting the fence this weekend", days(28, 29)),
+        ("上周末去崇礼滑雪", days(21, 22)),
+        ("Black Friday", set()),
+        ("改天请你吃饭", set()),
+        ("not in a month of Sundays", set()),
+        ("周四综合症", set()),
+    ],
+)
+def test_a_text_tells_of_the_days_that_it_names(text: str, told: set[date]) -> None:
+    named = told_days(text, TODAY)
+    assert (named.days, named.weekly) == (told, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("text", "weekdays"),
+    [
+        ("每周四打羽毛球", {3}),
+        ("每周二四打羽毛球", {1, 3}),
+        ("Every Friday I bring doughnuts", {4}),
+        ("Most Sundays I ring my brother", {6}),
+        ("on Thursdays I swim", {3}),
+        ("星期天一般都回外婆家", {6}),
+        ("每周末回家", {5, 6}),
+    ],
+)
+def test_what_is_so_each_week_is_of_every_such_day(text: str, weekdays: set[int]) -> None:
+    named = told_days(text, TODAY)
+    assert (named.days, named.weekly) == (frozenset(), weekdays)
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("what is planned for Thursday?", days(26)),
+        ("what did I want to do on Thursday?", days(19, 26)),
+        ("我周四有什么安排？", days(26)),
+        ("周四要干嘛？", days(26)),
+        ("周四我干了什么？", days(19)),
+        ("What did we do on Thursday?", days(19)),
+        ("what's on this weekend?", days(28, 29)),
+        ("what do I have tomorrow?", days(26)),
+        ("明天天气怎么样", set()),
+        ("下周有什么安排", days(*range(30, 37))),
+        ("what is planned for this week?", days(*range(25, 30))),
+        ("What happened on Black Friday?", set()),
+    ],
+)
+def test_a_question_asks_of_the_days_that_it_names(question: str, asked: set[date]) -> None:
+    assert asked_days(question, TODAY).days == asked
+
+
+@given(
+    st.sampled_from(
+        ["周四要开会", "礼拜天见", "the weekend", "next Friday", "last Monday", "每周三"]
+    ),
+    st.sampled_from([date.min, date.max, date(2028, 2, 29), TODAY]),
+)
+def test_a_memory_that_tells_of_a_day_holds_a_word_of_it(text: str, today: date) -> None:
+    named = told_days(text, today)
+    assert not named or words_of_days(named)

@@ -1,0 +1,155 @@
+"""What was told for a day is found by that day. It is Wednesday 25 November 2026, nine in the morning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from random import Random
+
+import pytest
+from searched_memories import searched_memories
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall import selection
+from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.recall.words import KeywordOptions
+from memory_server.kernel.messages import Message, context_text
+from nlp import Enrichment, QueryWeights
+
+ZONE = timezone(timedelta(hours=8))
+WORDING = KeywordOptions(
+    enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
+    emphasis=QueryWeights(
+        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
+    ),
+    zone=ZONE,
+)
+NOW = datetime(2026, 11, 25, 9, 0, tzinfo=ZONE)
+OF_A_HOOK = replace(USUAL, question_match=1.1, statement_words=2, nearly_best=0.5)
+TOLD = {
+    "2026-11-24T18:01": "I want to do the lazy loading of the images on Thursday",
+    "2026-11-24T18:30": "周四下午三点要去给年糕打疫苗",
+    "2026-11-20T18:00": "下周四约了牙医",
+    "2026-11-01T12:00": "每周四晚上打羽毛球",
+    "2026-11-23T20:00": "周末要去爬香山",
+    "2026-11-22T21:00": "On Friday we fly to Rome",
+    "2026-11-10T18:00": "周四要交上个季度的报告",
+    "2026-09-01T18:00": "On Thursday I will paint the fence",
+    "2026-11-18T18:00": "It rained all Thursday, and the cellar was flooded",
+}
+FILLER = [f"第{number}次聊到公司楼下的面馆和食堂 {number}" for number in range(400)]
+
+
+def memory(at: str, text: str) -> ShortTermMemory:
+    time_ms = int(datetime.fromisoformat(at).replace(tzinfo=ZONE).timestamp() * 1000)
+    messages = (Message("user", text), Message("assistant", "嗯。"))
+    return WORDING.of_text(
+        ShortTermMemory(at, time_ms, context_text(messages), (), (), 0.0, "chat", messages)
+    )
+
+
+def told(
+    question: str,
+    *,
+    parameters: RecallParameters = USUAL,
+    now: datetime = NOW,
+    further: Sequence[ShortTermMemory] = (),
+) -> set[str]:
+    """The texts that a question brings, after seeing that the plain search decides the same."""
+    memories = [memory(at, text) for at, text in TOLD.items()] + list(further)
+    now_ms = int(now.timestamp() * 1000)
+    query = WORDING.of_query([Message("user", question)], now_ms)
+    about = {"conversation_id": "other", "now_ms": now_ms, "parameters": parameters}
+    indexed = decide([searched_memories(memories, WORDING)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
+    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    ids = [item.memory.id for item in (*indexed.top, *indexed.next)]
+    assert ids == [item.memory.id for item in (*plain.top, *plain.next)]
+    return {TOLD.get(id_, "filler") for id_ in ids}
+
+
+LAZY, VACCINE, DENTIST, HABIT, HILL, ROME, REPORT, FENCE, RAIN = TOLD.values()
+
+
+@pytest.mark.parametrize("parameters", [USUAL, OF_A_HOOK], ids=["unasked", "hook"])
+@pytest.mark.parametrize(
+    ("question", "wanted", "unwanted"),
+    [
+        ("what is planned for Thursday?", {LAZY, VACCINE, DENTIST, HABIT}, {REPORT, FENCE, RAIN}),
+        ("what did I want to do on Thursday?", {LAZY, VACCINE}, {REPORT, FENCE}),
+        ("我周四有什么安排？", {LAZY, VACCINE, DENTIST, HABIT}, {REPORT, FENCE, RAIN}),
+        ("周四要干嘛？", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
+        ("礼拜四有什么事？", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
+        ("明天有什么安排？", {VACCINE, DENTIST}, {REPORT, FENCE, RAIN}),
+        ("what do I have tomorrow?", {LAZY, VACCINE}, {REPORT, FENCE, RAIN}),
+        ("what's on this weekend?", {HILL}, {LAZY, VACCINE}),
+        ("周末有什么安排？", {HILL}, {LAZY, VACCINE}),
+        ("What is on November 26?", {LAZY, VACCINE, DENTIST}, {REPORT, FENCE}),
+        ("what do I do on Thursdays?", {HABIT}, {VACCINE, FENCE}),
+        ("do I have anything on Friday?", {ROME}, {VACCINE, FENCE}),
+    ],
+)
+def test_what_was_told_for_a_day_comes_and_other_such_days_do_not(
+    question: str, wanted: set[str], unwanted: set[str], parameters: RecallParameters
+) -> None:
+    came = told(question, parameters=parameters)
+    assert wanted <= came
+    assert not unwanted & came
+
+
+@pytest.mark.parametrize("question", ["周四要干嘛？", "what is planned for Thursday?"])
+def test_a_plan_comes_among_many_memories_too(question: str) -> None:
+    further = [memory("2026-10-01T12:00", text) for text in FILLER]
+    further = [replace(item, id=str(number)) for number, item in enumerate(further)]
+    assert VACCINE in told(question, parameters=OF_A_HOOK, further=further)
+
+
+@pytest.mark.parametrize(
+    "text", ["终于周四了", "Thank god it is nearly Thursday", "明天天气怎么样？"]
+)
+def test_a_day_in_a_statement_or_in_a_question_about_something_else_brings_no_plan(
+    text: str,
+) -> None:
+    assert not told(text, parameters=OF_A_HOOK)
+
+
+def test_after_midnight_tomorrow_is_the_day_that_comes_after_sleeping_too() -> None:
+    now = datetime(2026, 11, 26, 0, 30, tzinfo=ZONE)
+    assert VACCINE in told("明天有什么安排？", now=now)
+
+
+@pytest.mark.parametrize(
+    ("question", "hours", "comes"),
+    [
+        ("what did I say three hours ago?", 3, True),
+        ("what did I say three hours ago?", 30, False),
+        ("半小时前我说了什么？", 0.5, True),
+        ("半小时前我说了什么？", 4, False),
+        ("what did I tell you an hour ago?", 1, True),
+        ("刚才我说了什么？", 0.6, True),
+        ("刚才我说了什么？", 5, False),
+        ("今天早上我说了什么？", 2, True),
+        ("今天早上我说了什么？", 12, False),
+        ("what did I say last night?", 12, True),
+    ],
+)
+def test_what_was_said_hours_ago_comes_by_that(question: str, hours: float, *, comes: bool) -> None:
+    said = memory((NOW - timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M"), "Grandpa fell asleep")
+    assert ("filler" in told(question, further=[said])) == comes
+
+
+def test_a_word_that_the_question_cuts_otherwise_is_found() -> None:
+    birthday = memory("2026-04-10T20:10", "若溪的生日是七月二十三号，狮子座第一天")
+    present = memory("2026-07-10T20:50", "若溪最怕打雷，小时候被雷劈中家门口的树吓的")
+    query = WORDING.of_query([Message("user", "若溪什么时候过生日？")], int(NOW.timestamp() * 1000))
+    decision = decide(
+        [searched_memories([present, birthday], WORDING)],
+        query,
+        conversation_id="other",
+        now_ms=int(NOW.timestamp() * 1000),
+        rng=Random(1),
+        parameters=USUAL,
+    )
+    assert decision.recall.top[0].memory.id == birthday.id
+    assert "生日" in [word.word for word in decision.recall.top[0].receipt.matched]
