@@ -121,7 +121,8 @@ def test_why_says_what_each_trigger_found(capsys: pytest.CaptureFixture[str]) ->
     code, lines = run(capsys, "test", "--why", "a.trigger.json", pack=[memory(trigger=DRAGON)])
     out = "\n".join(lines)
     assert code == 0
-    assert ["it fired", "it was quiet"] == [line for line in lines if line.startswith("it ")]
+    verdicts = [line for line in lines if line.startswith("it ")]
+    assert verdicts == ["it fired", "it was quiet"]
     assert "dragon in #7 user: bye dragon" in out
     assert "not found: dragon" in out
     _code, lines = run(capsys, "test", "a.trigger.json", pack=[memory(trigger=DRAGON)])
