@@ -60,13 +60,6 @@ example:
 The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
 checked) or the command is wrong.
 docs/reference/lint-rules.md lists the rules.""")
-_TIMELINE = N_("""\
-show where along a chat each trigger fires, is quiet or fails
-example:
-  echo "user: It is my birthday" | trigger-sandbox timeline -e "match_keys(context.messages, ['birthday'])" --chat -
-
-A trigger runs at the time of each message. The exit code is 0; 1 when a trigger failed somewhere, or with
---compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""")
 _TEST = N_("""\
 run fixtures (*.trigger.yaml): triggers, chats and what is expected of them
 example:
@@ -98,7 +91,7 @@ write an example of a trigger to begin with, and a fixture beside it
 example:
   trigger-sandbox new birthday --name Ann""")
 _MEANT = MappingProxyType(
-    {"lint": "check", "validate": "check", "simulate": "run", "replay": "timeline", "eval": "run"}
+    {"lint": "check", "validate": "check", "simulate": "run", "replay": "test", "eval": "run"}
 )
 """Commands that people try, and which one they mean."""
 _KINDS = (
@@ -144,7 +137,6 @@ def command_parser() -> argparse.ArgumentParser:
     source.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_moment(run)
     _add_moment(_command(commands, "repl", "run:repl", _REPL))
-    _add_max_chars(run)
     doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
     doctor.add_argument("--all", action="store_true", help=_("fail if a layer is missing"))
     check = _command(commands, "check", "checks:check", _CHECK)
@@ -153,14 +145,6 @@ def command_parser() -> argparse.ArgumentParser:
     )
     check.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
     _add_encoding(check)
-    timeline = _command(commands, "timeline", "timeline:timeline", _TIMELINE)
-    timeline.add_argument("files", nargs="*", metavar="FILE", help=_FILE)
-    timeline.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
-    _add_chat(timeline, required=True)
-    _add_max_chars(timeline)
-    timeline.add_argument(
-        "--compare", metavar="OLD", help=_("show each message with another verdict than in OLD")
-    )
     test = _command(commands, "test", "testing:test", _TEST)
     test.add_argument(
         "paths", nargs="+", metavar="PATH", help=_("fixture, or folder with fixtures")
@@ -169,6 +153,9 @@ def command_parser() -> argparse.ArgumentParser:
         "-k", metavar="TEXT", help=_("only cases whose file and name contain this text")
     )
     test.add_argument("-x", action="store_true", help=_("stop at the first failure"))
+    test.add_argument(
+        "--why", action="store_true", help=_("show what each trigger found at the end of its chat")
+    )
     test.add_argument(
         "--host",
         choices=["hook"],
@@ -228,13 +215,6 @@ def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "") -> None:
     )
 
 
-def _add_max_chars(parser: argparse.ArgumentParser) -> None:
-    about = _(
-        "characters of the prompt that the memories of a pack share with short-term ones (7200)"
-    )
-    parser.add_argument("--max-chars", type=int, default=7_200, metavar="N", help=about)
-
-
 def _add_moment(parser: argparse.ArgumentParser) -> None:
     """The options for a chat and the moment in it at which one trigger runs."""
     _add_chat(parser, required=False)
@@ -261,9 +241,7 @@ def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument(
         "--window", type=int, default=20, metavar="N", help=_("messages that a trigger gets (20)")
     )
-    about = _(
-        "ISO time, in --tz unless it has an offset; `timeline` uses it for messages without a time (now)"
-    )
+    about = _("ISO time, in --tz unless it has an offset (now)")
     parser.add_argument("--now", metavar="TIME", help=about)
     parser.add_argument(
         "--tz", metavar="ZONE", help=_("IANA time zone, such as Asia/Shanghai (system's)")

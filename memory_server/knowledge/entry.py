@@ -179,7 +179,7 @@ Change = Entry | Archive | Purge
 @dataclass(frozen=True, slots=True)
 class Filter:
     """The conditions for entries: those meet it that meet every condition given. `tags`: any of them, in any case;
-    `text`: held as it is written, in any case of ASCII letters; `untitled`: only those without a title."""
+    `text`: held as it is written, in any case of ASCII letters."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -193,7 +193,6 @@ class Filter:
     reasons: tuple[Reason, ...] = ()
     ref_prefix: str = ""
     text: str = ""
-    untitled: bool = False
 
 
 LIVE = Filter()

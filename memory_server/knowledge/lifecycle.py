@@ -314,7 +314,6 @@ class KnowledgeLifecycle:
                     yield _cleaned(layer_place, await layer.clean_up(dry_run=dry_run, by=by))
         if dry_run:
             return
-        await self._families.refs.summarize(by=by)
         if place is None:
             audit_ms = round(self._options.audit_days * DAY_MS)
             await self._store.tidy(

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from languages import _, joined
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, MemoryServerError
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.scopes import Scope
@@ -42,8 +42,6 @@ ID_CHARS = 16
 LEAST_ID_CHARS = 6
 """The digits of a beginning that is enough where only one id has it."""
 _ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
-_SUMMARIZED_AT_ONCE = 20
-"""The number of refs that get a summary in one commit: each may have 500,000 characters."""
 _ENDS = re.compile(r"\s|(?<=[。！？!?.])")
 
 
@@ -67,7 +65,6 @@ class Refs:
     clock: Callable[[], int]
     options: RefOptions = field(default_factory=RefOptions)
     refuse: Callable[[], None] = lambda: None
-    _summarized: bool = field(default=False, init=False)
 
     async def add(
         self,
@@ -135,7 +132,6 @@ class Refs:
         namespaces: Sequence[Namespace] = NAMESPACES
         if namespace is not None:
             namespaces = [_checked(namespace)]
-        await self._summarize_once()
         named = await self._named(query, namespaces)
         if len(named) == 1:
             name, entry = named[0]
@@ -279,40 +275,6 @@ class Refs:
         if entry.title:
             return entry
         return replace(entry, title=summary_of(entry.body.lstrip(), self.options.summary_chars))
-
-    async def summarize(self, *, by: str = "cleanup") -> None:
-        """Give a summary to every ref without one: an earlier version imported such refs.
-
-        Raises StorageError: it cannot be written.
-        """
-        for namespace in NAMESPACES:
-            while await self._summarize_some(namespace, by):
-                pass
-        self._summarized = True
-
-    async def _summarize_some(self, namespace: Namespace, by: str) -> int:
-        untitled = Filter(archived=None, untitled=True)
-        if not await self.store.read(_scope(namespace), lambda view: view.count(untitled)):
-            return 0
-
-        def decide(view: ScopeView) -> tuple[Sequence[Change], int]:
-            entries = map(self.with_summary, view.entries(untitled, limit=_SUMMARIZED_AT_ONCE))
-            changes = [entry for entry in entries if entry.title]
-            return changes, len(changes)
-
-        committed = await self.store.commit(_scope(namespace), decide, Operation("update", by))
-        return committed.result
-
-    async def _summarize_once(self) -> None:
-        """Gives refs their summaries before the first search of this process: a search counts the words of
-        summaries."""
-        if self._summarized:
-            return
-        self._summarized = True
-        try:
-            await self.summarize(by="memorySearch")
-        except MemoryServerError as error:
-            log.warning("refs without a summary are found by their text only: %s", error)
 
 
 def summary_of(text: str, most_chars: int) -> str:

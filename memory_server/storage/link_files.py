@@ -202,7 +202,11 @@ class Outbox:
             reasons = json_text.load_object(folders.read_file(self._folder / _REASONS))
         except (OSError, json_text.NotARecord):
             return {}
-        return {name: _reason_of(value) for name, value in reasons.items()}
+        return {
+            name: str(value.get(_REASON, ""))
+            for name, value in reasons.items()
+            if isinstance(value, dict)
+        }
 
     def _keep_reasons(self, reasons: Mapping[str, str], coming: Collection[str] = ()) -> None:
         """Keep those of the turns that are set aside, or just `coming` there. Raises OSError."""
@@ -234,13 +238,6 @@ class Outbox:
     def refused_folder(self) -> Path:
         """The folder of the turns that were set aside."""
         return self._folder / "refused"
-
-
-def _reason_of(value: Any) -> str:
-    """A reason as it is in the file; an older version kept the bare text."""
-    if isinstance(value, dict):
-        return str(value.get(_REASON, ""))
-    return str(value)
 
 
 def _turn_or_text(data: bytes) -> Any:

@@ -45,7 +45,7 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 @dataclass(frozen=True, slots=True)
 class StoredToken:
     """A line of the file. `tenant` None: the data folder itself. Times are ISO times; `expires` None: never.
-    `timezone`: where its holder lives; None, as in lines of earlier versions: where the tenant does."""
+    `timezone`: where its holder lives; None: where the tenant does."""
 
     name: str
     tenant: str | None

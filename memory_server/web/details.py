@@ -17,6 +17,7 @@ from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
+from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.lifecycle import Cleaned, PastChange, newest_first
 from memory_server.kernel.messages import Message, Session
@@ -30,7 +31,6 @@ from memory_server.memories.recalls import Given, recall_line
 from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
-from memory_server.web.staying import stay, uses_of
 from memory_server.web.taking_back import mended, places_of
 from memory_server.web.view import Examination, View
 
@@ -51,13 +51,12 @@ _FACES: dict[str, Callable[[], str]] = {
 
 
 async def memory(view: View) -> Response:
-    """`/memory`: one memory, whether it will stay, and which recalls on record it came in."""
+    """`/memory`: one memory, whether it has faded, and which recalls on record it came in."""
     shown, removal = await _shown(view)
     is_live = removal is None
     recalls = [recall for recall in await recorded(view) if _came_in(recall, shown.id)]
     parameters = view.call.memories.services.parameters
-    uses = await uses_of(view, shown)
-    staying = await asyncio.to_thread(stay, view, shown, uses, with_curves=is_live)
+    worth_now = worth(shown, view.speech.now_ms, parameters.recall)
     last_recall = next((recall for recall in recalls if recall.said), None)
     last_question = "" if last_recall is None else last_recall.said
     by_hook = last_recall is not None and last_recall.by == HOOK
@@ -84,9 +83,7 @@ async def memory(view: View) -> Response:
         until=view.speech.now_ms + view.site.keep_ms,
         rows=asked_of(view, recalls[:PAGE]),
         used=len(recalls),
-        curves=staying.curves,
-        fades=staying.fades_ms,
-        faded=staying.has_faded,
+        faded=worth_now < parameters.retention.min_relevance,
         always_kept=parameters.retention.always_kept,
         total=len(await view.conversation.short_term.memories()),
         again=again,

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -38,10 +39,23 @@ FEW = 50
 SPRINT_PARTS = 30
 """A sprint is at most this part of the time that is left. So after many long sprints the others get shorter ones, but
 they get some."""
-FIRST, AGAIN, SECOND, THIRD = range(4)
-"""The rounds. AGAIN: the suspects of the first."""
 MOST_NOTES = 21
 """Notes of a traced copy: 20 of calls and one of values (realm/trace.js)."""
+
+
+class Round(IntEnum):
+    """The rounds of a search, in their order."""
+
+    FIRST = 0
+    """All triggers, one after the other, each for a sprint."""
+    AGAIN = 1
+    """The suspects of the first round, each alone: one of them may have killed a worker or filled its memory."""
+    SECOND = 2
+    """Each trigger that needs more than a sprint, alone and a little longer."""
+    THIRD = 3
+    """Each trigger that needs still more, alone and for as long as a trigger may run."""
+
+
 STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 """Failures that depend on what ran before: not on the trigger and its context alone."""
 
@@ -69,6 +83,86 @@ class Output:
 
     most_lines: int = 0
     most_notes: int = 0
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request to a worker, and how far the worker has answered it."""
+
+    round: Round = Round.FIRST
+    asked: Sequence[int] = ()
+    """The indexes of its triggers, in the order in which the worker runs them."""
+    after_timeout: Round | None = None
+    """The round in which a trigger runs again after a time-out. None: a time-out is final."""
+    is_stepping: bool = False
+    """The worker reports after every few triggers, because the worker before it died."""
+    announced: int = 0
+    """The worker announces so many of the first triggers, each before it runs."""
+    answered: int = 0
+    """So many of the triggers have a verdict."""
+    frames: int = 0
+    """So many frames have come."""
+    names_culprit: bool = False
+    """The worker has announced the trigger that it runs now, so this is the culprit if the worker dies."""
+
+    @property
+    def unanswered(self) -> int:
+        """How many of the triggers have no verdict yet."""
+        return len(self.asked) - self.answered
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowance:
+    """How long a trigger may run, and the round in which it runs again if it needs more."""
+
+    seconds: float
+    after_timeout: Round | None
+
+
+@dataclass(slots=True)
+class _Budget:
+    """The time of one search."""
+
+    seconds: float
+    over_at: float
+    """The moment of the monotonic clock at which the time is used up."""
+    added: float = 0.0
+    """Seconds that were added because the search waited for a later worker."""
+
+    @classmethod
+    def from_now(cls, seconds: float) -> _Budget:
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def spare_seconds(self) -> float:
+        """Seconds of waiting that may still be added: up to half of the time of a search."""
+        return self.seconds / 2 - self.added
+
+    def left(self) -> float:
+        """Seconds until the time is used up."""
+        return max(0.0, self.over_at - time.monotonic())
+
+    def add(self, seconds: float) -> None:
+        self.over_at += seconds
+        self.added += seconds
+
+
+@dataclass(slots=True)
+class _Deaths:
+    """What the deaths of workers have told so far about the trigger that causes them."""
+
+    is_narrowed: bool = False
+    """The culprit is among the triggers between two reports, so the next worker announces each of them."""
+    is_excused: bool = False
+    """A worker was killed once without blame, because another program may have killed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Interrupted:
+    """The trigger that was running when the time of the search was used up."""
+
+    index: int
+    ran_us: int
 
 
 class Search:
@@ -99,8 +193,7 @@ class Search:
         }
         """The fields of every request."""
         self._last_fired = last_fired
-        self._most_lines = output.most_lines
-        self._most_notes = output.most_notes
+        self._output = output
         self.console: list[str] = []
         self.trace: list[Mapping[str, Any]] = []
         if len(context) > limits.max_context_chars:
@@ -114,19 +207,11 @@ class Search:
                 undecided[index] = None
         self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
         """The undecided, each with the failure for which it was put off."""
-        self._round = FIRST
-        self._next_round: int | None = None
-        self._asked: list[int] = []
-        self._answered = 0
-        self._named = False
-        self._frames = 0
-        self._stepping = False
-        self._narrowed = False
-        self._singly = 0
-        self._excused = False
-        self._interrupted: tuple[int, int] | None = None
-        self._over_at = time.monotonic() + limits.search_seconds
-        self._waited = 0.0
+        self._request = _Request()
+        """What a worker was asked last."""
+        self._deaths = _Deaths()
+        self._interrupted: _Interrupted | None = None
+        self._budget = _Budget.from_now(limits.search_seconds)
 
     @classmethod
     def for_author(
@@ -163,30 +248,28 @@ class Search:
 
     def begin(self) -> None:
         """Starts the time budget. The wait for the first worker does not count."""
-        self._over_at = time.monotonic() + self._limits.search_seconds
+        self._budget = _Budget.from_now(self._limits.search_seconds)
 
     @property
     def wait_seconds(self) -> float:
         """Seconds to wait for the next worker."""
-        return self.seconds_left() + self._spare_seconds
+        return self._budget.left() + self._spare_seconds
 
     def waited(self, seconds: float) -> None:
         """Adds the wait for a later worker to the budget in the first round, up to half of the time of a search."""
-        added_seconds = min(seconds, self._spare_seconds)
-        self._over_at += added_seconds
-        self._waited += added_seconds
+        self._budget.add(min(seconds, self._spare_seconds))
 
     @property
     def _spare_seconds(self) -> float:
         """Seconds of waiting that may still be added to the budget."""
-        is_first_round = bool(self._rounds[FIRST] or self._rounds[AGAIN])
+        is_first_round = bool(self._rounds[Round.FIRST] or self._rounds[Round.AGAIN])
         if not is_first_round:
             return 0.0
-        return self._limits.search_seconds / 2 - self._waited
+        return self._budget.spare_seconds
 
     def seconds_left(self) -> float:
         """Seconds until the budget is used up."""
-        return max(0.0, self._over_at - time.monotonic())
+        return self._budget.left()
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """All of them, once `open` is false."""
@@ -202,26 +285,30 @@ class Search:
 
     def request(self, *, step: bool) -> Frame:
         """What to ask next, while `open`: all of the first round, else one trigger of a later round."""
-        self._answered = 0
-        self._frames = 0
-        self._named = False
-        self._round = next(number for number, waiting in enumerate(self._rounds) if waiting)
-        if self._round == FIRST:
-            self._asked = list(self._portion())
+        current = Round(next(number for number, waiting in enumerate(self._rounds) if waiting))
+        if current is Round.FIRST:
+            asked = list(self._portion())
         else:
-            self._asked = list(self._rounds[self._round])[:1]
-        self._stepping = step
-        culprit_is_among_few = self._narrowed or len(self._asked) <= FEW
-        self._singly = FEW if step and culprit_is_among_few else 0
-        allowance = self._allowance()
+            asked = list(self._rounds[current])[:1]
+
+        allowance = self._allowance(current)
+        culprit_is_among_few = self._deaths.is_narrowed or len(asked) <= FEW
+        self._request = _Request(
+            round=current,
+            asked=asked,
+            after_timeout=allowance.after_timeout,
+            is_stepping=step,
+            announced=FEW if step and culprit_is_among_few else 0,
+        )
+
         fields = {
             **self._fields,
-            "triggers": [self._sources[index] for index in self._asked],
-            "trigger_seconds": allowance,
-            "parts": SPRINT_PARTS if self._next_round == SECOND else None,
+            "triggers": [self._sources[index] for index in asked],
+            "trigger_seconds": allowance.seconds,
+            "parts": SPRINT_PARTS if allowance.after_timeout is Round.SECOND else None,
             "search_seconds": self.seconds_left(),
-            "singly": self._singly,
-            "stride": FEW if step else len(self._asked),
+            "singly": self._request.announced,
+            "stride": FEW if step else len(asked),
         }
         last_firings = self._last_firings()
         if last_firings:
@@ -231,30 +318,31 @@ class Search:
     def _last_firings(self) -> dict[str, Mapping[str, int]]:
         """When the triggers of the request last fired, by their position in it, as far as any of them asks."""
         firings: dict[str, Mapping[str, int]] = {}
-        for position, index in enumerate(self._asked):
+        for position, index in enumerate(self._request.asked):
             firing = self._last_fired.get(index)
             if firing is not None:
                 firings[str(position)] = firing
         return firings
 
-    def _allowance(self) -> float:
-        """Seconds for each trigger of the request. Sets the round of those that need more."""
+    def _allowance(self, current: Round) -> _Allowance:
+        """How long each trigger of this round may run. The only trigger that is left may run as long as any may."""
         limits = self._limits
-        most = limits.trigger_seconds
-        sprint = limits.sprint_seconds
-        seconds_by_round = (sprint, sprint, limits.after_timeout_seconds, most)
-        allowance = seconds_by_round[self._round]
+        seconds_by_round = {
+            Round.FIRST: limits.sprint_seconds,
+            Round.AGAIN: limits.sprint_seconds,
+            Round.SECOND: limits.after_timeout_seconds,
+            Round.THIRD: limits.trigger_seconds,
+        }
+        seconds = seconds_by_round[current]
         is_only_trigger = sum(map(len, self._rounds)) == 1
-        if is_only_trigger or allowance >= most:
-            self._next_round = None
-            return most
-        self._next_round = THIRD if self._round == SECOND else SECOND
-        return allowance
+        if is_only_trigger or seconds >= limits.trigger_seconds:
+            return _Allowance(limits.trigger_seconds, after_timeout=None)
+        return _Allowance(seconds, Round.THIRD if current is Round.SECOND else Round.SECOND)
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
         size = 0
-        for index in self._rounds[FIRST]:
+        for index in self._rounds[Round.FIRST]:
             size += len(str(self._sources[index]))
             if size > PORTION_CHARACTERS + self._limits.max_source_chars:
                 return
@@ -263,18 +351,17 @@ class Search:
     def take(self, frame: Frame) -> bool:
         """Takes an answer in; True when the request is answered. Raises only ProtocolError, for a wrong answer."""
         # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
-        self._frames += 1
-        if self._frames > 4 * len(self._asked) + 8:
+        request = self._request
+        request.frames += 1
+        if request.frames > 4 * len(request.asked) + 8:
             raise ProtocolError(_("more answers than there can be"))
         try:
             match frame.kind:
                 case Kind.STEP:
-                    if (
-                        protocol.whole(frame.body.get("index"), 0, len(self._asked))
-                        != self._answered
-                    ):
+                    announced = protocol.whole(frame.body.get("index"), 0, len(request.asked))
+                    if announced != request.answered:
                         raise ProtocolError(_("a step out of order"))
-                    self._named = True
+                    request.names_culprit = True
                 case Kind.PART | Kind.DONE:
                     self._take_verdicts(frame.body, done=frame.kind is Kind.DONE)
                 case _:
@@ -285,46 +372,54 @@ class Search:
 
     def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
         """`done`: the isolate has ended, because all is done, a trigger was stopped, or the time is over."""
-        count = len(self._asked)
+        request = self._request
+        count = len(request.asked)
         for row in protocol.sequence(body.get("rows", []), count):
             self._take_row(row)
         for index, line, column in protocol.sequence(body.get("places", []), count):
             self._locate_failure(
                 protocol.whole(index, 0, count), place_of_failure(line), place_of_failure(column)
             )
-        console = protocol.sequence(body.get("console", []), self._most_lines - len(self.console))
+        console = protocol.sequence(
+            body.get("console", []), self._output.most_lines - len(self.console)
+        )
         self.console += map(protocol.text, console)
-        trace = protocol.sequence(body.get("trace", []), self._most_notes - len(self.trace))
+        trace = protocol.sequence(body.get("trace", []), self._output.most_notes - len(self.trace))
         self.trace += map(dict, trace)
         running = protocol.elapsed(body.get("running", 0))
-        if done and self._answered < count:
+        if done and request.unanswered:
             if body.get("over") is True:
-                self._interrupted = self._asked[self._answered], running
+                self._interrupted = _Interrupted(request.asked[request.answered], running)
                 self.end()
-            elif self._answered == 0:
+            elif request.answered == 0:
                 raise ProtocolError(_("an answer without a verdict"))
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
         `clean`: nothing of an earlier request was still running in it, of which it may have died."""
-        unanswered = len(self._asked) - self._answered
-        if unanswered == 0 or code == 0:
-            return self._stepping  # it ended itself, between two requests
-        is_certain = unanswered == 1 or self._answered < self._singly
-        if not is_certain and not self._named:
-            self._narrowed = self._stepping
+        request = self._request
+        ended_itself = code == 0 or request.unanswered == 0
+        if ended_itself:
+            return request.is_stepping
+
+        is_certain = request.unanswered == 1 or request.answered < request.announced
+        if not is_certain and not request.names_culprit:
+            self._deaths.is_narrowed = request.is_stepping
             return True
-        self._narrowed = False
-        if code == -9 and not self._excused:
-            self._excused = True  # another program may have killed the worker: the first time no trigger is blamed
-            return self._stepping
-        suspect = self._asked[self._answered]
+        self._deaths.is_narrowed = False
+
+        # Another program may have killed the worker: the first time no trigger is blamed.
+        if code == -9 and not self._deaths.is_excused:
+            self._deaths.is_excused = True
+            return request.is_stepping
+
+        suspect = request.asked[request.answered]
         verdict = Failed("killed", last_words(code))
-        if is_certain and clean and self._answered == 0:
+        if is_certain and clean and request.answered == 0:
             self._settle(suspect, verdict)
         else:
-            self._put_off(AGAIN, suspect, verdict)
-        return self._stepping
+            self._put_off(Round.AGAIN, suspect, verdict)
+        return request.is_stepping
 
     def end(self) -> None:
         """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
@@ -337,9 +432,9 @@ class Search:
         """The verdict on a trigger that was undecided when the time was over. `failure`: that for which it was put
         off, if it ran before."""
         whole = _("the {search_seconds:g} s of this search", self._limits.search_seconds)
-        if self._interrupted is not None and index == self._interrupted[0]:
+        if self._interrupted is not None and index == self._interrupted.index:
             message = _("not evaluated to its end: it was running when {whole} ended", whole)
-            return Failed("not_evaluated", message, elapsed_us=self._interrupted[1])
+            return Failed("not_evaluated", message, elapsed_us=self._interrupted.ran_us)
         if failure is not None:
             message = _(
                 "not evaluated to its end ({message}): {whole} were used up", failure.message, whole
@@ -347,25 +442,26 @@ class Search:
             return Failed("not_evaluated", message, elapsed_us=failure.elapsed_us)
         return Failed("not_evaluated", _("not evaluated: {whole} were used up", whole))
 
-    def _put_off(self, later: int, index: int, verdict: Failed) -> None:
+    def _put_off(self, later: Round, index: int, verdict: Failed) -> None:
         """Moves a trigger to a later round; `verdict` is what is known of it until then."""
-        self._rounds[self._round].pop(index, None)
+        self._rounds[self._request.round].pop(index, None)
         self._rounds[later][index] = verdict
 
     def _settle(self, index: int, verdict: Verdict) -> None:
         """Makes a verdict final."""
         self._verdicts[index] = verdict
-        self._rounds[self._round].pop(index, None)
+        self._rounds[self._request.round].pop(index, None)
 
     def _take_row(self, row: Sequence[Any]) -> None:
         """Takes in the verdict on the next trigger of the request: the verdict is final, or the trigger runs again in a
         later round. Raises ProtocolError."""
-        if self._answered >= len(self._asked):
+        request = self._request
+        if not request.unanswered:
             raise ProtocolError(_("more verdicts than triggers"))
-        index = self._asked[self._answered]
+        index = request.asked[request.answered]
         verdict = verdict_of(row, self._limits)
-        self._answered += 1
-        self._named = False
+        request.answered += 1
+        request.names_culprit = False
         if not isinstance(verdict, Failed):
             self._settle(index, verdict)
             return
@@ -382,23 +478,23 @@ class Search:
             verdict = replace(verdict, line=line, column=column)
         self._settle(index, verdict)
 
-    def _round_after(self, failure: Failed, *, was_first_in_isolate: bool) -> int | None:
+    def _round_after(self, failure: Failed, *, was_first_in_isolate: bool) -> Round | None:
         """The round in which a trigger runs again after this failure; None if the failure is final."""
         if failure.kind == "timeout":
-            return self._next_round
-        ran_alone = was_first_in_isolate or len(self._asked) == 1
+            return self._request.after_timeout
+        ran_alone = was_first_in_isolate or len(self._request.asked) == 1
         if failure.kind == "out_of_memory" and not ran_alone:
-            return AGAIN
+            return Round.AGAIN
         return None
 
     def _end_third_round(self) -> None:
         """Ends the third round after its first time-out: its other triggers keep the failure of the second round."""
-        self._verdicts.update(self._rounds[THIRD])
-        self._rounds[THIRD].clear()
+        self._verdicts.update(self._rounds[Round.THIRD])
+        self._rounds[Round.THIRD].clear()
 
     def _locate_failure(self, position: int, line: int | None, column: int | None) -> None:
         """Sets the place of the failure of a trigger. `position`: that of the trigger in the request."""
-        index = self._asked[position]
+        index = self._request.asked[position]
         verdict = self._verdicts[index]
         if isinstance(verdict, Failed) and line and column:
             self._verdicts[index] = replace(verdict, line=line, column=column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +13,18 @@ from typing import Any
 from languages import _
 from sandbox.chats import chat
 from sandbox.chats.dates import instant
+from sandbox.firing.rules import LAST_FIRED
 from sandbox.host.search import Scene
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.verdicts import Fired, Quiet, Verdict
 from sandbox.workbench.files import read_chat, zone_of
 from sandbox.workbench.terminal import UsageError
 
 DEFAULT_WINDOW = 20
 """Messages that a search gets, as companions send them; triggers look at the last 4 by default."""
 
+MOST_AT_ONCE = 4
+"""Searches in flight: as many as a sandbox has workers."""
 FIRING_EXAMPLE = '{"messages": 3, "ms": 60000}'
 
 
@@ -62,6 +68,66 @@ class Replay:
     def end(self) -> Scene:
         """The scene after the last message, at the time `now`."""
         return Scene(self.context(len(self.messages)), self.now, self.seed)
+
+
+async def verdicts_along(
+    sandbox: TriggerSandbox,
+    source: str,
+    scenes: Sequence[Scene],
+    last_fired: Mapping[str, int] | None = None,
+) -> list[Verdict]:
+    """Return the verdict of a trigger at each scene. A trigger that asks for `context.last_fired` gets the last scene
+    before at which it fired; `last_fired` is its answer in the first one. Raises SandboxError."""
+    if LAST_FIRED in source:
+        return await _verdicts_in_turn(sandbox, source, scenes, last_fired)
+
+    free_workers = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def verdict_at(scene: Scene) -> Verdict:
+        async with free_workers:
+            return await _verdict(sandbox, source, scene, last_fired=None)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(verdict_at(scene)) for scene in scenes]
+    return [task.result() for task in tasks]
+
+
+async def _verdicts_in_turn(
+    sandbox: TriggerSandbox,
+    source: str,
+    scenes: Sequence[Scene],
+    last_fired: Mapping[str, int] | None,
+) -> list[Verdict]:
+    """Return the same for a trigger whose answer at a scene depends on those before it."""
+    verdicts: list[Verdict] = []
+    before: Scene | None = None
+    for scene in scenes:
+        if last_fired is not None and before is not None:
+            passed_ms = _ms(scene) - _ms(before)
+            last_fired = {
+                "messages": last_fired["messages"] + 1,
+                "ms": max(0, last_fired["ms"] + passed_ms),
+            }
+        verdict = await _verdict(sandbox, source, scene, last_fired)
+        verdicts.append(verdict)
+        if isinstance(verdict, Fired):
+            last_fired = {"messages": 0, "ms": 0}
+        before = scene
+    return verdicts
+
+
+async def _verdict(
+    sandbox: TriggerSandbox, source: str, scene: Scene, last_fired: Mapping[str, int] | None
+) -> Verdict:
+    answers = {} if last_fired is None else {0: last_fired}
+    verdicts = await sandbox.judge(
+        [source], scene.context, now=scene.now, seed=scene.seed, last_fired=answers
+    )
+    return verdicts.get(0, Quiet(0))
+
+
+def _ms(scene: Scene) -> int:
+    return int(scene.now.timestamp() * 1000)
 
 
 def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from languages import N_, _
 from sandbox.firing.rule_fields import RULE_FIELDS, RuleFault, checked_rules, taken_rules
-from sandbox.firing.rules import LAST_FIRED, PLAIN, FiringRules
-from sandbox.workbench.files import NamedTrigger, PackMemory
+from sandbox.workbench.files import PackMemory
 
 _SWITCH = N_("true or false")
 _COUNT = N_("a whole number of messages from 0")
@@ -63,60 +61,6 @@ _OTHER_FIELDS = (
 """Fields that are no rules, and near to one or not."""
 _NEAR = 0.8
 """How near an unknown field must be to a rule to be taken for its misspelling."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackEntry:
-    """A memory of a pack, or a trigger of another file, as the rules of firing need it. `number`: its place among those
-    that are searched together, from 0."""
-
-    number: int
-    name: str
-    text: str
-    trigger: str
-    rules: FiringRules = PLAIN
-    book_id: str = ""
-    conversation_id: str = "default"
-    is_file: bool = False
-    """It is the only trigger of a file, which is its name."""
-
-    @property
-    def asks_when(self) -> bool:
-        """Whether its trigger asks when the memory last came."""
-        return LAST_FIRED in self.trigger
-
-    @property
-    def counts_messages(self) -> bool:
-        """Whether it matters to it what came at earlier messages."""
-        return self.rules.needs_chat_state or self.asks_when
-
-
-def entries_of(memories: Iterable[PackMemory]) -> list[PackEntry]:
-    """The memories of a pack that are switched on, in its order."""
-    entries: list[PackEntry] = []
-    for memory in memories:
-        rules = taken_rules(dict(memory.extra))
-        if rules.is_off:
-            continue
-        kept_in = memory.extra.get("conversation_id", "default")
-        entry = PackEntry(
-            number=len(entries),
-            name=memory.name,
-            text=memory.prompt,
-            trigger=memory.trigger,
-            rules=rules,
-            book_id=_book_of(memory),
-            conversation_id=str(kept_in),
-        )
-        entries.append(entry)
-    return entries
-
-
-def entry_of_trigger(trigger: NamedTrigger, number: int) -> PackEntry:
-    """A trigger without a memory: it has no rules, and its name stands for its text."""
-    return PackEntry(
-        number, trigger.name, trigger.name, trigger.source, is_file=trigger.name == trigger.file
-    )
 
 
 def rule_warnings(memories: Sequence[PackMemory]) -> list[list[str]]:

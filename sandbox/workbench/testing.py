@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -18,23 +18,15 @@ from typing import NamedTuple
 
 from languages import N_, _, counted, joined, spoken
 from languages.columns import padded
-from sandbox.firing.chat_state import ChatState
-from sandbox.firing.reasons import reason_text
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import literals
 from sandbox.javascript.depths import given_by_a_hook
 from sandbox.javascript.positions import caret
-from sandbox.verdicts import Failed, Verdict
-from sandbox.workbench.chat_replay import time_of
-from sandbox.workbench.explain import said, word
+from sandbox.javascript.tracing import copy_of
+from sandbox.verdicts import Failed, Fired, RunReport, Verdict
+from sandbox.workbench.chat_replay import time_of, verdicts_along
+from sandbox.workbench.explain import reasons, said, word
 from sandbox.workbench.files import memory_named, read_usable, zone_of
-from sandbox.workbench.firing_replay import (
-    Circumstances,
-    Outcome,
-    outcomes_along,
-    state_after,
-    verdicts_along,
-)
 from sandbox.workbench.fixtures import Case, Unusable, fixture_files, fixtures_beside, read_fixture
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
@@ -46,10 +38,12 @@ _MOST_DIFFERENCES = 10
 
 
 class CaseResult(NamedTuple):
-    """`reasons`: why the case fails, in the first line, then details; empty if it passes."""
+    """`reasons`: why the case fails, in the first line, then details; empty if it passes. `why`: what its trigger found
+    at the end of its chat."""
 
     case: Case | Unusable
     reasons: tuple[str, ...]
+    why: tuple[str, ...] = ()
 
     @property
     def sign(self) -> str:
@@ -61,67 +55,34 @@ class CaseResult(NamedTuple):
         return "F"
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of a trigger, or of its memory, in one search. `word`: fired, quiet, failed or held back. `detail`:
-    the kind of a failure, or why it was held back. `sentence`: the end of one that begins with `it`."""
-
-    word: str
-    detail: str
-    sentence: str
-    verdict: Verdict
-
-    @staticmethod
-    def of(verdict: Verdict) -> Judged:
-        detail = verdict.kind if isinstance(verdict, Failed) else ""
-        return Judged(word(verdict), detail, said(verdict), verdict)
-
-    @staticmethod
-    def of_memory(outcome: Outcome, number: int) -> Judged:
-        """The memory with this number, by its rules and the room."""
-        verdict = outcome.verdicts[number]
-        reasons: Mapping[int, str] = {**outcome.held_back, **outcome.without_room}
-        if number in reasons:
-            reason = reasons[number]
-            sentence = _("was held back ({reason}): {meaning}", reason, reason_text(reason))
-            return Judged("held back", reason, sentence, verdict)
-        if number in outcome.activated:
-            return Judged("fired", "", _("fired and came"), verdict)
-        return Judged.of(verdict)
-
-
-async def _reasons_of_failure(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
-    """Why the case fails, and what its trigger wrote; empty if it passes."""
+async def _tested(case: Case, sandbox: TriggerSandbox) -> CaseResult:
+    """Run a case, and find why it fails and what its trigger found."""
     if isinstance(case.expected, tuple):
-        searches = await _judged_along(case, sandbox)
-        return tuple(_wrong_firings(case, case.expected, searches))
+        verdicts = await verdicts_along(sandbox, case.source, case.scenes(), case.last_fired)
+        wrong = tuple(_wrong_firings(case, case.expected, verdicts))
+        return CaseResult(case, wrong)
+
     end = case.end()
     report = await sandbox.run(
-        case.source, end.context, now=end.now, seed=end.seed, last_fired=case.last_fired
+        case.source,
+        end.context,
+        now=end.now,
+        seed=end.seed,
+        copy=copy_of(case.source),
+        last_fired=case.last_fired,
     )
-    judged = Judged.of(report.verdict)
-    if case.is_by_rules:
-        searches = await _judged_along(case, sandbox)
-        judged = searches[-1]
-    lines = list(_wrong_verdict(case, case.expected, judged))
-    if not lines:
-        return ()
-    console = [f"{padded('console', 9)}{line}" for line in report.console]
-    return (*lines, *console)
+    lines = list(_wrong_verdict(case, case.expected, report.verdict))
+    if lines:
+        lines += [f"{padded('console', 9)}{line}" for line in report.console]
+    return CaseResult(case, tuple(lines), tuple(_why(case, report)))
 
 
-async def _judged_along(case: Case, sandbox: TriggerSandbox) -> list[Judged]:
-    """What becomes of the memory in each search of the case."""
-    steps = case.steps()
-    if not case.is_by_rules:
-        rows = await verdicts_along(sandbox, [case.source], [step.scene for step in steps])
-        return [Judged.of(verdict) for (verdict,) in rows]
-    state = ChatState()
-    if case.last_fired is not None:
-        state = state_after(case.entry, steps[0], **case.last_fired)
-    circumstances = Circumstances(case.max_chars, state, case.conversation_id)
-    outcomes = await outcomes_along(sandbox, case.entries, steps, circumstances)
-    return [Judged.of_memory(outcome, case.entry.number) for outcome in outcomes]
+def _why(case: Case, report: RunReport) -> Iterator[str]:
+    """Yield the verdict, and the lines in which `run` explains it."""
+    yield _("it {said}", said(report.verdict))
+    messages = case.end().context["messages"]
+    first = len(case.messages) - len(messages) + 1
+    yield from reasons(case.source, report, messages, first)
 
 
 def test(options: argparse.Namespace) -> int:
@@ -129,7 +90,8 @@ def test(options: argparse.Namespace) -> int:
     cases = collect(fixture_files(options.paths), options.encoding)
     if options.host == "hook":
         cases = [_of_a_hook(case) for case in cases]
-    return run(cases, Terminal(sys.stdout), options.k or "", first_only=options.x)
+    terminal = Terminal(sys.stdout)
+    return run(cases, terminal, options.k or "", first_only=options.x, shows_why=options.why)
 
 
 def _of_a_hook(case: Case | Unusable) -> Case | Unusable:
@@ -187,6 +149,7 @@ def run(
     words: str = "",
     *,
     first_only: bool = False,
+    shows_why: bool = False,
 ) -> int:
     """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code. Raises
     UsageError."""
@@ -213,6 +176,8 @@ def run(
     for result in results:
         if result.reasons:
             _show_failure(terminal, result)
+        if shows_why and result.why:
+            _show_why(terminal, result)
     if len(results) < len(cases):
         terminal.show(_("stopped at the first failure (-x)"))
     signs = Counter(result.sign for result in results)
@@ -220,7 +185,7 @@ def run(
     color = "red" if signs["F"] or signs["E"] else "green"
     terminal.rule(_("{summary} in {seconds:.2f} s", summary, time.perf_counter() - started), color)
     if signs.keys() == {"."}:
-        for path in dict.fromkeys(map(_tested, cases)):
+        for path in dict.fromkeys(map(_file_under_test, cases)):
             if path is not None:
                 terminal.show(_("to store it: {adding}", adding(path)))
     if signs["E"]:
@@ -255,7 +220,7 @@ async def _run_cases(
 async def _result_of(case: Case | Unusable, sandbox: TriggerSandbox) -> CaseResult:
     if isinstance(case, Unusable):
         return CaseResult(case, reasons=(case.reason,))
-    return CaseResult(case, reasons=await _reasons_of_failure(case, sandbox))
+    return await _tested(case, sandbox)
 
 
 def _zone_of_case(case: Case | Unusable) -> str | None:
@@ -278,7 +243,7 @@ def _summary(signs: Mapping[str, int], *, not_chosen: int) -> str:
     return joined(", ", parts)
 
 
-def _tested(case: Case | Unusable) -> Path | None:
+def _file_under_test(case: Case | Unusable) -> Path | None:
     """The file of the trigger that a case tests: its pack, or the file beside the fixture with the same name."""
     fixture = Path(case.file)
     path = fixture.with_name(fixture.name.removesuffix(".trigger.yaml") + ".js")
@@ -384,12 +349,18 @@ def _show_failure(terminal: Terminal, result: CaseResult) -> None:
         terminal.show("    " + line)
 
 
-def _wrong_verdict(case: Case, expected: str, judged: Judged) -> Iterator[str]:
+def _show_why(terminal: Terminal, result: CaseResult) -> None:
+    terminal.rule(result.case.name, "bold", "-")
+    for line in result.why:
+        terminal.show(line)
+
+
+def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
     """The lines about a case whose verdict is another one; none if it is the expected one."""
-    if expected in (judged.word, f"{judged.word} ({judged.detail})"):
+    kind = verdict.kind if isinstance(verdict, Failed) else ""
+    if expected in (word(verdict), f"failed ({kind})"):
         return
-    yield _("expected {expected}, but it {said}", _(expected), judged.sentence)
-    verdict = judged.verdict
+    yield _("expected {expected}, but it {said}", _(expected), said(verdict))
     if isinstance(verdict, Failed):
         pointer = caret(case.source, verdict.line, verdict.column) or ""
         yield from pointer.splitlines()
@@ -403,15 +374,17 @@ def _wrong_verdict(case: Case, expected: str, judged: Judged) -> Iterator[str]:
         yield f"{padded('trigger', 9)}{line}"
 
 
-def _wrong_firings(case: Case, numbers: Sequence[int], searches: Sequence[Judged]) -> Iterator[str]:
+def _wrong_firings(
+    case: Case, numbers: Sequence[int], verdicts: Sequence[Verdict]
+) -> Iterator[str]:
     """The lines about a case that fires at other messages than these; none if it fires just at them."""
     fired: list[int] = []
     wrong: list[int] = []
-    for number, judged in enumerate(searches, start=1):
-        has_fired = judged.word == "fired"
+    for number, verdict in enumerate(verdicts, start=1):
+        has_fired = isinstance(verdict, Fired)
         if has_fired:
             fired.append(number)
-        if has_fired != (number in numbers) or judged.word == "failed":
+        if has_fired != (number in numbers) or isinstance(verdict, Failed):
             wrong.append(number)
     if not wrong and fired == list(numbers):
         return
@@ -419,9 +392,7 @@ def _wrong_firings(case: Case, numbers: Sequence[int], searches: Sequence[Judged
     for number in wrong[:_MOST_DIFFERENCES]:
         expected = _("fired") if number in numbers else _("quiet")
         yield f"{message_line(case, number)}"
-        yield _(
-            "         expected {wanted}, but it {said}", expected, searches[number - 1].sentence
-        )
+        yield _("         expected {wanted}, but it {said}", expected, said(verdicts[number - 1]))
     if len(wrong) > _MOST_DIFFERENCES:
         yield _("and {messages}", counted(len(wrong) - _MOST_DIFFERENCES, "more message"))
 

@@ -356,15 +356,6 @@ def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) ->
     assert list(project.iterdir()) == [], "also no empty folder"
 
 
-def test_hooks_that_were_put_into_the_committed_file_go_too(run: Run, project: Path) -> None:
-    committed = project / ".claude" / "settings.json"
-    local = project / ".claude" / "settings.local.json"
-    run("install", "claude-code", "--project", str(project), "--with-hooks")
-    local.rename(committed)
-    run("uninstall", "claude-code", "--project", str(project))
-    assert not committed.exists() or "hooks" not in json.loads(committed.read_bytes())
-
-
 SAID = "for all projects already; none"
 
 

@@ -445,9 +445,7 @@ async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversatio
     repair.plan(tmp_path / "chat")
 
 
-@pytest.mark.parametrize(
-    "file", ["journal.jsonl", "history.jsonl", "archive.jsonl", "set-aside.jsonl"]
-)
+@pytest.mark.parametrize("file", ["journal.jsonl", "history.jsonl", "set-aside.jsonl"])
 @pytest.mark.parametrize("levels", [300, 990, 1010, 100_000])
 async def test_a_deep_line_among_those_of_the_past_does_not_count(
     tmp_path: Path, file: str, levels: int

@@ -1,4 +1,4 @@
-"""What the workbench says is what the server does: the same verdicts by search_long_term_memories, timeline and run."""
+"""What the workbench says is what the server does: the same verdicts by search_long_term_memories, fixtures and run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
-from sandbox import Fired
+from sandbox import Fired, TriggerSandbox, Verdict
 from sandbox.chats.chat import Message
-from sandbox.workbench.chat_replay import Replay
+from sandbox.workbench.chat_replay import Replay, verdicts_along
 from sandbox.workbench.explain import word
 from sandbox.workbench.files import read_chat, read_usable
 from sandbox.workbench.run import perform
-from sandbox.workbench.timeline import replayed
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 ZONE = "Asia/Shanghai"
@@ -54,12 +53,22 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
             await call(TOOLS["add_long_term_memory"], app.call, added)
 
 
-def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
+def verdicts_of(sources: Sequence[str], along: Replay) -> list[list[Verdict]]:
+    """For each source the verdicts at all messages of a chat."""
+
+    async def work() -> list[list[Verdict]]:
+        async with TriggerSandbox(timezone=along.timezone) as sandbox:
+            return [await verdicts_along(sandbox, source, along.scenes()) for source in sources]
+
+    return asyncio.run(work())
+
+
+def test_the_server_fires_what_a_fixture_fires(tmp_path: Path) -> None:
     along = replay()
     pack = {
         memory.name: memory.trigger for memory in read_usable(str(SAMPLES / "triggers.json"))[0]
     } | MORE
-    series = dict(zip(pack, replayed(list(pack.values()), along), strict=True))
+    series = dict(zip(pack, verdicts_of(list(pack.values()), along), strict=True))
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()
     total = 0
@@ -74,10 +83,10 @@ def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
     assert total > 8
 
 
-def test_run_says_what_timeline_says() -> None:
+def test_run_says_what_a_fixture_says() -> None:
     along = replay()
     sources = list(MORE.values())
-    series = replayed(sources, along)
+    series = verdicts_of(sources, along)
     for number in (100,):
         scene = along.scenes()[number - 1]
         for source, verdicts in zip(sources, series, strict=True):

@@ -83,32 +83,6 @@ def test_a_summary_ends_where_a_sentence_or_word_does(text: str, most: int, summ
     assert summary_of(text, most) == summary
 
 
-async def test_a_ref_that_was_imported_without_a_summary_gets_one_when_it_is_read(
-    refs: Refs,
-) -> None:
-    ref = (await refs.add("API response data of the gateway")).entry
-    unlike = [replace(ref, title="")]
-    await refs.store.commit(SHORT, lambda view: (unlike, None), Operation("restore", "import"))
-    _namespace, entry = await refs.get(ref.ref)
-    assert entry.title == ref.title
-    (hit,) = (await refs.search("gateway response")).hits
-    assert hit.entry.title == ref.title
-    assert round(hit.score, 2) == 0.75
-    assert not await refs.store.read(SHORT, lambda view: view.ids(Filter(untitled=True)))
-
-
-async def test_a_clean_up_gives_each_ref_its_summary_and_ends_where_there_is_none(
-    refs: Refs,
-) -> None:
-    entries = [replace((await refs.add(f"text {number}")).entry, title="") for number in range(45)]
-    await refs.store.commit(SHORT, lambda view: (entries, None), Operation("restore", "import"))
-    await refs.summarize()
-    titles = await refs.store.read(
-        SHORT, lambda view: sorted(entry.title for entry in view.entries(Filter()))
-    )
-    assert titles == sorted(entry.body for entry in entries)
-
-
 SCORES: list[tuple[int, int, int, int, float, float | None, float]] = [
     # terms, in summary, content, tags, hours, importance: score
     (2, 2, 2, 0, 0, None, 0.75),

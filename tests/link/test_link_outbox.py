@@ -275,15 +275,6 @@ def test_erasing_for_good_finds_words_that_only_a_reason_quotes(machine: Path) -
     assert "Quxlantern" not in (machine / ".memory-server" / "outbox" / "reasons").read_text()
 
 
-def test_reasons_of_an_older_version_are_read(machine: Path) -> None:
-    box = Outbox(machine)
-    path = box.refuse(box.add(turn_of("The boat is green.")), "it is too long")
-    (machine / ".memory-server" / "outbox" / "reasons").write_text(
-        json.dumps({path.name: "it is far too long"})
-    )
-    assert [turn.reason for turn in box.refused()] == ["it is far too long"]
-
-
 def test_erasing_where_nothing_waits_makes_no_folder(machine: Path) -> None:
     Outbox(machine).erase(lambda _value: True)
     assert not machine.exists()

@@ -83,7 +83,6 @@ PRIVATE_FILES = (
     "journal.jsonl",
     "history.jsonl",
     "set-aside.jsonl",
-    "archive.jsonl",
 )
 
 

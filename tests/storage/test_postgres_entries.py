@@ -130,7 +130,6 @@ async def test_it_finds_what_sqlite_finds_in_the_same_order(
             projects=rng.choice((None, ("", "shop"))),
             tags=rng.choice(((), ("ERROR", "张伟"))),
             unexpired_at_ms=rng.choice((None, NOW)),
-            untitled=rng.random() < 0.2,
         )
         query = Query(
             text,

@@ -26,7 +26,7 @@ from memory_server.tools.short_term import get_memory_stats
 from memory_server.web import access
 from memory_server.web.access import HEADERS, LINK_SECONDS, LOOPBACK, OneTimeLink
 from memory_server.web.app import PAGES, page_app
-from memory_server.web.charts import curve, runs, strip, underlined
+from memory_server.web.charts import runs, strip, underlined
 from memory_server.web.knowledge import blocks_of
 from memory_server.web.speech import Speech, language_of
 from memory_server.web.subjects import best_sentences
@@ -95,28 +95,6 @@ async def test_a_card_shows_no_sentence_twice(page: Page) -> None:
     memories = await page.app.conversation().short_term.memories()
     sentences = [sentence.text for sentence in best_sentences(memories, "harbour")]
     assert sentences == ["The harbour smells of fish.", greeting]
-
-
-async def test_a_use_of_long_ago_is_found_without_reading_the_history_again_and_again(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [memory, *_rest] = await remember(page.app, *TEXTS)
-    conversation = page.app.conversation()
-    limits = list[int]()
-    await conversation.short_term.search([Message("user", TEXTS[0])])
-    for number in range(100):
-        await conversation.short_term.add(
-            [Message("user", f"Later exchange {number} about {number * 7919}.")]
-        )
-    history = type(conversation.archive).history
-
-    async def counted(self: Any, *, before: str | None = None, limit: int = 20) -> Any:
-        limits.append(limit)
-        return await history(self, before=before, limit=limit)
-
-    monkeypatch.setattr(type(conversation.archive), "history", counted)
-    assert "used, brighter" in (await page.get("memory", id=memory, lang="en")).text
-    assert limits == [8, 16, 32, 64]
 
 
 async def test_a_day_is_said_once(page: Page) -> None:
@@ -782,16 +760,6 @@ async def test_names_of_months_do_not_touch() -> None:
 async def test_charts_stay_within_their_frame() -> None:
     drawn = strip([(number % 3, "", None) for number in range(90)], 350, 2, "today")
     assert all(0 <= dot.x <= drawn.width for dot in drawn.dots)
-    drawn_curve = curve(
-        0,
-        [(50, 3.0)],
-        100,
-        [(0, 0.0), (50, -4.0), (50, 1.0), (100, 0.5), (130, 0.4)],
-        -5.0,
-        350,
-        [("", "")] * 2,
-    )
-    assert all(0 <= event.at.x <= drawn_curve.width for event in drawn_curve.events)
 
 
 async def test_markdown_becomes_elements_and_never_html() -> None:

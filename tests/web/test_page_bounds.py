@@ -26,7 +26,6 @@ from memory_server.web import playground, speech, view
 from memory_server.web.knowledge import MOST_MARKDOWN, blocks_of, parts_of
 from memory_server.web.recent import Recent
 from memory_server.web.speech import Speech
-from memory_server.web.staying import fading_ms
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
@@ -85,20 +84,6 @@ async def test_a_long_note_is_read_in_parts(page: Page) -> None:
         if not link:
             break
     assert paragraphs == body.split("\n\n")
-
-
-@given(st.integers(0, 4_000_000), st.integers(0, 4_000_000), st.integers(-DAY_MS, DAY_MS))
-def test_the_day_of_fading_is_found_by_a_few_looks(days: int, fades_on: int, more_ms: int) -> None:
-    looks = list[int]()
-
-    def has_faded(at_ms: int) -> bool:
-        looks.append(at_ms)
-        return at_ms >= fades_on * DAY_MS
-
-    last_ms = days * DAY_MS + max(0, more_ms)
-    expected = fades_on * DAY_MS if fades_on <= last_ms // DAY_MS else last_ms
-    assert fading_ms(0, last_ms, has_faded) == expected
-    assert len(looks) <= 230
 
 
 @pytest.mark.parametrize(

@@ -152,13 +152,8 @@ ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
             ("1 trigger: no errors, no warnings", "1 more cannot be used", ABOUT_BAD),
             "out",
         ),
-        (["timeline", "PACK", "--chat", "CHAT"], ("good  #",), "out"),
-        (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
-        (
-            ["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"],
-            ("1 of 1 verdict changed",),
-            "out",
-        ),
+        (["run", "PACK", "--chat", "CHAT"], ("1 of 1 fire", "good"), "out"),
+        (["run", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK"], ("- good -",), "out"),
         (["pack", "show", "PACK"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK", "bad"], (ABOUT_BAD, "no memory is called 'bad'"), "err"),
@@ -172,10 +167,11 @@ def test_every_command_does_the_rest_of_a_pack(
     stream: str,
 ) -> None:
     good = {"name": "good", "prompt": "p", "trigger": "match_keys(context.messages, ['a']) > 0"}
-    files = {"PACK": pack(tmp_path, {"name": "bad", "prompt": "p"}, good)}
-    for name, text in (("CHAT", "user: a\n"), ("OLD", "false")):
-        (tmp_path / name).write_text(text, "utf-8")
-        files[name] = str(tmp_path / name)
+    (tmp_path / "chat").write_text("user: a\n", "utf-8")
+    files = {
+        "PACK": pack(tmp_path, {"name": "bad", "prompt": "p"}, good),
+        "CHAT": str(tmp_path / "chat"),
+    }
     code = cli.main([files.get(argument, argument) for argument in arguments])
     out, err = capsys.readouterr()
     assert code == 2
@@ -198,9 +194,9 @@ def test_a_pack_without_memories_is_no_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "chat").write_text("user: a\n", "utf-8")
-    code, out, err = run(capsys, "timeline", pack(tmp_path), "--chat", str(tmp_path / "chat"))
-    assert (code, out) == (2, "")
-    assert "no trigger in it; give a pack or a file with a trigger" in err
+    code, out, err = run(capsys, "run", pack(tmp_path), "--chat", str(tmp_path / "chat"))
+    assert (code, err) == (1, "")
+    assert "0 of 0 fire" in out
 
 
 def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str]) -> None:

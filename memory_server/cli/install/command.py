@@ -289,13 +289,7 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
         servers_path, edits.of_server(shared_server, "claude-code"), project
     )
     if hooks == "taken out":
-        # Earlier versions put the hooks into the file that is committed.
-        former_path = hooks_client_file.path.with_name("settings.json")
-        former_file = ClientFile.read(former_path, hooks_client_file.edits, project)
-        plans = [project_unnamed(project), servers_client_file.take(), hooks_client_file.take()]
-        if former_file.has_it:
-            plans.append(former_file.take())
-        return plans
+        return [project_unnamed(project), servers_client_file.take(), hooks_client_file.take()]
     plans = [project_named(project, conversation)]
     if for_all.server and not servers_client_file.has_it:
         warnings = [

@@ -57,8 +57,6 @@ def condition_of(where: Filter, view: Dialect) -> tuple[str, list[Any]]:
         conditions.add("e.archived_ms <= ?", where.archived_by_ms)
     if where.text:
         conditions.add(view.HOLDS, where.text)
-    if where.untitled:
-        conditions.add("e.title = ''")
     if where.ref_prefix:
         conditions.add("substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix)
     return " AND ".join(conditions.statements), conditions.values

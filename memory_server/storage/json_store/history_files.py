@@ -39,8 +39,7 @@ _TELLS_OF_REMOVAL = re.compile(rb'"type":"(?:forgotten|trigger_removed)').search
 
 class Past:
     """The past of the conversation that is kept in `private`: `history.jsonl`, and before it the commits of the journal
-    beside it; what does not count is set aside there. Older versions also wrote removals to `archive.jsonl`. It is no
-    longer read, but its text expires with the history."""
+    beside it; what does not count is set aside there."""
 
     def __init__(self, private: Path) -> None:
         self._private = private
@@ -102,16 +101,15 @@ class Past:
     def expire(self, horizon: Horizon) -> None:
         """Remove the commits and what was set aside beyond `horizon`, and their text with them. A line with a change
         that cannot be used stays, because no snapshot has that change."""
-        for path in (self._history, self._private / "archive.jsonl"):
-            journal.drop_first(
-                path, lambda lines: horizon.passed(map(_time_of, lines)), _has_unusable_changes
-            )
+        journal.drop_first(
+            self._history, lambda lines: horizon.passed(map(_time_of, lines)), _has_unusable_changes
+        )
         expire_leavings(self._private, horizon)
 
     def erase(self, erased: Callable[[Any], bool]) -> None:
         """Remove the changes that `erased` is true of, which may leave a commit without any; and likewise what was set
         aside. Each file is there as it was or as it will be."""
-        for name in (self._history.name, "archive.jsonl", SET_ASIDE):
+        for name in (self._history.name, SET_ASIDE):
             path = self._private / name
             before = folders.read_if_there(path) or b""
             after = b"".join(_line_without(line, erased) for line in before.splitlines())
