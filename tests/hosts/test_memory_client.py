@@ -288,7 +288,7 @@ async def test_rest_says_why_it_refuses(tmp_path: Path) -> None:
             await MemoryClient(url=server.url, token="wrong").call("recall_turn", turn(1))
         with pytest.raises(MemoryFailed) as refused:
             await MemoryClient(url=f"{server.url}/", token=TOKEN).call(
-                "recall_turn", {"messages": []}
+                "recall_turn", {"messages": [5]}
             )
         assert refused.value.kind == "arguments"
 
