@@ -84,7 +84,8 @@ class _Placed(NamedTuple, Generic[D]):
 def merged(sequences: Iterable[Sequence[D]], now_ms: int) -> list[D]:
     """Merge sequences, oldest first, into one. Each keeps its order, because its numbers are right where a clock was
     wrong. Across sequences the times decide. A time well after `now_ms`, or before an earlier one of its sequence, says
-    nothing: its value comes right after the one before it."""
+    nothing: its value comes right after the one before it, and at the beginning of a sequence right before the first
+    one whose time says something."""
     placed = [_placed(sequence, now_ms + _CLOCKS_DIFFER_MS) for sequence in sequences]
     in_order = merge(*placed, key=lambda place: (place.at_ms, place.value.at_ms))
     return [place.value for place in in_order]
@@ -92,7 +93,8 @@ def merged(sequences: Iterable[Sequence[D]], now_ms: int) -> list[D]:
 
 def _placed(sequence: Sequence[D], until_ms: int) -> list[_Placed[D]]:
     places: list[_Placed[D]] = []
-    latest_ms = FIRST_MS
+    # A sequence may be the end of a longer one, so what is at its beginning need not be old.
+    latest_ms = next((value.at_ms for value in sequence if value.at_ms <= until_ms), FIRST_MS)
     for value in sequence:
         if value.at_ms <= until_ms:
             latest_ms = max(latest_ms, value.at_ms)

@@ -58,3 +58,10 @@ def test_merging_keeps_the_order_of_each_sequence_whatever_its_clock_said(
 def test_what_clocks_that_were_right_have_made_is_merged_by_time(times: list[list[int]]) -> None:
     sequences = [[Made(at, 0) for at in sequence] for sequence in times]
     assert merged(sequences, 40) == sorted(made for sequence in sequences for made in sequence)
+
+
+def test_what_begins_a_sequence_with_a_wrong_time_stands_before_what_follows_it() -> None:
+    hour = 3_600_000
+    ahead = [Made(90 * hour, 1), Made(91 * hour, 2), Made(8 * hour, 3)]
+    other = [Made(2 * hour, 4), Made(9 * hour, 5)]
+    assert [made.number for made in merged([ahead, other], 10 * hour)] == [4, 1, 2, 3, 5]
