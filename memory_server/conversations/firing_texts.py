@@ -26,14 +26,19 @@ _MOST_NAMED = 3
 def left_out_text(left_out: RecordedLeftOut) -> str:
     """Why a memory of the record of recalls was left out, and how long it is, where that is known."""
     reason = reason_text(left_out.reason)
-    return (
-        _("{reason} ({chars:,} characters)", reason, left_out.chars) if left_out.chars else reason
-    )
+    if not left_out.chars:
+        return reason
+    return _("{reason} ({chars})", reason, length_text(left_out.chars))
+
+
+def length_text(chars: int) -> str:
+    """How long a text is."""
+    return n_("{count:,} character", "{count:,} characters", chars)
 
 
 def trigger_text(item: RecordedItem) -> str:
     """How long the text of a trigger is that came, its order, and whether it was cut, as far as that is known."""
-    parts = [_("{chars:,} characters", item.chars)] if item.chars else []
+    parts = [length_text(item.chars)] if item.chars else []
     if item.order is not None:
         parts.append(_("order {order:g}", item.order))
     if item.is_cut:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from languages import _, counted, joined
 from memory_server.conversations.book_entry import is_constant
-from memory_server.conversations.firing_texts import rules_text
+from memory_server.conversations.firing_texts import length_text, rules_text
 from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
@@ -38,11 +38,11 @@ class BookRow(Result):
     def __str__(self) -> str:
         parts = [
             counted(self.entries, "entry"),
-            _("{chars:,} characters", self.chars),
+            length_text(self.chars),
             _(
-                "{constants:,} of them constant ({chars:,} characters)",
+                "{constants:,} of them constant ({chars})",
                 self.constants,
-                self.constantChars,
+                length_text(self.constantChars),
             ),
             state_text(self.entries, self.off),
         ]
@@ -106,7 +106,7 @@ class EntryRow(Result):
             parts.append(_("constant"))
         if self.rulesInWords:
             parts.append(self.rulesInWords)
-        parts.append(_("{chars:,} characters", self.chars))
+        parts.append(length_text(self.chars))
         return _("{name}: {parts}", one_line(self.name), joined(", ", parts))
 
 

@@ -75,6 +75,7 @@ ODD = (
     "x" * 16_000,
 )
 IMPORTED = (
+    "Hanna is allergic to hazelnuts",
     "Rounding of VAT fixed, part 2. Prices are kept in cents",
     "request: Fix rounding learned: half-even completed: tested",
 )
