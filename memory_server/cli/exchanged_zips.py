@@ -112,7 +112,7 @@ def _main_file(names: Sequence[str]) -> str:
         "memories.jsonl.gz" in names and "memories.json" in names
     ):  # OpenMemory has the same facts in both
         return "memories.json"
-    if "data.json" in names:  # Cherry Studio
+    if "data.json" in names and not any(map(chat_exports.is_part, names)):  # Cherry Studio
         return "data.json"
     return ""
 

@@ -48,6 +48,8 @@ _SHOWN_CHARS = 40
 """Characters of a message by which the report names its exchange."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is probably in seconds, by mistake."""
+FIRST_ITEMS = 5
+"""Items of a list in which it shows its form: one of another kind, or a damaged one, may stand before the others."""
 _MACRO = re.compile(r"\{\{(char|user)\}\}", re.IGNORECASE)
 
 
@@ -98,7 +100,8 @@ def _may_be_chat(path: str, data: bytes) -> bool:
     value = None
     with suppress(ValueError):
         value = json_text.loads(data)
-    return chat.is_chat(value[0] if isinstance(value, list) and value else value)
+    rows = value[:FIRST_ITEMS] if isinstance(value, list) else [value]
+    return any(map(chat.is_chat, rows))
 
 
 def merged(conversations: Sequence[Contents]) -> list[Contents]:

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any
 
 from memory_server.interchange import spoken_places as places
-from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
+from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of, text_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
 from memory_server.interchange.transcripts import rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
@@ -274,7 +274,7 @@ class _Session:
                 self.incoming.lost[places.PICTURES] += len(pictures)
                 return self._said(str(payload.get("message") or ""), time_ms)
             case "task_started" | "turn_started":
-                self.turn_id = payload.get("turn_id") or None
+                self.turn_id = text_of(payload.get("turn_id")) or None
             case "task_complete" | "turn_complete" if self.turn is not None:
                 self.turn.answered = True
             case "turn_aborted" if self.turn is not None:

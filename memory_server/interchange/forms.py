@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from languages import N_, _
 from memory_server.conversations.record_lines import FORMAT as NATIVE
-from memory_server.interchange import chat_exports, lore_astrbot, lore_forms, mem0, official
+from memory_server.interchange import chat_exports, chats, lore_astrbot, lore_forms, mem0, official
 from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM, is_node_backup
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel import json_text
@@ -203,12 +203,14 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
 
 
 def _values_of(data: bytes) -> Iterator[Any]:
-    """The JSON of a file, or that of its first lines: the first may be cut off, or of a kind that says nothing."""
-    try:
-        yield json_text.loads(data)
+    """The JSON of a file, of a list also without its first items, or that of its first lines: the first may be cut off,
+    or of a kind that says nothing."""
+    with suppress(ValueError):
+        value = json_text.loads(data)
+        yield value
+        if isinstance(value, list):
+            yield from (value[start:] for start in range(1, min(len(value), chats.FIRST_ITEMS)))
         return
-    except ValueError:
-        pass
     text = data.removeprefix(codecs.BOM_UTF8).lstrip()
     if text[:1] not in (b"{", b"["):
         return  # a page may quote JSON

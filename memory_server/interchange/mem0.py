@@ -90,7 +90,7 @@ def is_of_openmemory(value: Any) -> bool:
 def _of_openmemory(export: Mapping[str, Any], incoming: Incoming) -> list[Any]:
     """The facts of such an export as `get_all` gives them. Those that were deleted or archived there are counted."""
     names = {
-        category.get("id"): category.get("name")
+        str(category.get("id")): category.get("name")
         for category in list_of(export.get("categories"))
         if isinstance(category, dict)
     }
@@ -101,7 +101,7 @@ def _of_openmemory(export: Mapping[str, Any], incoming: Incoming) -> list[Any]:
         if state in ("deleted", "archived") or row.get("deleted_at"):
             incoming.lost[_("memories that were deleted or archived there")] += 1
             continue
-        categories = [names.get(name) for name in list_of(row.get("category_ids"))]
+        categories = [names.get(str(name)) for name in list_of(row.get("category_ids"))]
         rows.append({**row, "memory": row.get("content"), "categories": categories})
     return rows
 

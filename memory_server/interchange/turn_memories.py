@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import field, replace
 from pathlib import PurePosixPath
@@ -35,12 +36,14 @@ class TurnMemories:
     working_folders: dict[str, set[str]] = field(default_factory=dict)
     _memories: dict[str, ShortTermMemory] = field(default_factory=dict)
     _folders: dict[str, str | None] = field(default_factory=dict)
-    _texts: set[str] = field(default_factory=set)
+    _said: Counter[str] = field(default_factory=Counter)
+    """How often each text was said in one file at most."""
     _taken_back: set[TakenBackTurn] = field(default_factory=set)
 
     def add(self, path: str, turns: Iterable[TranscriptTurn]) -> None:
         """Add the turns of the transcript at `path` in which the user said something."""
         is_first = True
+        said_here: Counter[str] = Counter()
         with self.incoming.record(path):
             all_turns = list(turns)
             prompts = sum(turn.has_words for turn in all_turns)
@@ -55,17 +58,24 @@ class TurnMemories:
                     self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
                 is_first = False
                 with self.incoming.record(_("a turn of {path}", path)):
-                    self._take(turn, self._folder(cwd), prompts)
+                    self._take(turn, self._folder(cwd), prompts, said_here)
+        for text, times in said_here.items():
+            self._said[text] = max(self._said[text], times)
 
-    def _take(self, turn: TranscriptTurn, folder: str | None, prompts: int) -> None:
-        """Add the memory of a turn in which the user said something. `prompts`: those of its session."""
+    def _take(
+        self, turn: TranscriptTurn, folder: str | None, prompts: int, said_here: Counter[str]
+    ) -> None:
+        """Add the memory of a turn in which the user said something. `prompts`: those of its session. `said_here`: how
+        often its file has said each text."""
         self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
         self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
         memory = self._memory(turn, folder, prompts)
-        if memory is None or (not memory.time_ms and memory.text in self._texts):
-            return  # what has no time and was said before is of a copy, such as a checkpoint
+        if memory is None:
+            return
+        said_here[memory.text] += 1
+        if not memory.time_ms and said_here[memory.text] <= self._said[memory.text]:
+            return  # what has no time and an earlier file has is of a copy, such as a checkpoint
         self._memories[memory.id] = memory
-        self._texts.add(memory.text)
 
     def take_back(self, turns: Iterable[TranscriptTurn]) -> None:
         """Leave out turns that their user took back, and remember them: an earlier import may have brought them."""

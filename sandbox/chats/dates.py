@@ -36,7 +36,8 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
     Raises DateError."""
     if isinstance(value, str):
         text = value.strip()
-        if re.fullmatch(r"-?\d+(\.\d+)?", text) and len(text) < 20:
+        # Eight digits are a day: as a number they would be in 1970.
+        if re.fullmatch(r"(?!\d{8}$)-?\d+(\.\d+)?", text) and len(text) < 20:
             return _number(float(text))
         try:
             moment = instant(_parsed(text), zone)
@@ -52,6 +53,18 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
             value,
         )
     return _number(value)
+
+
+def milliseconds_in(name: str, value: object, zone: tzinfo | None) -> int:
+    """The same of the field `name` of a message. Raises DateError also for a moment before there were chats, which in
+    another field than `timestamp` counts something else, such as the seconds of an answer."""
+    time_ms = milliseconds(value, zone)
+    if time_ms < _FIRST_MS and name != "timestamp":
+        raise DateError(
+            "{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00",
+            value,
+        )
+    return time_ms
 
 
 def _number(number: float) -> int:

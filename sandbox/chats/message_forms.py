@@ -13,7 +13,7 @@ from datetime import tzinfo
 from typing import Any
 
 from sandbox.chats import left_out
-from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.dates import DateError, milliseconds_in
 
 ROLES = ("user", "assistant", "system")
 ROLE_WORDS: Mapping[str, str] = {
@@ -266,7 +266,7 @@ def _time_in(row: Mapping[str, Any], zone: tzinfo | None) -> tuple[str, Any, str
         if value is None or value == "":
             continue
         try:
-            return name, milliseconds(value, zone), ""
+            return name, milliseconds_in(name, value, zone), ""
         except DateError as error:
             if not unread[2]:
                 unread = (name, value if name == "timestamp" else None, str(error))

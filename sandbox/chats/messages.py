@@ -16,7 +16,7 @@ from typing import Any
 
 from languages import MessageError, _
 from sandbox.chats import left_out
-from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.dates import DateError, milliseconds_in
 from sandbox.chats.fields import WRONG_VALUES, mapping_in
 from sandbox.chats.joined_lines import joined_values
 from sandbox.chats.message_forms import ROLES, TEXT_FIELDS, read_message
@@ -64,7 +64,7 @@ class Reading:
         """Add a message with its time: a number of milliseconds, or a text in a form of dates.py; None: it has none."""
         if time not in (None, ""):
             try:
-                message["timestamp"] = milliseconds(time, zone)
+                message["timestamp"] = milliseconds_in(field_name, time, zone)
             except DateError as error:
                 self.undated.append(Problem(location, _("{field} {reason}", field_name, error)))
         self.messages.append(message)

@@ -15,7 +15,7 @@ from typing import Any
 from languages import _
 from sandbox.chats import left_out
 from sandbox.chats.fields import list_in, mapping_in, text_in
-from sandbox.chats.message_forms import is_message
+from sandbox.chats.message_forms import is_message, read_message
 from sandbox.chats.messages import Message, Reading, read_messages
 
 Row = Mapping[str, Any]
@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """How a program keeps chats. Paths have dots between the names of fields; `*` stands for each item of a list or
-    value of an object, `session:*` for each field that begins so, and `0` for the first item of a list. `mark`: a path
+    value of an object, `session:*` for each field that begins so, and `0` for the first items of a list. `mark`: a path
     that only a file of this program has, or an item of its list. `chats`: from the file to each chat. `messages`: from
     a chat to its messages, a list or an object. `leaf`: from a chat to the id of the last message that is shown. `id`
     and `parent`: fields of a message; without `parent`, all messages are one branch. `is_list`: a message that names no
@@ -116,7 +116,7 @@ def _of_ai_studio(row: Row, _blocks: Row) -> Sequence[Row]:
     return [{**row, "content": [{**row, "thought": row.get("isThought")}]}]
 
 
-_TAG_OF_CLINE = re.compile(r"<(?P<tag>task|feedback|answer|[a-z]+(?:_[a-z]+)+)>")
+_TAG_OF_CLINE = re.compile(r"(?<!`)<(?P<tag>task|feedback|answer|[a-z]+(?:_[a-z]+)+)>")
 """What Cline and Roo Code put around the words of the user, and how the call of a tool begins that a model without tools
 writes as text."""
 _SAID_IN = frozenset(("task", "feedback", "user_message", "answer"))
@@ -242,33 +242,33 @@ _CLINE = _Shape("Cline", "", of_row=_of_cline, only_last_answer=True)
 _MARKS_OF_CLINE = ("<task>", "<environment_details>")
 _LISTS = (_Shape("", "messages"), _Shape("", "conversations", messages="conversations"))
 """An object with nothing but messages, as logs and sets of examples have them."""
+_OF_MEMORIES = ("text", "memory", "trigger", "entries", "spec")
+"""Fields of memories, triggers, lorebooks and cards, which may have messages too."""
 
 
 def chats(value: Any) -> Sequence[Chat]:
     """The chats of a file of one of these programs; none if this JSON value is something else."""
     items: list[Any] = value if isinstance(value, list) else [value]
-    if items and _is_of_cline(items[0]):
+    if _is_of_cline(next(filter(is_message, items[:_FIRST_ITEMS]), {})):
         return [Chat(_CLINE, {"messages": items}, {})]
     files = [item for item in items if isinstance(item, Mapping)]
-    shape = _shape_of(files[0]) if files else None
+    shape = next(filter(None, map(_shape_of, files[:_FIRST_ITEMS])), None)
     if shape is None:
         return ()
     found: list[Chat] = []
     for file in files:
         parts = next(_at(file, shape.blocks), ()) if shape.blocks else ()
-        blocks = {str(part.get("id")): part for part in parts if isinstance(part, Mapping)}
+        blocks = {str(part.get("id")): part for part in _rows(parts, "")}
         for fields in _at(file, shape.chats):
             if isinstance(fields, Mapping):
                 found += _chats_in(fields, shape, blocks)
     return found
 
 
-def _is_of_cline(first: Any) -> bool:
+def _is_of_cline(first: Row) -> bool:
     """Whether a list that begins with this message is a task of Cline or Roo Code."""
-    if not is_message(first):
-        return False
-    text = str(first.get("content"))
-    return any(mark in text for mark in _MARKS_OF_CLINE)
+    said = read_message(first).fields or {}
+    return str(said.get("content")).lstrip().startswith(_MARKS_OF_CLINE)
 
 
 def _shape_of(file: Row) -> _Shape | None:
@@ -278,13 +278,14 @@ def _shape_of(file: Row) -> _Shape | None:
         if any(True for _value in _at(file, shape.mark)):
             return shape
     for shape in _LISTS:
-        if any(map(is_message, list_in(file, shape.mark)[:_FIRST_MESSAGES])):
+        is_list = any(map(is_message, list_in(file, shape.mark)[:_FIRST_ITEMS]))
+        if is_list and file.keys().isdisjoint(_OF_MEMORIES):
             return shape
     return None
 
 
-_FIRST_MESSAGES = 5
-"""Messages of which one shows that a list is one of messages: the first may be something else."""
+_FIRST_ITEMS = 5
+"""Items of a list of which one shows what it is a list of: the first may be damaged, or something else."""
 
 
 def _at(value: Any, path: str) -> Iterator[Any]:
@@ -293,7 +294,7 @@ def _at(value: Any, path: str) -> Iterator[Any]:
     if not name:
         yield value
     elif isinstance(value, list):
-        items = {"*": value, "0": value[:1]}.get(name, [])
+        items = {"*": value, "0": value[:_FIRST_ITEMS]}.get(name, [])
         for item in items:
             yield from _at(item, rest)
     elif isinstance(value, Mapping):
@@ -424,9 +425,10 @@ def _called(message: Row) -> str | None:
 
 
 _FOLDED = re.compile(
-    r"<(?P<tag>think|thinking|details(?= type=\"))(?: type=\"(?P<call>tool_calls|code\w*+)?[^<>]*+)?>"
+    r"(?m:^|(?<=>))[ \t]*+<(?P<tag>think|thinking|details(?= type=\"))(?: type=\"(?P<call>tool_calls|code\w*+)?[^<>]*+)?>"
 )
-"""How what programs write into the text of an answer and show folded begins: thoughts, and calls of tools."""
+"""How what programs write into the text of an answer and show folded begins: thoughts, and calls of tools. Within a line
+stands what the answer says about such tags."""
 
 
 def _leave_out_prompts_and_thoughts(reading: Reading) -> None:

@@ -379,6 +379,7 @@ _CODEX_HEAD = _codex("session_meta", id="s1", cwd="/x", source="cli")
 _CODEX = [
     _CODEX_HEAD,
     _codex("turn_context", cwd="/x", turn_id="t1"),
+    _codex("event_msg", type="task_started", turn_id="t1"),
     _codex("event_msg", type="user_message", message="I like kiwi1.", kind="plain", images=[]),
     _codex_answer(1),
     _codex("event_msg", type="user_message", message="I like kiwi2.", local_images=[]),
@@ -538,6 +539,16 @@ _MEM0 = {
         }
         for number in (1, 2)
     ]
+}
+_OPENMEMORY = {
+    "user": {"id": "u"},
+    "apps": [],
+    "categories": [{"id": "c", "name": "food"}],
+    "memories": [
+        {"id": f"m{number}", "content": f"likes kiwi{number}", "category_ids": ["c"]}
+        for number in (1, 2)
+    ],
+    "export_meta": {},
 }
 _MEMORY_SERVICE = {
     "export_metadata": {"total": 2},
@@ -947,6 +958,9 @@ SAMPLES: Mapping[str, Sample] = {
         deciding=[("settings.json", "world_info_settings", "world_info_depth")],
     ),
     "mem0": Sample("mem0", _MEM0, [("results", EACH)]),
+    "OpenMemory": Sample(
+        "mem0", _OPENMEMORY, [("memories", EACH)], deciding=[("export_meta",), ("apps",)]
+    ),
     "mcp-memory-service": Sample("memory-service", _MEMORY_SERVICE, [("memories", EACH)]),
     "LivingMemory": Sample("livingmemory", _LIVING_EXPORT, [("memories", EACH)]),
     "claude-mem": Sample("claude-mem", _CLAUDE_MEM, [(EACH, EACH)]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -251,6 +252,77 @@ def test_prompts_and_thoughts_are_counted() -> None:
         assert read(FILES[program]).lost[left_out.THOUGHTS] == 1, program
 
 
+@pytest.mark.parametrize("program", FILES)
+@pytest.mark.parametrize("damaged", [None, {}, {"id": "0", "chat": None}, "text"])
+def test_a_damaged_chat_before_the_others_costs_only_itself(program: str, damaged: Any) -> None:
+    value = FILES[program]
+    incoming = read([damaged, *(value if isinstance(value, list) else [value])])
+    (memory,) = incoming.conversations[0].short_term
+    assert [message.content for message in memory.messages] == [Q, A]
+
+
+LISTS = ("messages", "messagesTree", "conversations", "history", "sessions", "requests", "chunks")
+
+
+def with_damaged_items(value: Any) -> Any:
+    """The file with an item of nothing at the beginning of each list of messages or of chats."""
+    if isinstance(value, list):
+        return [with_damaged_items(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    damaged: dict[str, Any] = {}
+    for name, item in value.items():
+        damaged[name] = with_damaged_items(item)
+        if name in LISTS and isinstance(item, list):
+            damaged[name].insert(0, None)
+    return damaged
+
+
+@pytest.mark.parametrize("program", FILES)
+def test_a_damaged_message_before_the_others_costs_only_itself(program: str) -> None:
+    (memory,) = read(with_damaged_items(FILES[program])).conversations[0].short_term
+    assert [message.content for message in memory.messages] == [Q, A]
+
+
+@pytest.mark.parametrize("mark", ["<task>", "<environment_details>"])
+def test_a_chat_that_speaks_of_a_mark_of_cline_is_a_chat(mark: str) -> None:
+    question = f"What does {mark} mean?"
+    first = {"role": "user", "content": question}
+    answers = [{"role": "assistant", "content": words} for words in (OLD, A)]
+    (memory,) = read([first, *answers]).conversations[0].short_term
+    assert [message.content for message in memory.messages] == [question, OLD, A]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Use `<think>` and `</think>` tags around the plan.",
+        "Use <think> and </think> tags around the plan.",
+        'In it, <details type="reasoning"> and </details> fold a text.',
+    ],
+)
+def test_tags_of_which_an_answer_speaks_stay(answer: str) -> None:
+    said = [SAID[0], {"role": "assistant", "content": answer}]
+    file = {"chat-next-web-store": {"sessions": [{"topic": "Nuts", "messages": said}]}}
+    (memory,) = read(file).conversations[0].short_term
+    assert memory.messages[1].content == answer
+
+
+def test_thoughts_and_calls_that_follow_each_other_are_left_out() -> None:
+    answer = f'<think>a</think><think>b</think> <details type="tool_calls">c</details>\n{A}\n<think>d</think>'
+    said = [SAID[0], {"role": "assistant", "content": answer}]
+    file = {"chat-next-web-store": {"sessions": [{"topic": "Nuts", "messages": said}]}}
+    (memory,) = read(file).conversations[0].short_term
+    assert memory.messages[1].content == A
+
+
+def test_a_tag_that_a_task_of_cline_quotes_stays() -> None:
+    answer = "Write `<my_tag>` and `</my_tag>`."
+    task = [_cline()[0], {"role": "assistant", "content": [text(answer)]}]
+    (memory,) = read(task).conversations[0].short_term
+    assert memory.messages[1].content == answer
+
+
 def test_lines_may_each_be_a_chat() -> None:
     data = "\n".join(json.dumps({"messages": SAID}) for _number in range(3)).encode()
     assert format_of(data) == "chat"
@@ -315,6 +387,26 @@ def test_what_was_deleted_in_openmemory_does_not_come() -> None:
 def test_an_unknown_file_is_told_what_to_write() -> None:
     with pytest.raises(NotThisFormat, match="write it as lines such as"):
         format_of(b'{"something": 1}')
+
+
+@pytest.mark.parametrize("value", [None, 5, [None], {"type": []}])
+@pytest.mark.parametrize("program", FILES)
+def test_a_wrong_value_in_any_place_is_read_or_refused(program: str, value: Any) -> None:
+    def places(inner: Any) -> Iterator[tuple[Any, Any]]:
+        keys = list(inner) if isinstance(inner, dict) else range(len(inner))
+        for key in keys:
+            yield inner, key
+            if isinstance(inner[key], dict | list):
+                yield from places(inner[key])
+
+    whole = json.loads(json.dumps(FILES[program]))
+    for holder, key in list(places(whole)):
+        right = holder[key]
+        holder[key] = value
+        with suppress(NotThisFormat):
+            format_of(json.dumps(whole).encode())
+            chats.read(json.dumps(whole).encode(), chats.ChatOptions("c"))
+        holder[key] = right
 
 
 VALUES = st.sampled_from([None, 5, "x", [], {}, [None], {"type": []}, True])

@@ -188,6 +188,13 @@ def counts_of(report: str) -> list[str]:
     return [line for line in report.splitlines() if line.startswith(("left out", "lost"))]
 
 
+def test_a_file_of_another_name_does_not_hide_the_chats_of_an_archive(run: Run) -> None:
+    files = EXPORTS["chatgpt"] | {"data.json": {"something": 1}}
+    assert run("import", write_zip("export.zip", files))[1].startswith(
+        "export.zip has the format chat-export.\n"
+    )
+
+
 @pytest.mark.parametrize("service", EXPORTS)
 def test_the_zip_and_the_folder_are_the_same_and_come_once(run: Run, service: str) -> None:
     folder = write_folder(service, EXPORTS[service])

@@ -64,6 +64,39 @@ def test_a_node_export_gives_back_everything(conversations: list[Contents]) -> N
     assert (by_name(incoming.conversations), incoming.skipped) == (by_name(conversations), [])
 
 
+@pytest.mark.parametrize(
+    "first", [{}, {"mood": {"x": 1}}, {"keywords": None, "score": 5}, {"chat_name": "Nuts"}]
+)
+def test_a_list_of_memories_with_their_messages_is_not_a_chat(first: dict[str, object]) -> None:
+    said = memory("a", messages=(Message("user", "I like jam"),))
+    files = folder_forms.write_node([Contents("a", (said, memory("b")))])
+    rows = json.loads(files[f"a/{folder_forms.SHORT_TERM}"])
+    assert rows[0]["messages"]
+    rows[0] |= first
+    form = "gentian" if "chat_name" in first else "node"
+    assert format_of(json.dumps(rows).encode()) == form
+    assert format_of(json.dumps(["damaged", *rows]).encode()) == form
+    with pytest.raises(NotThisFormat, match="unknown"):
+        format_of("\n".join(map(json.dumps, rows)).encode())
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("pack", [{"trigger": "true"}]),
+        ("mem0", [{"memory": "likes jam", "id": "1"}]),
+        ("worldinfo", {"entries": {}}),
+        ("worldinfo", {"spec": "chara_card_v2"}),
+    ],
+)
+def test_what_has_messages_beside_memories_is_not_a_chat(
+    form: str, value: list[dict[str, object]] | dict[str, object]
+) -> None:
+    record = value[0] if isinstance(value, list) else value
+    record["messages"] = [{"role": "user", "content": "I like jam"}]
+    assert format_of(json.dumps(value).encode()) == form
+
+
 def test_folders_of_a_node_export_are_ids_that_it_takes_and_never_collide() -> None:
     names = ["chat", "Work", "work", "小明", "小红", "..", "a/b", "con", "CON", "x" * 65]
     files = folder_forms.write_node([Contents(name) for name in names])

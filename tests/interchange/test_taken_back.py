@@ -288,6 +288,16 @@ def test_gemini_rewinds_to_a_message() -> None:
     assert texts(incoming) == "answer 1 answer 2 answer 3 one three two"
 
 
+def test_an_exchange_that_a_checkpoint_has_twice_comes_twice_and_no_copy_of_it() -> None:
+    exchange = [
+        {"role": "user", "parts": [{"text": "continue"}]},
+        {"role": "model", "parts": [{"text": "done"}]},
+    ]
+    twice, longer = (json.dumps(exchange * count).encode() for count in (2, 3))
+    assert texts(of_gemini(checkpoint=twice)) == "continue continue done done"
+    assert len(of_gemini(a=twice, b=longer).conversations[0].short_term) == 3
+
+
 def test_a_checkpoint_of_gemini_repeats_no_turn_of_its_session() -> None:
     history = json.dumps(
         [

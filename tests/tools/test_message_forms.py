@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from memory_server.kernel.messages import Message, messages_of, storable
 from memory_server.kernel.private import calls_forget
 from memory_server.tools import TOOLS
 from memory_server.tools.base.shapes import MessageContext
+from memory_server.tools.base.tool import Answer, _with_unknown_fields, complaint
 from sandbox import read_message
 
 AT = 1_795_860_000_000
@@ -67,6 +69,12 @@ FORMS: dict[str, tuple[dict[str, Any], Said | None]] = {
     "an ISO text": (USER | {"content": "likes jam", "createdAt": ISO}, (*JAM[:2], AT)),
     "a number as text": (USER | {"content": "likes jam", "ts": str(AT)}, (*JAM[:2], AT)),
     "another time that no one can read": (USER | {"content": "likes jam", "date": "soon"}, JAM),
+    "seconds that an answer took": (
+        USER | {"content": "likes jam", "ts": 12.5, "date": ISO},
+        (*JAM[:2], AT),
+    ),
+    "no time, as a number": (USER | {"content": "likes jam", "created": 0}, JAM),
+    "a year long ago": (USER | {"content": "likes jam", "date": "1815-06-18"}, JAM),
     "unknown fields": (USER | {"content": "likes jam", "id": "m", "mood": "glad"}, JAM),
     "a call": ({"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}, None),
     "the output of a tool": ({"role": "tool", "content": "likes jam"}, None),
@@ -114,7 +122,7 @@ def test_each_tool_takes_each_form(form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_the_python_api_takes_each_form(form: str) -> None:
     message, said = FORMS[form]
-    if form == "another time that no one can read":
+    if form in ("another time that no one can read", "no time, as a number", "a year long ago"):
         with pytest.raises(InvalidInput, match="date"):
             messages_of([message])
         return
@@ -156,6 +164,24 @@ def test_fields_that_are_not_read_are_named_once_and_those_that_clients_always_s
     messages = [OTHER | {"id": "1", "mood": "glad"}, OTHER | {"status": "done", "mood": "sad"}]
     taken("remember_turn", messages, context)
     assert context.unknown_fields == {"mood"}
+
+
+def test_the_name_of_a_field_that_is_not_read_is_shortened() -> None:
+    answer = _with_unknown_fields(TOOLS["remember_turn"], Answer({}, ""), {"x" * 2_000_000})
+    assert len(answer.text) < 500
+
+
+def test_a_long_time_that_no_one_can_read_is_shortened_where_it_is_refused() -> None:
+    with pytest.raises(ValidationError) as refused:
+        taken("remember_turn", [OTHER | {"timestamp": "y" * 2_000_000}])
+    assert len(str(complaint(TOOLS["remember_turn"], refused.value))) < 3_000
+
+
+def test_eight_digits_are_a_day() -> None:
+    message = OTHER | {"date": "20261128"}
+    fields = read_message(message, UTC).fields
+    assert fields is not None
+    assert fields["timestamp"] == AT - 10 * 3_600_000
 
 
 def test_a_list_in_which_nobody_said_anything_says_so() -> None:

@@ -220,9 +220,8 @@ def _with_unknown_fields(tool: Tool, answer: Answer, names: Collection[str]) -> 
     """The answer, which says once which fields of messages were not read."""
     if not names:
         return answer
-    said = _(
-        "Fields of messages that were not read: {names}.", ", ".join(sorted(names)[:_MOST_NAMES])
-    )
+    shown_names = map(shown, sorted(names)[:_MOST_NAMES])
+    said = _("Fields of messages that were not read: {names}.", ", ".join(shown_names))
     structured = answer.structured
     if "note" in tool.result.model_fields:
         note = " ".join(filter(None, (structured.get("note"), said)))
@@ -385,7 +384,8 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
                 _shown(problem["input"]),
             )
         case "value_error":
-            return Sentence("`{place}` cannot be used: {reason}.", path, problem["ctx"]["error"])
+            reason = shown(str(problem["ctx"]["error"]), MOST_SAID_CHARS)
+            return Sentence("`{place}` cannot be used: {reason}.", path, reason)
         case _:
             reason = problem["msg"].removeprefix("Input ")
             return Sentence(
