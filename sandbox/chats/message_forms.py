@@ -24,12 +24,14 @@ ROLE_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("机器人", "機器人", "模型"), "assistant"),
     **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
 }
-"""Words that people and programs write for a role, in lower case."""
-_ROLES_OF_PROGRAMS: Mapping[str, str] = {
-    "developer": "system",
-    **dict.fromkeys(("gpt", "chatbot", "llm", "agent", "character", "char"), "assistant"),
+"""Words that people write for a role at the beginning of a line, in lower case."""
+_ROLES_IN_MESSAGES: Mapping[str, str] = {
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "model", "gpt"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
 }
-"""Words that only programs write for a role: in a text, they begin other lines too."""
+"""Words that chat clients and APIs write for a role, in lower case. A message with another one says so: who is meant by
+`bot` or `char` would be a guess."""
 _ROLES_OF_TOOLS = frozenset(("tool", "function", "tool_result", "toolresult", "ipython"))
 """Roles, in lower case, of what a tool gave: nobody said it."""
 _ROLE_FIELDS = ("role", "sender", "author", "from", "type")
@@ -100,7 +102,7 @@ def role_of(word: object) -> str | None:
     lower = word.strip().casefold()
     if lower in _ROLES_OF_TOOLS:
         return "tool"
-    return ROLE_WORDS.get(lower) or _ROLES_OF_PROGRAMS.get(lower)
+    return _ROLES_IN_MESSAGES.get(lower)
 
 
 def message_rows(value: Any) -> Any:

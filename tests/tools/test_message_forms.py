@@ -63,7 +63,7 @@ FORMS: dict[str, tuple[dict[str, Any], Said | None]] = {
     "Chatbox": (USER | {"contentParts": [TEXT]}, JAM),
     "developer": ({"role": "developer", "content": "likes jam"}, ("system", "likes jam", None)),
     "human": ({"role": "Human", "content": "likes jam"}, JAM),
-    "bot": ({"role": "bot", "content": "likes jam"}, ANSWERED),
+    "model": ({"role": "model", "content": "likes jam"}, ANSWERED),
     "milliseconds": (USER | {"content": "likes jam", "timestamp": AT}, (*JAM[:2], AT)),
     "seconds": (USER | {"content": "likes jam", "created_at": AT / 1000}, (*JAM[:2], AT)),
     "an ISO text": (USER | {"content": "likes jam", "createdAt": ISO}, (*JAM[:2], AT)),
