@@ -31,6 +31,8 @@ from memory_server.kernel.values import dataclass
 FORMAT = "memory-server"
 VERSION = 1
 """The newest version that this code writes and understands."""
+HEAD_START = b'{"conversation"'
+"""With what the first line of a conversation begins."""
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of one line: four times the longest message that clients can send, whose text stands in a record twice."""
 
