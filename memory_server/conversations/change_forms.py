@@ -124,6 +124,12 @@ def change(record: Json) -> Change:
         raise NotARecord("a change cannot be read: {reason}", reason) from error
 
 
+def is_of_newer_type(row: UnusableRecord) -> bool:
+    """Whether a record that cannot be used is a change of a type that only a newer program knows."""
+    name = row.record.get("type") if isinstance(row.record, dict) else None
+    return row.kind == "change" and isinstance(name, str) and name not in TYPES
+
+
 def changes_of(
     records: Any, most_changes: int | None = None, unusable: list[UnusableRecord] | None = None
 ) -> tuple[tuple[Change, ...], int]:

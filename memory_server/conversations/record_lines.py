@@ -180,7 +180,7 @@ def _conversation_named(group: Group, head: Json) -> str:
 def _left_out(row: UnusableRecord) -> str:
     """Why a record is not brought back."""
     reason = row.reason.sentence.named_values.get("reason", row.reason)
-    name = row.key if isinstance(row.key, str) else _("a memory")
+    name = _("a memory") if row.key is None else row.key
     return _("{about}: {what}", shown(name), reason)
 
 

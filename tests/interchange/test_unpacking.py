@@ -181,7 +181,9 @@ def _nearly_equal(count: int, conversations: int) -> list[Contents]:
         Contents(
             f"chat {chat}",
             tuple(
-                memory(f"{number:016x}", text=f"user: {number % 20}", words=words, chat=f"chat {chat}")
+                memory(
+                    f"{number:016x}", text=f"user: {number % 20}", words=words, chat=f"chat {chat}"
+                )
                 for number in range(count)
             ),
         )
@@ -189,17 +191,19 @@ def _nearly_equal(count: int, conversations: int) -> list[Contents]:
     ]
 
 
-def test_nearly_equal_memories_come_back_from_a_backup_of_many_conversations(tmp_path: Path) -> None:
-    written = _nearly_equal(24_000, conversations=4)
+def test_nearly_equal_memories_come_back_from_a_backup_of_many_conversations(
+    tmp_path: Path,
+) -> None:
+    written = _nearly_equal(30_000, conversations=4)
     backups = BackupFolder(tmp_path)
     writer = backups.begin("same", NOW)
     for contents in written:
         writer.add(contents)
     writer.finish()
     with backups.open("same") as (_facts, conversations):
-        assert [contents.count for contents in conversations] == [24_000] * 4
+        assert [contents.count for contents in conversations] == [30_000] * 4
 
 
 def test_nearly_equal_memories_come_back_from_an_export() -> None:
-    lines = b"".join(own.write_native(_nearly_equal(45_000, conversations=1), NOW))
+    lines = b"".join(own.write_native(_nearly_equal(60_000, conversations=1), NOW))
     assert own.uncompressed(gzip.compress(lines)) == lines
