@@ -126,8 +126,10 @@ def change(record: Json) -> Change:
 
 def is_of_newer_type(row: UnusableRecord) -> bool:
     """Whether a record that cannot be used is a change of a type that only a newer program knows."""
-    name = row.record.get("type") if isinstance(row.record, dict) else None
-    return row.kind == "change" and isinstance(name, str) and name not in TYPES
+    match row.record:
+        case {"type": str(name)}:
+            return row.kind == "change" and name not in TYPES
+    return False
 
 
 def changes_of(

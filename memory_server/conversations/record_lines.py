@@ -154,14 +154,12 @@ def _contents(group: Group, head: Json) -> Contents:
             )
     conversation_id = _conversation_named(group, head)
     unusable: list[UnusableRecord] = []
-    short_records = [record for _place, record in group.short]
-    long_records = [record for _place, record in group.long]
-    short_term = codec.short_terms(short_records, conversation_id, unusable=unusable)
-    long_term = codec.long_terms(long_records, unusable=unusable)
+    short_records = (record for _place, record in group.short)
+    long_records = (record for _place, record in group.long)
     return Contents(
         conversation_id,
-        short_term=tuple(short_term),
-        long_term=tuple(long_term),
+        short_term=tuple(codec.short_terms(short_records, conversation_id, unusable=unusable)),
+        long_term=tuple(codec.long_terms(long_records, unusable=unusable)),
         last_cleanup_ms=codec.cleanup_time(head.get("lastCleanup")),
         unusable=tuple(unusable),
         left_out=tuple(map(_left_out, unusable)),

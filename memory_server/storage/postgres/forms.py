@@ -74,8 +74,8 @@ def packed(state: ConversationState) -> bytes:
     except (RecursionError, TypeError) as error:
         raise StorageError(
             Sentence(
-                "No snapshot of {conversation} was made, because a record in it is nested too deeply, or of a newer memory-server: "
-                "update this one; the commits stay.",
+                "No snapshot of {conversation} was made, because a record in it is nested too deeply, or of a newer "
+                "memory-server: update this one; the commits stay.",
                 state.conversation_id,
             )
         ) from error
@@ -129,8 +129,7 @@ def _try_again(state: ConversationState, row: Any) -> None:
         case {"long": record}:
             for trigger in codec.long_terms([record], unusable=state.unusable):
                 state.long_term.setdefault(trigger.name, trigger)
-        case _:
-            record = row.get("change", row) if isinstance(row, dict) else row
+        case {"change": record} | record:
             reason = json_text.NotARecord("it could not be read when it was folded")
             state.unusable.append(UnusableRecord("change", record, reason))
 
