@@ -195,7 +195,7 @@ def unusable_changes(lines: Iterable[Mapping[str, Any]]) -> list[UnusableRecord]
     unusable: list[UnusableRecord] = []
     for line in lines:
         if "changes" in line:
-            commit_of(line, unusable=unusable)
+            commit_of(line, None, unusable)
     return unusable
 
 
