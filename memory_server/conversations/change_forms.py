@@ -124,6 +124,14 @@ def change(record: Json) -> Change:
         raise NotARecord("a change cannot be read: {reason}", reason) from error
 
 
+def is_of_newer_type(row: UnusableRecord) -> bool:
+    """Whether a record that cannot be used is a change of a type that only a newer program knows."""
+    match row.record:
+        case {"type": str(name)}:
+            return row.kind == "change" and name not in TYPES
+    return False
+
+
 def changes_of(
     records: Any, most_changes: int | None = None, unusable: list[UnusableRecord] | None = None
 ) -> tuple[tuple[Change, ...], int]:

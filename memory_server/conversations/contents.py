@@ -100,11 +100,12 @@ def restore_changes(
     it replaces, so that the whole can be undone; bringing the same contents again changes nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
+    unreadable = {row.key for row in contents.unusable}
     changes += _restore_kind(
-        contents.short_term, state.short_term, mode, archived=archived, counts=counts
+        contents.short_term, state.short_term, mode, unreadable, archived=archived, counts=counts
     )
     changes += _restore_kind(
-        contents.long_term, state.long_term, mode, archived=archived, counts=counts
+        contents.long_term, state.long_term, mode, unreadable, archived=archived, counts=counts
     )
     cleanup_ms = contents.last_cleanup_ms
     may_replace = state.last_cleanup_ms is None or mode == "overwrite"
@@ -117,12 +118,13 @@ def _restore_kind(
     memories: Iterable[Memory],
     present: Mapping[str, Memory],
     mode: Mode,
+    unreadable: Collection[str | None],
     *,
     archived: Collection[str],
     counts: Counter[str],
 ) -> Iterator[Change]:
     """The changes that bring memories of one kind, of which those `present` are there by key; they are counted in
-    `counts`."""
+    `counts`. One whose record is `unreadable` in the contents stays."""
     not_brought = dict(present)
     for memory in memories:
         before = not_brought.pop(memory.key, None)
@@ -141,9 +143,10 @@ def _restore_kind(
             counts["replaced"] += 1
             yield putting(memory, before)
     if mode == "overwrite":
-        counts["removed"] += len(not_brought)
         for memory in not_brought.values():
-            yield removing(memory, "restored_over")
+            if memory.key not in unreadable:
+                counts["removed"] += 1
+                yield removing(memory, "restored_over")
 
 
 def _changed_ms(memory: Memory) -> int:

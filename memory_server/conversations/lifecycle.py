@@ -171,12 +171,11 @@ class ConversationLifecycle:
                 return not (item.key in erasure.keys or has_erased_text or erasure.means(item))
 
             place = contents.conversation_id
-            unusable = [
-                row for row in contents.unusable if not erasure.held_in(row.record, place=place)
-            ]
             return replace(
                 contents,
-                unusable=tuple(unusable),
+                unusable=tuple(
+                    row for row in contents.unusable if not erasure.held_in(row.record, place=place)
+                ),
                 short_term=tuple(filter(stays, contents.short_term)),
                 long_term=tuple(filter(stays, contents.long_term)),
             )

@@ -142,16 +142,16 @@ class UnusableRecord:
     reason: NotARecord
 
     @property
-    def key(self) -> Any:
+    def key(self) -> str | None:
         """The id or name of its memory; None: it does not say one."""
-        if not isinstance(self.record, dict):
-            return None
-        return self.record.get("name" if self.kind == "long" else "id")
+        fields = self.record if isinstance(self.record, dict) else {}
+        key = fields.get("name" if self.kind == "long" else "id")
+        return key if isinstance(key, str) else None
 
     def is_in(self, state: ConversationState) -> bool:
         """Whether the state has a memory in its place, such as an earlier version."""
         memories = state.long_term if self.kind == "long" else state.short_term
-        return self.kind != "change" and self.key in [*memories]
+        return self.kind != "change" and self.key in memories
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ def marks_of_unusable(row: UnusableRecord, place: str) -> tuple[str, ...]:
     if not isinstance(row.record, dict):
         return ()
     marks = [row.record.get("text"), row.record.get("prompt")]
-    if isinstance(row.key, str):
+    if row.key is not None:
         marks.append(short_term_mark(row.key, place))
     return tuple(mark for mark in marks if isinstance(mark, str))
 

@@ -31,6 +31,8 @@ from memory_server.kernel.values import dataclass
 FORMAT = "memory-server"
 VERSION = 1
 """The newest version that this code writes and understands."""
+HEAD_START = b'{"conversation"'
+"""With what the first line of a conversation begins."""
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of one line: four times the longest message that clients can send, whose text stands in a record twice."""
 
@@ -152,14 +154,12 @@ def _contents(group: Group, head: Json) -> Contents:
             )
     conversation_id = _conversation_named(group, head)
     unusable: list[UnusableRecord] = []
-    short_records = [record for _place, record in group.short]
-    long_records = [record for _place, record in group.long]
-    short_term = codec.short_terms(short_records, conversation_id, unusable=unusable)
-    long_term = codec.long_terms(long_records, unusable=unusable)
+    short_records = (record for _place, record in group.short)
+    long_records = (record for _place, record in group.long)
     return Contents(
         conversation_id,
-        short_term=tuple(short_term),
-        long_term=tuple(long_term),
+        short_term=tuple(codec.short_terms(short_records, conversation_id, unusable=unusable)),
+        long_term=tuple(codec.long_terms(long_records, unusable=unusable)),
         last_cleanup_ms=codec.cleanup_time(head.get("lastCleanup")),
         unusable=tuple(unusable),
         left_out=tuple(map(_left_out, unusable)),
@@ -178,7 +178,7 @@ def _conversation_named(group: Group, head: Json) -> str:
 def _left_out(row: UnusableRecord) -> str:
     """Why a record is not brought back."""
     reason = row.reason.sentence.named_values.get("reason", row.reason)
-    name = row.key if isinstance(row.key, str) else _("a memory")
+    name = _("a memory") if row.key is None else row.key
     return _("{about}: {what}", shown(name), reason)
 
 

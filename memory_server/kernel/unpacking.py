@@ -10,14 +10,13 @@ LEAST_BYTES = 48 * 1024 * 1024
 MOST_RATIO = 60
 """The most bytes to which one packed byte of a larger file may unpack: chats and memories have 4 to 30, and the maximum
 of deflate is 1,030."""
-_LEAST_MEMORY = 200 * 1024 * 1024
-"""The bytes of memory that the values of any file may take."""
-_MEMORY_RATIO = 200
-"""The most of them for one packed byte of a larger file. The export of a chat takes about 100."""
-_VALUE_BYTES = 90
-"""Bytes of memory of a value of JSON, beside its text: an empty object has 64 and its place in a list 8."""
-_MARKS = (b"{", b"[", b",", b":")
-"""What stands before a value of JSON, or inside of texts, where it counts too."""
+_LEAST_MEMORY = 290 * 1024 * 1024
+"""The bytes of memory that the values of any file may take by this estimate: 60,000 short memories have 268 MB."""
+_MEMORY_RATIO = 4
+"""The most of them for one byte to which a larger file may unpack. Memories of one template take up to 6."""
+_VALUE_BYTES = 100
+_OBJECT_BYTES = 190
+"""Bytes of memory of a value of JSON and of an object, beside their texts."""
 
 
 class UnpackingRoom:
@@ -27,13 +26,18 @@ class UnpackingRoom:
         self, packed_bytes: int, *, least_bytes: int = LEAST_BYTES, most_ratio: int = MOST_RATIO
     ) -> None:
         self.free_bytes = max(least_bytes, packed_bytes * most_ratio)
-        self._free_memory = max(_LEAST_MEMORY, packed_bytes * _MEMORY_RATIO)
+        self._memory = max(_LEAST_MEMORY, packed_bytes * most_ratio * _MEMORY_RATIO)
+        self._free_memory = self._memory
+
+    def let_go(self) -> None:
+        """Give back the memory of the values so far, which are no longer held."""
+        self._free_memory = self._memory
 
     def fits(self, data: bytes) -> bool:
         """Whether these unpacked bytes, and the values that JSON in them becomes, still have room; they take it."""
-        values = sum(map(data.count, _MARKS))
+        values = data.count(b",") + data.count(b"[")
         self.free_bytes -= len(data)
-        self._free_memory -= 2 * len(data) + values * _VALUE_BYTES
+        self._free_memory -= len(data) + values * _VALUE_BYTES + data.count(b"{") * _OBJECT_BYTES
         return self.free_bytes >= 0 and self._free_memory >= 0
 
 

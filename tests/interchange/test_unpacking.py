@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 from interchange.test_other_memories import picture
+from sample_memories import NOW, memory
 
-from memory_server.interchange import png_cards
+from memory_server.conversations.contents import Contents
+from memory_server.interchange import own, png_cards
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel.unpacking import LEAST_BYTES, UnpackingRoom, unpacked
+from memory_server.storage.backups.files import BackupFolder
 
 _MOST_MORE_BYTES = 300 * 1024 * 1024
 _MANY = 1024 * 1024 * 1024
@@ -169,3 +172,38 @@ def test_a_card_whose_newer_chunk_cannot_be_used_is_read_from_the_other(newer: b
     assert b'"Zoe"' in png_cards.card_in(picture(*chunks))
     with pytest.raises(NotThisFormat, match="damaged card"):
         png_cards.card_in(picture(chunks[0]))
+
+
+def _nearly_equal(count: int, conversations: int) -> list[Contents]:
+    """Conversations with so many short memories each, of 20 templates."""
+    words = {f"word{number}": number / 7 for number in range(8)}
+    return [
+        Contents(
+            f"chat {chat}",
+            tuple(
+                memory(
+                    f"{number:016x}", text=f"user: {number % 20}", words=words, chat=f"chat {chat}"
+                )
+                for number in range(count)
+            ),
+        )
+        for chat in range(conversations)
+    ]
+
+
+def test_nearly_equal_memories_come_back_from_a_backup_of_many_conversations(
+    tmp_path: Path,
+) -> None:
+    written = _nearly_equal(30_000, conversations=4)
+    backups = BackupFolder(tmp_path)
+    writer = backups.begin("same", NOW)
+    for contents in written:
+        writer.add(contents)
+    writer.finish()
+    with backups.open("same") as (_facts, conversations):
+        assert [contents.count for contents in conversations] == [30_000] * 4
+
+
+def test_nearly_equal_memories_come_back_from_an_export() -> None:
+    lines = b"".join(own.write_native(_nearly_equal(60_000, conversations=1), NOW))
+    assert own.uncompressed(gzip.compress(lines)) == lines

@@ -209,6 +209,14 @@ def test_the_comparisons_of_notes_of_one_form_grow_with_their_number(
     assert 0 < work[1] <= 2.3 * work[0]
 
 
+def test_many_equal_notes_become_one_with_what_says_the_same() -> None:
+    older, newer = SAME[0]
+    notes = [entry(number, older if number % 2 else newer) for number in range(1, 201)]
+    pairs = pairs_among(notes)
+    assert len(pairs) < 210
+    assert len(merges(pairs, 9)) == 199
+
+
 def test_what_looks_alike_is_listed_with_the_fact_that_differs() -> None:
     (pair,) = pairs_among([entry(1, OTHER[0][0]), entry(2, OTHER[0][1])])
     assert pair.differs == "8080 against 8081"

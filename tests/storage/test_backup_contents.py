@@ -73,6 +73,19 @@ def test_merging_removes_nothing(present: Contents, brought: Contents) -> None:
     assert tally.added + tally.replaced + tally.unchanged + tally.kept_newer == brought.count
 
 
+def test_overwriting_leaves_a_memory_whose_record_cannot_be_read() -> None:
+    state = state_of(memory("a"), memory("b"), trigger("t"), trigger("u"))
+    lines = lines_of(Contents("chat", (memory("a"),), (trigger("t"),)))
+    lines[2] = b'{"short":{"id":"a","timestamp":"never"}}'
+    lines[3] = lines[3].replace(b'"trigger":"true"', b'"trigger":[]')
+    (brought,) = record_lines.parse(lines)
+    assert len(brought.unusable) == 2
+    changes, counts = restore_changes(state, brought, "overwrite")
+    apply(state, changes)
+    assert ([*state.short_term], [*state.long_term]) == (["a"], ["t"])
+    assert counts == MergeCounts(removed=2)
+
+
 def test_merging_keeps_the_newer_of_two() -> None:
     state = state_of(
         memory("a", text="here, newer", age=HOUR),

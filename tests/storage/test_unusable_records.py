@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,32 @@ async def test_erasing_one_record_leaves_the_others_of_a_kept_file(
     assert "three" not in [row.key for row in (await store.read("chat")).unusable]
     await store.compact("chat", erased=lambda value: "two" in str(value) or "one" in str(value))
     assert not kept.exists()
+
+
+async def test_the_work_of_opening_grows_with_the_number_of_unusable_records(
+    tmp_path: Path,
+) -> None:
+    seconds: list[float] = []
+    for count in (1_500, 6_000):
+        folder = tmp_path / str(count)
+        store = open_store(folder)
+        good = [memory(f"good {number}") for number in range(count)]
+        await commit(store, *map(Added, good))
+        await store.compact("chat")
+        odd = [_SHORT[0] | {"id": f"odd {number}", "timestamp": []} for number in range(count)]
+        _written(folder / "chat", SHORT_TERM, [*map(codec.short_term_json, good), *odd])
+        began = time.process_time()
+        assert len((await open_store(folder).read("chat")).unusable) == count
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 8 * seconds[0]  # four times as many
+
+
+async def test_the_records_of_two_kept_files_of_one_second_are_known(tmp_path: Path) -> None:
+    for odd in (_SHORT[1] | {"timestamp": []}, _SHORT[2] | {"timestamp": []}):
+        _written(tmp_path / "chat", SHORT_TERM, [_SHORT[0], odd])
+        await commit(open_store(tmp_path), Added(memory("later")))
+    assert len([*past.broken_files(private(tmp_path, ""))]) == 2
+    assert [row.key for row in (await reopened(tmp_path)).unusable] == ["b", "c"]
 
 
 async def test_kept_records_come_along_to_another_store_and_back(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from memory_server.conversations.changes import (
 )
 from memory_server.conversations.contents import Contents
 from memory_server.kernel import json_text, times
+from memory_server.kernel.errors import StorageError
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.history_files import line_of
 from memory_server.storage.postgres.conversations import PostgresStore, unusable_records
@@ -61,7 +62,8 @@ CHANGES = [
 ]
 """A change of each kind."""
 _GOOD = [change_json(Added(memory(name, text=f"user: {name}"))) for name in ("a", "b", "c")]
-_ODD = {"type": "of a later version", "id": "a"}
+_ODD = {"type": "pinned", "id": ["a"]}
+_NEWER = {"type": "of a later version", "id": "a"}
 _LONG = codec.long_term_json(trigger("one"))
 
 
@@ -109,12 +111,38 @@ async def test_a_change_that_cannot_be_used_costs_itself_and_its_line_is_kept(
     for days in (10, 400):
         await store.compact("chat", now_ms=NOW + days * 86_400_000)
         history = private(tmp_path, "history.jsonl").read_bytes()
-        assert line_of(odd_line) in history
+        assert line_of(odd_line if days == 10 else _line(1, [_ODD])) in history
         findings = [found.what for found in examine(tmp_path, tmp_path / "chat", NOW)]
         assert any("1 change in" in what and "history.jsonl" in what for what in findings)
+        assert (b"user: a" in history) == (days == 10)  # texts end with the history
     assert line_of(_line(2, [_GOOD[2]])) not in history
-    [commit] = [commit for commit in await store.history("chat") if commit.version == 1]
-    assert [change.memory.id for change in commit.changes] == ["a", "b"]  # type: ignore[union-attr]
+
+
+async def test_a_change_of_a_newer_program_is_folded_by_that_program(tmp_path: Path) -> None:
+    await _begun(tmp_path)
+    newer_line = _line(1, [_GOOD[0], _NEWER, _GOOD[1]])
+    _write_journal(tmp_path, [newer_line])
+    store = open_store(tmp_path)
+    await store.update("chat", lambda _: ([Added(memory("later"))], None), by="test")
+    await store.compact("chat", now_ms=NOW + 400 * 86_400_000)
+    assert line_of(newer_line) in private(tmp_path, "journal.jsonl").read_bytes()
+    assert {*(await open_store(tmp_path).read("chat")).short_term} == {"a", "b", "later"}
+
+
+async def test_a_change_of_a_newer_program_stays_in_the_database_until_that_folds_it() -> None:
+    with tenant_of_its_own() as (database, tenant):
+        store = PostgresStore(database, tenant, lambda: NOW)
+        await store.update("chat", lambda _: ([Added(memory("a"))], None), by="test")
+        _put_changes(tenant, [_GOOD[2], _NEWER])
+        older = PostgresStore(database, tenant, lambda: NOW)
+        with pytest.raises(StorageError, match="of a newer memory-server: update this one"):
+            await older.compact("chat", now_ms=NOW + 400 * 86_400_000)
+        await older.expire(NOW + 400 * 86_400_000)
+        assert {*(await older.read("chat")).short_term} == {"a", "c"}
+        with psycopg.connect(postgres()) as connection:
+            query = "select count(*) from memory_server.commits join memory_server.partitions using (place)"
+            [(count,)] = connection.execute(f"{query} where tenant = %s", [tenant])
+        assert count == 2
 
 
 @pytest.mark.parametrize("examples", [20, pytest.param(0, marks=pytest.mark.full)])

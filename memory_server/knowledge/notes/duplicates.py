@@ -30,6 +30,8 @@ _NEIGHBOURS: Final = 16
 texts and not with its square."""
 _MOST_NEAR: Final = 2
 """How many of these neighbours may be told as alike, though they differ in a fact."""
+_MOST_EQUAL: Final = 2
+"""How many of equal texts are compared with others; of the rest each is paired with the newest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +113,25 @@ _Couple: TypeAlias = tuple[int, int]
 
 def pairs_among(entries: Sequence[Entry]) -> list[Pair]:
     """The pairs of a kind and project that are alike, the most alike first: all that say the same, and of those that
-    differ in a fact, for each entry the nearest."""
+    differ in a fact, for each entry the nearest. Of many equal texts only the newest two are compared with others."""
     groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         groups[entry.kind, entry.project].append(entry)
     alike: list[Pair] = []
     for group in groups.values():
-        alike += _pairs_in([_Compared.of(entry) for entry in group])
+        alike += _pairs_in(group)
     return sorted(alike, key=lambda pair: (-pair.dice, pair.newer.id))
 
 
-def _pairs_in(group: Sequence[_Compared]) -> Iterator[Pair]:
+def _pairs_in(entries: Sequence[Entry]) -> Iterator[Pair]:
+    equals: dict[str, list[Entry]] = defaultdict(list)
+    for entry in sorted(entries, key=_age):
+        equals[text_of(entry)].append(entry)
+    group: list[_Compared] = []
+    for equal in equals.values():
+        for entry in equal[:-_MOST_EQUAL]:
+            yield Pair(entry, equal[-1], dice=1.0, differs="")
+        group += map(_Compared.of, equal[-_MOST_EQUAL:])
     couples = {*_containing(group), *_nearest(group)}
     for first, second in sorted(couples):
         alike = _dice(group[first].pairs, group[second].pairs)
@@ -129,8 +139,12 @@ def _pairs_in(group: Sequence[_Compared]) -> Iterator[Pair]:
             yield _pair(group[first].entry, group[second].entry, alike)
 
 
+def _age(entry: Entry) -> tuple[int, int]:
+    return entry.updated_ms, entry.id
+
+
 def _pair(first: Entry, second: Entry, alike: float) -> Pair:
-    older, newer = sorted((first, second), key=lambda entry: (entry.updated_ms, entry.id))
+    older, newer = sorted((first, second), key=_age)
     return Pair(older, newer, dice=alike, differs=difference(text_of(older), text_of(newer)))
 
 
@@ -190,27 +204,33 @@ class Merge(NamedTuple):
 def merges(pairs: Sequence[Pair], now_ms: int) -> list[Merge]:
     """The merges of those of the `pairs` that say the same. An entry joins others only if it says the same as each of
     them. A text that would become too long is left as it is."""
-    same = {frozenset((pair.older.id, pair.newer.id)) for pair in pairs if not pair.differs}
+    same = {frozenset(_texts_of(pair)) for pair in pairs if not pair.differs}
     changed: dict[int, Entry] = {}
-    members: dict[int, tuple[int, ...]] = {}
+    members: dict[int, frozenset[str]] = {}
     merges: list[Merge] = []
     for pair in pairs:
         older = changed.get(pair.older.id, pair.older)
         newer = changed.get(pair.newer.id, pair.newer)
-        newer_members = members.get(newer.id, (newer.id,))
-        older_members = members.get(older.id, (older.id,))
+        older_text, newer_text = _texts_of(pair)
+        newer_members = members.get(newer.id, frozenset([newer_text]))
+        older_members = members.get(older.id, frozenset([older_text]))
         if older.archived_ms is not None or newer.archived_ms is not None:
             continue
-        if any(frozenset(couple) not in same for couple in product(newer_members, older_members)):
+        couples = map(frozenset, product(newer_members, older_members))
+        if any(len(couple) > 1 and couple not in same for couple in couples):
             continue
         with suppress(InvalidInput):  # it would be too long, or have too many tags: both stay
             merged_note = usable(merged(older, newer))
             removed_note = archived(older, "merged", now_ms)
             changed[merged_note.id] = merged_note
             changed[removed_note.id] = removed_note
-            members[merged_note.id] = (*newer_members, *older_members)
+            members[merged_note.id] = newer_members | older_members
             merges.append(Merge(replace(pair, older=older, newer=newer), merged_note, removed_note))
     return merges
+
+
+def _texts_of(pair: Pair) -> tuple[str, str]:
+    return text_of(pair.older), text_of(pair.newer)
 
 
 def merged(older: Entry, newer: Entry) -> Entry:

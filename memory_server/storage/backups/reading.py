@@ -68,6 +68,8 @@ def _lines(body: gzip.GzipFile, room: UnpackingRoom) -> Iterator[bytes]:
     """The lines of a file, as far as `room` goes. Raises zlib.error before more is unpacked."""
     line = body.readline(record_lines.LONGEST_LINE + 1)
     while line:
+        if line.startswith(record_lines.HEAD_START):
+            room.let_go()  # one conversation is held at a time
         if not room.fits(line) or len(line) > record_lines.LONGEST_LINE:
             raise zlib.error(_("it unpacks to far more than memories do"))
         yield line

@@ -201,6 +201,9 @@ class ConversationFiles(Past):
             return position
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
+        unusable = past.unusable_changes(journal.newest_first([self._journal]))
+        if any(map(change_forms.is_of_newer_type, unusable)):
+            return position  # the newer program that made it has yet to fold it
         data = snapshots.contents_of(state)
         asides = {
             name: folders.write_aside(self._private / name, content)
@@ -342,11 +345,12 @@ class ConversationFiles(Past):
         position.edit = snapshots.hand_edit(read_snapshots, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
+        unusable: dict[bytes, UnusableRecord] = {}
         for row in (*_unusable_in(read_snapshots), *self._kept_records()):
-            is_known = row.is_in(state) or row.record in [kept.record for kept in state.unusable]
             # One that is nested too deeply cannot be written anywhere else: it stays in its file only.
-            if not is_known and not deeper(row.record):
-                state.unusable.append(row)
+            if not row.is_in(state) and not deeper(row.record):
+                unusable.setdefault(json_text.dumps(row.record), row)
+        state.unusable += unusable.values()
         return Opened(
             state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named
         )
@@ -354,7 +358,8 @@ class ConversationFiles(Past):
     def _kept_records(self) -> Iterator[UnusableRecord]:
         """The records that cannot be used in the files that may be the only copy of them."""
         for path, _time in past.broken_files(self._private):
-            name = next((name for name in snapshots.SNAPSHOTS if path.name.endswith(name)), None)
+            # A number may follow the name.
+            name = next((name for name in snapshots.SNAPSHOTS if name in path.name), None)
             if name is not None and past.may_be_only_copy(path):
                 yield from snapshots.unusable_in(name, folders.read_file(path))
 

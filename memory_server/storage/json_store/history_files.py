@@ -99,10 +99,12 @@ class Past:
         journal.keep(self._history, commits)
 
     def expire(self, horizon: Horizon) -> None:
-        """Remove the commits and what was set aside beyond `horizon`, and their text with them. A line with a change
-        that cannot be used stays, because no snapshot has that change."""
+        """Remove the commits and what was set aside beyond `horizon`, and their text with them. A change that cannot
+        be used stays, because no snapshot has it."""
         journal.drop_first(
-            self._history, lambda lines: horizon.passed(map(_time_of, lines)), _has_unusable_changes
+            self._history,
+            lambda lines: horizon.passed(map(_time_of, lines)),
+            _with_unusable_changes,
         )
         expire_leavings(self._private, horizon)
 
@@ -167,8 +169,10 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def _has_unusable_changes(line: Mapping[str, Any]) -> bool:
-    return bool(unusable_changes([line]))
+def _with_unusable_changes(line: Mapping[str, Any]) -> bytes:
+    """A line of only the changes that cannot be used; empty: it has none."""
+    changes = [change.record for change in unusable_changes([line])]
+    return line_of({**line, "changes": changes}) if changes else b""
 
 
 def commits_in(
@@ -191,7 +195,7 @@ def unusable_changes(lines: Iterable[Mapping[str, Any]]) -> list[UnusableRecord]
     unusable: list[UnusableRecord] = []
     for line in lines:
         if "changes" in line:
-            commit_of(line, unusable=unusable)
+            commit_of(line, None, unusable)
     return unusable
 
 

@@ -286,7 +286,7 @@ class Snapshots:
         if not unusable:
             return Snapshot(base, memories, digest)
         # An edit that makes a memory unusable does not remove it: what it was before stays.
-        keys = [unusable_record.key for unusable_record in unusable]
+        keys = {unusable_record.key for unusable_record in unusable}
         used_keys = {memory.key for memory in memories}
         memories += [
             memory for memory in base if memory.key in keys and memory.key not in used_keys
@@ -305,7 +305,7 @@ class Snapshots:
         if not unusable or content is None:
             return None
         kind = _KINDS[name]
-        keys = [memory.key for memory in memories]
+        keys = {memory.key for memory in memories}
         reason = faults.reason_with_line(content, unusable[0].reason, kind.read_one)
         only_copy = not all(row.key in keys for row in unusable)
         return Broken(content, reason, only_copy, unusable)

@@ -308,9 +308,9 @@ def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
 def drop_first(
     path: Path,
     count: Callable[[Iterator[Mapping[str, Any] | None]], int],
-    stays: Callable[[Mapping[str, Any]], bool],
+    remaining: Callable[[Mapping[str, Any]], bytes],
 ) -> None:
-    """Remove as many of the first lines as `count` returns, but for those that `stays` is true of. `count` is given the
+    """Remove as many of the first lines as `count` returns, but for what is `remaining` of each. `count` is given the
     lines, oldest first; None stands for a line that cannot be read."""
     try:
         file = folders.open_file(path, "rb")
@@ -321,12 +321,10 @@ def drop_first(
         if not number:
             return
         file.seek(0)
-        staying_lines: list[bytes] = []
-        for raw in islice(file, number):
-            line = _fields_or_none(raw)
-            if line is not None and stays(line):
-                staying_lines.append(raw)
-        if len(staying_lines) == number:
+        due_lines = list(islice(file, number))
+        lines = map(_fields_or_none, due_lines)
+        staying_lines = [remaining(line) for line in lines if line is not None]
+        if staying_lines == due_lines:
             return
         rest = file.read()
     folders.replace_file(path, b"".join([*staying_lines, rest]))

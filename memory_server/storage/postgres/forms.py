@@ -8,7 +8,7 @@ from typing import Any
 
 from languages import Sentence
 from memory_server.conversations import codec
-from memory_server.conversations.change_forms import change_json, changes_of
+from memory_server.conversations.change_forms import change_json, changes_of, is_of_newer_type
 from memory_server.conversations.changes import Commit, replay
 from memory_server.conversations.firing_forms import chats, chats_json
 from memory_server.conversations.model import (
@@ -56,7 +56,8 @@ def copied(state: ConversationState) -> ConversationState:
 
 
 def packed(state: ConversationState) -> bytes:
-    """A snapshot (format 1), with the records that cannot be used. Raises StorageError: one is nested too deeply."""
+    """A snapshot (format 1), with the records that cannot be used. Raises StorageError: one is nested too deeply, or
+    a newer program made a change, which would be lost."""
     fields: dict[str, Any] = {
         "shortTerm": list(map(codec.short_term_json, state.short_term.values())),
         "longTerm": list(map(codec.long_term_json, state.long_term.values())),
@@ -67,11 +68,14 @@ def packed(state: ConversationState) -> bytes:
     if state.chats:
         fields["chats"] = chats_json(state.chats)
     try:
+        if any(map(is_of_newer_type, state.unusable)):
+            raise TypeError("a change is of a newer program")
         return zlib.compress(json_text.dumps(fields), _LEVEL)
     except (RecursionError, TypeError) as error:
         raise StorageError(
             Sentence(
-                "No snapshot of {conversation} was made, because a record in it is nested too deeply; the commits stay.",
+                "No snapshot of {conversation} was made, because a record in it is nested too deeply, or of a newer "
+                "memory-server: update this one; the commits stay.",
                 state.conversation_id,
             )
         ) from error
@@ -125,8 +129,7 @@ def _try_again(state: ConversationState, row: Any) -> None:
         case {"long": record}:
             for trigger in codec.long_terms([record], unusable=state.unusable):
                 state.long_term.setdefault(trigger.name, trigger)
-        case _:
-            record = row.get("change", row) if isinstance(row, dict) else row
+        case {"change": record} | record:
             reason = json_text.NotARecord("it could not be read when it was folded")
             state.unusable.append(UnusableRecord("change", record, reason))
 
