@@ -37,7 +37,7 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import local, moment_of
 from memory_server.kernel.values import dataclass
-from sandbox import Verdict, given_by_a_hook
+from sandbox import Failed, Verdict, given_by_a_hook
 from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
 from sandbox.firing.participants import character_name, characters_of, user_name
 from sandbox.firing.recursion import Recursion, with_text_of_book
@@ -162,7 +162,7 @@ class TriggerSearch:
         return Activation(
             activated=activated,
             random=await asyncio.to_thread(filled_memories.each, drawn),
-            failed=failed_in(verdicts, shelf.memories),
+            failed=failed_in({**verdicts, **scan.failed_later}, shelf.memories),
             searched=len(shelf.memories),
             unread=unread,
             held_back=scan.held_back(),
@@ -308,6 +308,8 @@ class _Scan:
         )
         self.is_complete = True
         """Whether the texts of books were searched to the end."""
+        self.failed_later: dict[int, Failed] = {}
+        """Triggers that failed on the text of a book, where they could have made their memory come."""
 
     async def run(self) -> Mapping[int, Verdict]:
         """The verdicts of the first round, after all rounds have been decided."""
@@ -338,6 +340,11 @@ class _Scan:
             position: answers[index] for position, index in enumerate(indexes) if index in answers
         }
         verdicts = await self._search.evaluate(triggers, self._context_with(text_of_book), asking)
+        for position, verdict in verdicts.items():
+            index = indexes[position]
+            self.failed_later.pop(index, None)
+            if isinstance(verdict, Failed) and self.rounds.may_recurse(index):
+                self.failed_later[index] = verdict
         return [indexes[position] for position in fired_in(verdicts)]
 
     async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> list[str]:

@@ -200,10 +200,22 @@ def _depth_of(book: Mapping[str, Any]) -> int | None:
 
 
 def _rows(entries: Any) -> Iterable[tuple[str, Any]]:
-    """The rows of a book by their uids, or else by their numbers."""
+    """The rows of a book by their uids, or else by their numbers. They stand as SillyTavern goes through them, which
+    decides between equal orders: an object of JavaScript has its keys that are whole numbers first, by their size."""
     if isinstance(entries, dict):
-        return entries.items()
-    return [(f"#{number}", row) for number, row in enumerate(entries, start=1)]
+        return sorted(entries.items(), key=lambda item: _place_of(item[0]))
+    numbered_rows = [(f"#{number}", row) for number, row in enumerate(entries, start=1)]
+    places = [_place_of(fields_of(row).get("id", index)) for index, row in enumerate(entries)]
+    indexes = sorted(range(len(places)), key=places.__getitem__)
+    return [numbered_rows[index] for index in indexes]
+
+
+def _place_of(key: object) -> float:
+    """Where an object of JavaScript has this key: a whole number at its place, any other one after them."""
+    text = str(key)
+    if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
+        return float(text)
+    return math.inf
 
 
 def _entries_of(value: Any) -> Mapping[str, Any]:

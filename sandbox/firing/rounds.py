@@ -138,7 +138,12 @@ class FiringRounds:
         """The candidates of a later round."""
         fired = list(filter(self._is_open, fired))
         self._fired.update(dict.fromkeys(fired))
-        return self._in_order(filter(self._may_recurse, fired))
+        return self._in_order(filter(self.may_recurse, fired))
+
+    def may_recurse(self, index: int) -> bool:
+        """Whether the memory may come in a later round, if its trigger fires there."""
+        is_new = index not in self._activated and index not in self._lost_by_chance
+        return is_new and self._is_open(index) and self._may_come(index)
 
     def keys_to_score(self, candidates: Sequence[int]) -> dict[int, ScoredKeys]:
         """The keys that must be counted before `settle` can decide the groups of these candidates."""
@@ -243,11 +248,6 @@ class FiringRounds:
         # The round of the messages is the first one that `most_rounds` counts.
         is_late = recursion.most_rounds and self._rounds >= recursion.most_rounds
         return not recursion.is_excluded and not is_late and recursion.level <= self._level
-
-    def _may_recurse(self, index: int) -> bool:
-        """Whether the memory may come in a later round, if its trigger fires there."""
-        is_new = index not in self._activated and index not in self._lost_by_chance
-        return is_new and self._is_open(index) and self._may_come(index)
 
     def _stored_text(self, index: int) -> str:
         return self._entries[index].text

@@ -419,6 +419,29 @@ RULE_JOBS = [
         chat(*TALK),
         range(2, 11, 2),
     ),
+    Job(
+        "a book in a card whose entries stand in another order than their ids",
+        [
+            card(
+                {
+                    "id": uid,
+                    "keys": ["lantern"],
+                    "content": f"{uid}.",
+                    "enabled": True,
+                    "insertion_order": 5,
+                }
+                for uid in (3, 10, 2, 1)
+            )
+        ],
+        chat(*TALK),
+        range(2, 7, 2),
+    ),
+    Job(
+        "a book whose entries stand in another order than their numbers",
+        [book(entry(uid, "lantern") for uid in (3, 10, 2, 1))],
+        chat(*TALK),
+        range(2, 7, 2),
+    ),
     *(
         Job(
             f"books of several owners, strategy {strategy}",

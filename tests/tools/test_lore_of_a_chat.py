@@ -25,6 +25,7 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 from memory_server.tools.turn import recall_turn
 from sandbox import Failed, TriggerSandbox
+from sandbox.firing.rounds import MARK
 from sandbox.firing.rules import PLAIN, FiringRules, GroupRules, RecursionRules
 
 pytestmark = pytest.mark.anyio
@@ -321,6 +322,33 @@ async def test_a_trigger_that_had_no_time_is_named_and_the_others_come(
     answer = await recall(app)
     assert activated_names(answer) == ["Sword"]
     assert "1 trigger did not run" in answer.structured["note"]
+
+
+async def test_a_trigger_that_had_no_time_in_a_round_of_recursion_is_named(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recursive = FiringRules(recursion=RecursionRules(is_on=True))
+    excluded = FiringRules(recursion=RecursionRules(is_on=True, is_excluded=True))
+    shield = "match_keys(context.messages, ['shield']) > 0"
+    await store(
+        app,
+        lore("Sword", "It hangs beside the shield.", recursive),
+        lore("Shield", "It is round.", recursive, shield),
+        lore("Helmet", "It is old.", excluded, shield),
+    )
+    evaluate = app.memories.services.runner.evaluate
+
+    async def without_time(triggers: Sequence[str], context: Any, **more: Any) -> Any:
+        if MARK in context["messages"][-1]["content"]:
+            late = Failed("not_evaluated", "no time was left", None, None, 0)
+            return dict.fromkeys(range(len(triggers)), late)
+        return await evaluate(triggers, context, **more)
+
+    monkeypatch.setattr(app.memories.services.runner, "evaluate", without_time)
+    answer = await recall(app)
+    assert activated_names(answer) == ["Sword"]
+    assert "1 trigger did not run" in answer.structured["note"]
+    assert [each["name"] for each in answer.structured["longTerm"]["failed"]] == ["Shield"]
 
 
 async def test_a_trigger_is_told_when_its_memory_last_came_in_rounds_of_recursion_too(
