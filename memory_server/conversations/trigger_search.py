@@ -162,7 +162,8 @@ class TriggerSearch:
         return Activation(
             activated=activated,
             random=await asyncio.to_thread(filled_memories.each, drawn),
-            failed=failed_in({**verdicts, **scan.failed_later}, shelf.memories),
+            # As a chat opens there is no message yet, which many a trigger looks at without asking.
+            failed=failed_in({**verdicts, **scan.failed_later}, shelf.memories) if messages else (),
             searched=len(shelf.memories),
             unread=unread,
             held_back=scan.held_back(),

@@ -50,9 +50,16 @@ class Roots:
         """Ask the client, if it can be asked and was not; if it does not answer, nothing changes. Raises InvalidInput:
         the file of the project that is open cannot be used."""
         async with self._asking:
-            if self._move is not None and not self._is_asked and _can_say(request):
-                await self._move(await _listed(request))
+            is_due = self._move is not None and not self._is_asked and _can_say(request)
+            # Before the answer, because the client may open another folder meanwhile.
             self._is_asked = True
+            if self._move is None or not is_due:
+                return
+            try:
+                await self._move(await _listed(request))
+            except BaseException:
+                self._is_asked = False
+                raise
 
     async def changed(self, _request: Request, _params: object) -> None:
         """Take note that another folder is open: the client is asked again."""

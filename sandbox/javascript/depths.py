@@ -18,7 +18,7 @@ HOOK_CHARS: Final = 100_000
 """Characters of these messages at most, beyond the usual ones."""
 
 _DEPTHS: Final = re.compile(
-    r"['\"`](?:any|named|user|assistant|system|char|both|other)['\"`]\s*,\s*(?P<depth>\d{1,6}|null)\s*,?\s*\)"
+    r"['\"`](?:any|named|scanned|scanned_unnamed|user|assistant|system|char|both|other)['\"`]\s*,\s*(?P<depth>\d{1,6}|null)\s*,?\s*\)"
     r"|\bmessages\s*(?:\?\.|\.)\s*(?:slice|at)\s*\(\s*-\s*(?P<back>\d{1,6})\s*[,)]"
 )
 

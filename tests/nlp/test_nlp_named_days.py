@@ -88,7 +88,15 @@ def test_a_question_asks_of_the_days_that_it_names(question: str, asked: set[dat
 
 @given(
     st.sampled_from(
-        ["周四要开会", "礼拜天见", "the weekend", "next Friday", "last Monday", "每周三"]
+        [
+            "周四要开会",
+            "礼拜天见",
+            "the weekend",
+            "last weekend",
+            "next Friday",
+            "last Monday",
+            "每周三",
+        ]
     ),
     st.sampled_from([date.min, date.max, date(2028, 2, 29), TODAY]),
 )

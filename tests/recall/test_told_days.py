@@ -11,7 +11,7 @@ import pytest
 from searched_memories import searched_memories
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall import selection
+from memory_server.conversations.recall import selection, told_days
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.conversations.recall.words import KeywordOptions
@@ -104,6 +104,20 @@ def test_a_plan_comes_among_many_memories_too(question: str) -> None:
     further = [memory("2026-10-01T12:00", text) for text in FILLER]
     further = [replace(item, id=str(number)) for number, item in enumerate(further)]
     assert VACCINE in told(question, parameters=OF_A_HOOK, further=further)
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00", "0001-01-01T08:00", "9999-12-31T23:00"])
+def test_a_memory_at_an_end_of_the_calendar_ends_no_recall(at: str) -> None:
+    assert VACCINE in told("周四要干嘛？", further=[memory(at, "Dentist on Thursday at five")])
+
+
+def test_only_so_many_characters_are_read_for_days_and_the_newest_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert HABIT in told("周四有什么安排？")
+    monkeypatch.setattr(told_days, "_MOST_CHARS", 200)
+    assert VACCINE in told("周四有什么安排？")
+    assert HABIT not in told("周四有什么安排？")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox.javascript.depths import depth_of, given_by_a_hook
+from sandbox.javascript.key_calls import SCOPES
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,11 @@ def test_the_depth_of_a_trigger_is_the_greatest_that_it_names(
     trigger: str, depth: int | None
 ) -> None:
     assert depth_of(trigger) == depth
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_the_depth_counts_in_each_scope(scope: str) -> None:
+    assert depth_of(f"match_keys(context.messages, [/a/], '{scope}', 10) > 0") == 10
 
 
 @pytest.mark.parametrize(
