@@ -34,6 +34,7 @@ from memory_server.tools.base.result import SHOWN_ZONE, Result
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 from memory_server.tools.turn import recall_turn, remember_turn
+from sandbox import message_rows
 
 
 async def call(app: CallerView, flags: Namespace) -> None:
@@ -205,8 +206,8 @@ def session_of(typed_id: str | None) -> Session:
 
 
 def messages_of(words: str | None) -> dict[str, Any]:
-    """The arguments of the tool: a user's `words` as they are, or else JSON from standard input: a list of messages, or
-    an object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
+    """The arguments of the tool: a user's `words` as they are, or else JSON from standard input: messages, or an
+    object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
     if words is not None:
         return {"messages": [{"role": "user", "content": words}]}
     say_if_waiting(_("messages as JSON"))
@@ -222,6 +223,6 @@ def messages_of(words: str | None) -> dict[str, Any]:
         raise InvalidInput(
             "Standard input is neither a list of messages nor an object; see docs/how-to/memory-unasked.md."
         )
-    if isinstance(value, list):
-        return {"messages": value}
-    return value
+    if isinstance(value, dict) and ("messages" in value or message_rows(value) is value):
+        return value
+    return {"messages": message_rows(value)}

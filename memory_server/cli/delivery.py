@@ -31,6 +31,8 @@ TURN_SECONDS = 10.0
 _BUSY = (429, 503)
 _BUSY_SECONDS = 0.5
 """How long the next try waits for a server that has too much to do, if there is a second left for it."""
+_NEW_FIELDS = frozenset(("program", "said_by", "taken_back"))
+"""Fields of a turn that an older server refuses; without them it stores the turn."""
 _MAY_CHANGE = frozenset((401, 403, 407, 408, 409, 421, 425, 429))
 """Refusals by status 4xx that are about the token, the path to the server or this moment, and not about the turn."""
 
@@ -180,9 +182,15 @@ class _Round:
         self, turn: Mapping[str, Any], seconds: float, *, is_newest: bool
     ) -> TurnResult:
         """What the server says of a turn. Raises RemoteError: it refuses it; NotReached: it does not say."""
-        answer = await self._remote.ask(
-            turn["path"], turn["body"], turn["headers"], seconds=seconds
-        )
+        body = dict(turn["body"])
+        try:
+            answer = await self._remote.ask(turn["path"], body, turn["headers"], seconds=seconds)
+        except RemoteError as error:
+            if not is_refused_for_good(error) or not body.keys() & _NEW_FIELDS:
+                raise
+            for name in _NEW_FIELDS:
+                body.pop(name, None)
+            answer = await self._remote.ask(turn["path"], body, turn["headers"], seconds=seconds)
         result = result_of(answer)
         if result is None:
             raise NotReached(

@@ -25,7 +25,7 @@ from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
-from memory_server.kernel.messages import Message, Session, messages_of
+from memory_server.kernel.messages import Message, Session, messages_of, storable
 from memory_server.kernel.private import calls_forget, to_keep
 from memory_server.knowledge.projects import named_by_user
 from memory_server.storage.data_dir import Home
@@ -263,6 +263,8 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
         **call_tool.messages_of(flags.words),
         **call_tool.typed_for_recall(flags),
     }
+    if arguments.get("messages") is not None:
+        arguments["messages"] = _public(_rows_of(arguments))
     answer = await server.ask_for(
         "prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS
     )
@@ -315,21 +317,22 @@ def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
         "session": call_tool.session_of(flags.session).id,
         **call_tool.messages_of(flags.words),
     }
-    messages = arguments.get("messages")
-    if isinstance(messages, list):
-        arguments["messages"] = [
-            _with_time(message, now_ms) for message in _without_private(messages)
-        ]
-        if messages and not arguments["messages"]:
-            raise InvalidInput("All of the text is marked as private, so nothing was stored.")
+    rows = _rows_of(arguments)
+    messages = _without_private(rows)
+    if not messages and messages_of(rows):
+        raise InvalidInput("All of the text is marked as private, so nothing was stored.")
+    arguments["messages"] = [{"timestamp": now_ms, **message} for message in messages]
     return arguments
 
 
-def _with_time(message: Any, now_ms: int) -> Any:
-    """A message with a time, if it has none and is an object at all: the server checks it."""
-    if isinstance(message, dict):
-        return {"timestamp": now_ms, **message}
-    return message
+def _rows_of(arguments: Mapping[str, Any]) -> list[Any]:
+    """The messages among the arguments; what is not a list of them stands in one, to be refused as a message."""
+    from sandbox import message_rows  # a hook does not wait for it
+
+    rows = message_rows(arguments.get("messages"))
+    if not isinstance(rows, list):
+        return [rows]
+    return rows
 
 
 def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
@@ -351,19 +354,17 @@ def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_j
 
 
 def _without_private(messages: Sequence[Any]) -> list[Any]:
-    """The messages of a program as they may leave this machine: without private parts, in whichever form it has them. Of
-    a turn in which something was forgotten only the call goes. Messages that nobody can read go as they are, and the
-    server refuses them."""
+    """The messages of a turn as they may leave this machine: `_public`, or the call alone if something was forgotten."""
     forgotten = [message for message in messages if calls_forget(message)]
     if forgotten:
         return forgotten
-    try:
-        said = messages_of(messages)
-    except InvalidInput:
-        return list(messages)
-    if not said or not all(isinstance(message, Message) for message in said):
-        return list(messages)
-    return [_fields_of(message) for message in to_keep(said)]
+    return _public(messages)
+
+
+def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """The messages of a program without private parts, in whichever form it has them. Raises InvalidInput: one cannot be
+    read, so nobody knows what is private in it."""
+    return [_fields_of(message) for message in to_keep(map(storable, messages_of(messages)))]
 
 
 def _fields_of(message: Message) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -54,8 +55,9 @@ def _first_folder(texts: Iterable[str]) -> Path | None:
     beside WSL, names paths that mean nothing here."""
     for text in texts:
         path = Path(text.strip())
-        if path.is_absolute() and path.is_dir():
-            return path
+        with suppress(OSError, ValueError):  # a name that is too long
+            if path.is_absolute() and path.is_dir():
+                return path
     return None
 
 
@@ -63,9 +65,10 @@ def folder_of_roots(uris: Iterable[str]) -> Path | None:
     """The folder that a client says is open, of those that it says; None: there is none here."""
     paths: list[str] = []
     for uri in uris:
-        parts = urlsplit(uri)
-        if parts.scheme == "file":
-            paths.append(url2pathname(parts.path))
+        with suppress(ValueError, OSError):  # one that is not a URI
+            parts = urlsplit(uri)
+            if parts.scheme == "file":
+                paths.append(url2pathname(parts.path))
     return _first_folder(paths)
 
 

@@ -53,21 +53,24 @@ def branches_of(rows: Sequence[Row]) -> Branches:
             branch_rows = tuple(rows[position] for position in sorted(positions))
             replacing_row = None if replaced_by < 0 else rows[replaced_by]
             branches.append(TakenBackBranch(branch_rows, replacing_row))
-            positions_taken |= positions
+            positions_taken.update(positions)
     live = tuple(row for position, row in enumerate(rows) if position not in positions_taken)
     return Branches(live, tuple(branches))
 
 
 @dataclass(slots=True)
 class _Tree:
-    """The lines by their positions in the file. `roots`: those that say that nothing is before them."""
+    """The lines by their positions in the file. `roots`: those that say that nothing is before them. `last_spoken`: the
+    last place at which something is said in the branch from a line on, or -1."""
 
     rows: Sequence[Row]
     positions: dict[str, int] = field(default_factory=dict)
     parents: dict[int, int] = field(default_factory=dict)
     children: dict[int, list[int]] = field(default_factory=dict)
     roots: list[int] = field(default_factory=list)
+    last_spoken: dict[int, int] = field(default_factory=dict)
     _readings: dict[int, Reading] = field(default_factory=dict)
+    _prompts: dict[int, int | None] = field(default_factory=dict)
 
     @staticmethod
     def of(rows: Sequence[Row]) -> _Tree | None:
@@ -91,20 +94,19 @@ class _Tree:
                 tree.children.setdefault(parent, []).append(position)
             elif parent_id is None:
                 tree.roots.append(position)
-        return None if tree._has_a_circle() else tree
+        ends = [position for position in tree.positions.values() if position not in tree.parents]
+        in_order = tree.below(*ends)
+        for position in reversed(in_order):
+            is_spoken = role_of(rows[position]) in _SPEAKERS
+            later = [tree.last_spoken[child] for child in tree.children.get(position, ())]
+            tree.last_spoken[position] = max(position if is_spoken else _NOTHING, *later, _NOTHING)
+        return None if len(in_order) < len(tree.positions) else tree
 
-    def _has_a_circle(self) -> bool:
-        ends = [position for position in self.positions.values() if position not in self.parents]
-        return sum(len(self.below(end)) for end in ends) != len(self.positions)
-
-    def below(self, position: int) -> set[int]:
-        """The positions of a line and of all that follow it."""
-        found = {position}
-        waiting = [position]
-        while waiting:
-            for child in self.children.get(waiting.pop(), ()):
-                found.add(child)
-                waiting.append(child)
+    def below(self, *positions: int) -> list[int]:
+        """The positions of these lines and of all that follow them, each after the one before it."""
+        found = list(positions)
+        for position in found:
+            found += self.children.get(position, ())
         return found
 
     def root_of(self, position: int) -> int:
@@ -123,11 +125,18 @@ class _Tree:
         waiting = [head]
         while waiting:
             position = waiting.pop()
-            reading = self.reading(position)
-            if reading.prompts and reading.messages:
-                return position
-            if self._is_around_a_prompt(position):
-                waiting += reversed(self.children.get(position, []))
+            if position not in self._prompts:
+                reading = self.reading(position)
+                is_prompt = bool(reading.prompts and reading.messages)
+                self._prompts[position] = position if is_prompt else None
+                if not is_prompt and self._is_around_a_prompt(position):
+                    waiting += reversed(self.children.get(position, []))
+            prompt = self._prompts[position]
+            if prompt is not None:
+                while position != head:  # each line on the way begins with the same prompt
+                    position = self.parents[position]
+                    self._prompts[position] = prompt
+                return prompt
         return None
 
     def _is_around_a_prompt(self, position: int) -> bool:
@@ -135,11 +144,6 @@ class _Tree:
         if role_of(row) == "user":
             return self.reading(position).prompts and not row.get("isCompactSummary")
         return row.get("type") in _AROUND_A_PROMPT and row.get("subtype") != "compact_boundary"
-
-    def is_over_before(self, head: int, position: int) -> bool:
-        """Whether nothing is said in the branch from `head` on after this position of the file."""
-        spoken = (other for other in self.below(head) if role_of(self.rows[other]) in _SPEAKERS)
-        return all(other < position for other in spoken)
 
     def is_a_failed_request(self, head: int) -> bool:
         """Whether the branch has an error of the API and no answer: then the client, and not the user, branched."""
@@ -165,10 +169,13 @@ def _heads_taken_back(tree: _Tree) -> Iterator[tuple[int, int]]:
             yield from _replaced(tree, siblings)
     if _is_newest_root_the_last(tree):
         yield from _replaced(tree, tree.roots)
+    left_at: dict[int, int] = {}
     for position, row in enumerate(tree.rows):
         leaf = tree.positions.get(str(row.get("leafUuid")))
         if row.get("type") == "last-prompt" and row.get("explicit") and leaf is not None:
-            yield from _left(tree, tree.children.get(leaf, ()), position)
+            left_at[leaf] = position
+    for leaf, position in left_at.items():
+        yield from _left(tree, tree.children.get(leaf, ()), position)
 
 
 def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -182,7 +189,7 @@ def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
         return
     newest = max(prompts)
     for prompt, head in prompts.items():
-        is_over = prompt != newest and tree.is_over_before(head, newest)
+        is_over = prompt != newest and tree.last_spoken[head] < newest
         if is_over and not tree.is_a_failed_request(head):
             yield head, newest
 
@@ -190,7 +197,7 @@ def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _left(tree: _Tree, heads: Sequence[int], position: int) -> Iterator[tuple[int, int]]:
     """Those of the branches that the user left at this position of the file."""
     for head in heads:
-        if tree.prompt_at_head(head) is None or not tree.is_over_before(head, position):
+        if tree.prompt_at_head(head) is None or tree.last_spoken[head] >= position:
             continue
         if not tree.is_a_failed_request(head):
             yield head, _NOTHING

@@ -44,13 +44,14 @@ def read(
     transcripts = {path: data for path, data in files.items() if path.endswith(".jsonl")}
     for path in sorted(transcripts, key=lambda path: (_last_ms(transcripts[path]), path)):
         with incoming.record(path):
-            lines = list(_new_lines(incoming, transcripts[path], seen_ids))
-            branches = branches_of(lines)
-            # What was taken back in one session may hold in another one that was forked before that.
-            seen_ids.update(filter(None, map(_id_of, branches.live)))
-            memories.add(path, turns_of(_once(branches.live), incoming.lost))
+            branches = branches_of(list(_lines(incoming, transcripts[path])))
+            # A line that another transcript has too, as that of a continued session, counts once.
+            live = list(_once(branches.live, seen_ids))
+            memories.add(path, turns_of(live, incoming.lost))
             for branch in branches.taken_back:
-                memories.take_back(turns_of(branch.rows))
+                memories.take_back(turns_of(_once(branch.rows, seen_ids)))
+            # What was taken back in one session may hold in another one that was forked before that.
+            seen_ids.update(filter(None, map(_id_of, live)))
     incoming.conversations = memories.contents()
 
     def project_of_page(path: str) -> str:
@@ -85,17 +86,14 @@ def _last_ms(data: bytes) -> int:
     return 0
 
 
-def _new_lines(incoming: Incoming, data: bytes, seen_ids: Set[str]) -> Iterator[Row]:
-    """The lines of a transcript. One that another transcript has too, as that of a continued session, counts once."""
+def _lines(incoming: Incoming, data: bytes) -> Iterator[Row]:
     for line in data.splitlines():
-        for row in rows_of(line, incoming.lost):
-            if _id_of(row) not in seen_ids:
-                yield row
+        yield from rows_of(line, incoming.lost)
 
 
-def _once(rows: Iterable[Row]) -> Iterator[Row]:
-    """The lines without those that the transcript repeats."""
-    ids: set[str] = set()
+def _once(rows: Iterable[Row], seen_ids: Set[str]) -> Iterator[Row]:
+    """The lines without those that the transcript repeats, and those that were seen."""
+    ids = set(seen_ids)
     for row in rows:
         line_id = _id_of(row)
         if line_id is not None:

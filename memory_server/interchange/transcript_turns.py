@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from memory_server.conversations.earlier_turns import TakenBackTurn, turn_said
 from memory_server.interchange.spoken_places import WITHOUT_THE_USER
 from memory_server.interchange.transcript_words import value_at
 from memory_server.interchange.transcripts import Reading, reading_of
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, storable
 from memory_server.kernel.private import (
     calls_forget,
@@ -93,8 +95,9 @@ class TranscriptTurn:
         if self.answers:
             answers = [self.answers[-1], joined(self.answers)]
         for answer in answers:
-            stored_messages = tuple(map(storable, to_keep(self.messages(answer))))
-            yield turn_said(session, stored_messages)
+            with suppress(InvalidInput):  # what cannot be stored is not there
+                stored_messages = tuple(map(storable, to_keep(self.messages(answer))))
+                yield turn_said(session, stored_messages)
 
     def _unshortened(self, answer: Message | None) -> tuple[Message, ...]:
         asked = as_said(self.asked)

@@ -73,24 +73,26 @@ GivenMessage: TypeAlias = Message | Mapping[str, Any]
 
 def messages_of(given: Iterable[GivenMessage]) -> tuple[Message, ...]:
     """The messages; those of chat clients as sandbox/chats/message_forms.py reads them, without those in which nobody
-    said anything. Raises InvalidInput: a role or a text is missing, or a time cannot be read."""
+    said anything. Raises InvalidInput: a role or a text is missing, or a `timestamp` cannot be read."""
     messages: list[Message] = []
     for message in given:
-        if isinstance(message, Mapping):
-            messages += _said_by_client(message)
-        else:
+        if isinstance(message, Message):
             messages.append(message)
+        else:
+            messages += _said_by_client(message)
     return tuple(messages)
 
 
-def _said_by_client(message: Mapping[str, Any]) -> list[Message]:
+def _said_by_client(message: object) -> list[Message]:
     from sandbox import read_message  # hooks have no such messages, and must not wait for it
 
+    if not isinstance(message, Mapping):
+        message = NOTHING
     reading = read_message(message)
     fields = reading.fields
     if fields is None:
         return []
-    if reading.undated is not None:
+    if reading.undated is not None and reading.undated[0] == "timestamp":
         name, reason = reading.undated
         raise InvalidInput("`{place}` cannot be used: {reason}.", name, reason)
     for name in ("role", "content"):
@@ -194,7 +196,7 @@ def storable(message: Message) -> Message:
         )
     name = message.name
     if name is not None:
-        name = without_surrogates(name)
+        name = without_surrogates(str(name))
     return replace(message, role=role, content=without_surrogates(message.content), name=name)
 
 

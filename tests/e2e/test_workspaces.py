@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from stdio_process import INITIALIZE, Client, command, request, running, tool
 
+from memory_server.cli.workspace import folder_of_roots, workspace_of
+
 Says = str
 """How a client says which folder is open: a variable, or `roots`."""
 WAYS = ("CLAUDE_PROJECT_DIR", "WORKSPACE_FOLDER_PATHS", "CURSOR_PROJECT_DIR", "roots")
@@ -165,3 +167,12 @@ def test_where_says_which_folder_is_meant_and_who_said_so(
     assert facts["folder"] == facts["project"] == str(home / "shop")
     assert facts["folderFrom"] == "CLAUDE_PROJECT_DIR"
     assert facts["conversation"] == "shop-talk"
+
+
+def test_what_a_client_says_and_nobody_can_read_names_no_folder(tmp_path: Path) -> None:
+    many = [str(tmp_path), *(f"/{number:0>50}" for number in range(120))]
+    environ = {"WORKSPACE_FOLDER_PATHS": ",".join(many)}
+    assert workspace_of(environ).folder == tmp_path
+    unreadable = ["file:///" + "a" * 300, "file://[x/y", "file:///a%00b"]
+    assert folder_of_roots(unreadable) is None
+    assert folder_of_roots([*unreadable, tmp_path.as_uri()]) == tmp_path

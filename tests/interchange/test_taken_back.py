@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hook_transcripts import TOOL_USE, assistant, event, user
 
 from memory_server.cli.hook.claude_code import event_of, turn_ended
 from memory_server.conversations.earlier_turns import retirements
 from memory_server.conversations.model import ConversationState
-from memory_server.interchange import claude_code, codex, gemini_cli
+from memory_server.interchange import branches, claude_code, codex, gemini_cli
 from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.spoken_places import TAKEN_BACK
+from memory_server.interchange.transcripts import role_of
 
 Line = dict[str, Any]
 
@@ -310,3 +312,51 @@ def test_a_checkpoint_of_gemini_repeats_no_turn_of_its_session() -> None:
     session = gemini_lines(*gemini_turn(1, "one"), *gemini_turn(2, "two"))
     incoming = of_gemini(chats_a=session, checkpoint=history)
     assert texts(incoming) == "answer 1 answer 2 one only here two yes"
+
+
+IMPOSSIBLE = "9999-12-31T23:59:59-12:00"
+
+
+def test_a_turn_with_an_impossible_time_that_was_taken_back_costs_nothing_else() -> None:
+    wrong = [row | {"timestamp": IMPOSSIBLE} for row in WRONG]
+    assert texts(read(s1=lines(*BEFORE, *wrong, *RIGHT))) == STAYS
+    assert not stop(*BEFORE, *wrong, *RIGHT, answer="correct", prompt_id="p-u3").corrections
+
+    rows = codex_lines(*codex_turn(1, "one"), *codex_turn(2, "two"), rolled_back(1)).splitlines()
+    late = [json.loads(row) for row in rows]
+    for row in late[5:9]:
+        row["timestamp"] = IMPOSSIBLE
+    assert texts(of_codex(a=lines(*late))) == "answer 1 one"
+
+    taken = [row | {"timestamp": IMPOSSIBLE} for row in gemini_turn(2, "two")]
+    rewound = gemini_lines(*gemini_turn(1, "one"), *taken, {"$rewindTo": "u2"})
+    assert texts(of_gemini(chats_a=rewound)) == "answer 1 one"
+
+
+def test_a_rewind_at_the_line_where_a_session_was_forked_counts() -> None:
+    incoming = read(s1=lines(*BEFORE), s2=lines(*BEFORE, *WRONG, *RIGHT))
+    assert texts(incoming) == STAYS
+    assert incoming.lost[TAKEN_BACK] == 1
+
+
+def test_each_line_around_a_prompt_is_read_a_few_times_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at = 0
+
+    def role(row: Line) -> object:
+        nonlocal looked_at
+        looked_at += 1
+        return role_of(row)
+
+    monkeypatch.setattr(branches, "role_of", role)
+    rows: list[Line] = [*BEFORE]
+    for number in range(400):
+        parent = f"x{number - 1}" if number else "a1"
+        for side in "xy":
+            line = {"type": "progress", "uuid": f"{side}{number}", "parentUuid": parent}
+            left = {"type": "last-prompt", "explicit": True, "leafUuid": parent}
+            rows += [line, left]
+    rows += [asked("u2", "x399", "two"), told("a2", "u2", "second")]
+    assert len(branches.branches_of(rows).live) == len(rows)
+    assert looked_at < 4 * len(rows)

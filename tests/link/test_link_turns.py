@@ -43,6 +43,10 @@ def run(machine: Path, *arguments: str) -> Outcome:
     return in_process("--data-dir", str(machine), *arguments)
 
 
+def give_input(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(value).encode())))
+
+
 def stop_hook(
     machine: Path, text: str, prompt: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, str]:
@@ -50,7 +54,7 @@ def stop_hook(
     path = machine.parent / f"{prompt}.jsonl"
     path.write_bytes(transcript(user(text, prompt), assistant("Noted.")))
     stop_event = event("Stop", transcript_path=str(path), prompt_id=prompt, session_id="s")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stop_event).encode())))
+    give_input(stop_event, monkeypatch)
     status, out, err = run(machine, "hook")
     assert status == 0
     return out, err
@@ -343,3 +347,91 @@ def test_of_a_turn_that_forgets_only_the_call_leaves_this_machine() -> None:
     assert linked_commands._without_private(
         [{"role": "user", "content": "forget my secret"}, call]
     ) == [call]
+
+
+SAID = {"role": "user", "content": "likes jam <private>secret</private>"}
+
+
+@pytest.mark.parametrize("command", ["remember", "recall"])
+@pytest.mark.parametrize(
+    ("given", "is_read"),
+    [
+        ([SAID | {"time": "12:30"}], True),
+        ({"messages": SAID}, True),
+        ({"messages": {"messages": [SAID]}}, True),
+        (SAID, True),
+        ([SAID | {"timestamp": "soon"}], False),
+        ([SAID | {"content": [SAID["content"], 5]}], False),
+        ([SAID["content"]], False),
+        ({"messages": SAID["content"]}, False),
+        ({"messages": {"messages": SAID}}, False),
+    ],
+)
+def test_private_parts_stay_here_in_each_form_of_the_input(
+    machine: Path, command: str, given: Any, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies: list[bytes] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        bodies.append(getattr(handler, "body", b""))
+        says(200, json.dumps(ME | {"stored": True, "prompt": ""}).encode())(handler)
+
+    with answering(answer) as url:
+        linked(machine, url)
+        give_input(given, monkeypatch)
+        assert run(machine, command).status == (0 if is_read else 2)
+    sent = b"".join(bodies)
+    assert b"secret" not in sent
+    assert (b"likes jam" in sent) == is_read
+    assert not Outbox(machine).waiting()
+
+
+def test_an_older_server_gets_a_turn_without_the_fields_that_it_refuses(machine: Path) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        body = json.loads(getattr(handler, "body", b"") or b"{}")
+        bodies.append(body)
+        if "said_by" in body:
+            says(422, (OURS % "arguments").encode())(handler)
+        else:
+            says(200, json.dumps(ME | {"stored": True, "output": ""}).encode())(handler)
+
+    known = {"event": "Stop", "turn": "t", "messages": [SAID]}
+    with answering(answer) as url:
+        linked(machine, url)
+        turn = {"path": "/v1/commands/hook", "headers": {}, "body": known | {"said_by": "bot"}}
+        Outbox(machine).add(turn)
+        assert run(machine, "list").status == 0
+    assert known in bodies
+    assert not Outbox(machine).waiting()
+    assert not Outbox(machine).refused()
+
+
+def test_a_turn_that_is_all_private_takes_back_the_one_in_whose_place_it_was_said(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = machine.parent / "home" / "data"
+    home.parent.mkdir()
+    path = machine.parent / "t.jsonl"
+    lines = [
+        user("The ferry leaves at nine.", "p1", uuid="u1", parentUuid=None),
+        assistant("Noted.", uuid="a1", parentUuid="u1"),
+        user("It is green.", "p2", uuid="u2", parentUuid="a1"),
+        assistant("I see.", uuid="a2", parentUuid="u2"),
+        user("<private>It is red.</private>", "p3", uuid="u3", parentUuid="a1"),
+        assistant("I see.", uuid="a3", parentUuid="u3"),
+    ]
+    with serving(home, ready=False, http__token=TOKEN) as server:
+        linked(machine, server.url)
+        for count in (2, 4, 6):
+            path.write_bytes(transcript(*lines[:count]))
+            stop_event = event(
+                "Stop", transcript_path=str(path), prompt_id=f"p{count // 2}", session_id="s"
+            )
+            give_input(stop_event, monkeypatch)
+            assert run(machine, "hook").status == 0
+        listing = run(machine, "list").out
+    assert "ferry" in listing
+    assert "green" not in listing
+    assert "red" not in listing

@@ -177,7 +177,7 @@ async def _ended(event: HookEvent, programs: Collection[str]) -> tuple[bytes | N
         tries_left = TRANSCRIPT_TRIES
     while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
-        turn = turn_ended(event, transcript or b"", programs)
+        turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs)
         if turn is not None or not tries_left:
             break
         tries_left -= 1

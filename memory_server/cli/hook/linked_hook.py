@@ -114,7 +114,10 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         body["chars"] = flags.chars
         body["flashbacks"] = flags.flashbacks
     if body.get("messages") == []:
-        return None
+        if turn is None or not turn.corrections:
+            return None
+        # The server keeps nothing of it, and hears what is known now of earlier turns.
+        body["messages"] = [{"role": "user", "content": "<private></private>"}]
     return {name: value for name, value in body.items() if value is not None}
 
 
