@@ -105,7 +105,7 @@ _ASKS_IN_SHORT: Final = re.compile(
 """The end of a question about plans without a question mark, such as 周四要干嘛."""
 _AFTER_TOMORROW: Final = re.compile(r"\b(?:the )?day after tomorrow\b", re.IGNORECASE)
 _CLAUSE_CHARS: Final = 200
-"""Characters of a clause in which is looked for its tense."""
+"""Characters of a clause, before a day and after it, in which is looked for its tense."""
 _CLAUSE_END: Final = re.compile(r"[,，。;；!！?？\n]|\.(?!\d)")
 
 
@@ -123,11 +123,9 @@ def asked_days(question: str, today: date) -> NamedDays:
         return named
     days = set(named.days)
     for match in _WEEK_AHEAD().finditer(question):
-        monday = today - timedelta(days=today.weekday())
-        if match["next"]:
-            monday += _WEEK
-        week = (monday + timedelta(days=number) for number in range(7))
-        days.update(day for day in week if day >= today)
+        first = (7 if match["next"] else 0) - today.weekday()
+        for number in range(max(first, 0), first + 7):
+            days.update(_shifted(today, timedelta(days=number)))
     return named._replace(days=frozenset(days))
 
 
@@ -144,7 +142,7 @@ def words_of_days(days: NamedDays) -> frozenset[str]:
         name, short_forms, characters = _NAMES[weekday]
         words.update((name, f"{name}s", *short_forms.split()))
         words.update(week + character for week in _CHINESE_WEEK for character in characters)
-        words.update(("每周", "每星期", "每礼拜", "每个"))
+        words.update(("每周", "每星期", "每礼拜"))
         if weekday >= _SATURDAY:
             words.update(("weekend", "weekends", "周末"))
     words.update(map(day_word, days.days))
@@ -187,7 +185,10 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
             weekly.update(_weekly(match))
             continue
         is_future, is_past = _tense(text, match)
-        named = set(_weekend_days(match, today) or _weekdays(match, today))
+        if match["chinese_weekend"] or match["weekend"]:
+            named = set(_weekend_days(match, today))
+        else:
+            named = set(_weekdays(match, today))
         if is_past != is_future:
             named = {day for day in named if (day <= today if is_past else day >= today)}
         days.update(named)
@@ -238,9 +239,7 @@ def _weekly(match: re.Match[str]) -> Iterable[int]:
 
 
 def _weekend_days(match: re.Match[str], today: date) -> list[date]:
-    """The days of the weekends that 周末, this weekend or 下周末 may mean; none if the match is not one."""
-    if not (match["chinese_weekend"] or match["weekend"]):
-        return []
+    """The days of the weekends that 周末, this weekend or 下周末 may mean."""
     which = (match["which_weekend"] or match["which"] or "").lower()
     [saturday] = _shifted(today, timedelta(days=_SATURDAY - today.weekday())) or [today]
     weeks = {
@@ -277,10 +276,9 @@ def _shifted(day: date, by: timedelta) -> list[date]:
 
 def _tense(text: str, match: re.Match[str]) -> tuple[bool, bool]:
     """Whether the clause around a match tells of what is to come, and whether of what is over."""
-    begins = [end.end() for end in _CLAUSE_END.finditer(text, 0, match.start())]
-    end = _CLAUSE_END.search(text, match.end())
-    clause = text[begins[-1] if begins else 0 : end.start() if end else len(text)]
-    clause = clause[-_CLAUSE_CHARS:]
+    before = _CLAUSE_END.split(text[max(0, match.start() - _CLAUSE_CHARS) : match.start()])[-1]
+    after = _CLAUSE_END.split(text[match.end() : match.end() + _CLAUSE_CHARS], maxsplit=1)[0]
+    clause = before + match[0] + after
     is_future = _FUTURE().search(clause) is not None
     past = _PAST().search(_FUTURE().sub(" ", clause))
     return is_future, past is not None

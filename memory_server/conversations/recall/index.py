@@ -123,9 +123,9 @@ class Index:
         self.keeps_words = False
         """Whether words that are not in its text are kept with a memory, or were."""
         self.speakers: dict[str, None] = {}
+        """The names of those who speak in the memories, or did."""
         self.users: dict[str, None] = {}
         """Those of the speakers who speak as users."""
-        """The names of those who speak in the memories, or did."""
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
         # The rows by time, and their times, as last computed; None if a memory was added out of order since.

@@ -27,7 +27,7 @@ from memory_server.conversations.recall.relevance import (
     told_points,
     with_kept,
 )
-from memory_server.conversations.recall.told_days import LOOKED_AT, tells_of
+from memory_server.conversations.recall.told_days import telling
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.values import dataclass
 
@@ -224,10 +224,9 @@ def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParamet
     asked = query.asked_days
     if asked is not None:
         rows = np.unique(columns.occurrences(asked.words).rows)
-        newest_rows = rows[np.argsort(-columns.times[rows], kind="stable")][:LOOKED_AT]
-        for row in newest_rows.tolist():
-            if tells_of(columns.memory(row), asked):
-                points[row] = max(points[row], told_points(parameters))
+        newest_rows = rows[np.argsort(-columns.times[rows], kind="stable")].tolist()
+        for row in telling(((row, columns.memory(row)) for row in newest_rows), asked):
+            points[row] = max(points[row], told_points(parameters))
     return points
 
 

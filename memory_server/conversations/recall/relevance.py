@@ -19,7 +19,7 @@ from typing import NamedTuple
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
-from memory_server.conversations.recall.told_days import LOOKED_AT, tells_of
+from memory_server.conversations.recall.told_days import telling
 from memory_server.conversations.recall.typos import Vocabulary, can_be_corrected, corrected
 from memory_server.conversations.recall.words import (
     GramText,
@@ -235,12 +235,12 @@ def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int
     if asked is None:
         return set()
     holders = [
-        number
+        (number, memory)
         for number, memory in enumerate(memories)
         if not frozenset(memory.words).isdisjoint(asked.words)
     ]
-    holders.sort(key=lambda number: -memories[number].time_ms)
-    return {number for number in holders[:LOOKED_AT] if tells_of(memories[number], asked)}
+    holders.sort(key=lambda holder: -holder[1].time_ms)
+    return telling(holders, asked)
 
 
 def _span_of(
