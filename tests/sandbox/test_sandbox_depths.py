@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.javascript.depths import depth_of, given_by_a_hook
+from sandbox.javascript.depths import SCOPES, depth_of, given_by_a_hook
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,12 @@ def test_the_depth_of_a_trigger_is_the_greatest_that_it_names(
     trigger: str, depth: int | None
 ) -> None:
     assert depth_of(trigger) == depth
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_the_depth_after_each_scope_is_read(scope: str) -> None:
+    assert depth_of(f"match_keys(context.messages, [/a/], '{scope}', 9)") == 9
+    assert "scanned" in SCOPES
 
 
 @pytest.mark.parametrize(
