@@ -159,10 +159,15 @@ class TriggerSearch:
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
         fired = [shelf.memories[index] for index in scan.rounds.activated]
         activated = await asyncio.to_thread(filled_memories.each, fired)
+        failed = failed_in(verdicts, shelf.memories)
+        if (
+            not said_messages
+        ):  # a trigger that reads the last message throws, and nothing is wrong with it
+            failed = tuple(item for item in failed if item[1].kind != "thrown")
         return Activation(
             activated=activated,
             random=await asyncio.to_thread(filled_memories.each, drawn),
-            failed=failed_in(verdicts, shelf.memories),
+            failed=failed,
             searched=len(shelf.memories),
             unread=unread,
             held_back=scan.held_back(),
